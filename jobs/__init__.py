@@ -1,0 +1,1 @@
+"""RQ wake-ups and the sweeper: thin, like handlers."""

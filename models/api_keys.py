@@ -1,0 +1,39 @@
+"""API keys, and the hashes of their secrets."""
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, LargeBinary
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, Id
+
+
+class ApiKey(Base):
+    """An organisation's key: its scopes are its authorisation, and never change."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    name: Mapped[str]
+    scopes: Mapped[list[str]]
+    agent: Mapped[bool] = mapped_column(server_default="false")
+    prefix: Mapped[str]
+    created_by: Mapped[str | None] = mapped_column(ForeignKey("users.id"))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    rotated_at: Mapped[datetime | None]
+
+
+class ApiKeySecret(Base):
+    """The SHA-256 of one secret of a key; `ends_at` is set once a rotation has replaced it."""
+
+    __tablename__ = "api_key_secrets"
+
+    secret_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    api_key_id: Mapped[str] = mapped_column(ForeignKey("api_keys.id"), index=True)
+    created_at: Mapped[datetime]
+    ends_at: Mapped[datetime | None]

@@ -1,0 +1,77 @@
+"""Freezes and the branches they cover."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, Id
+
+
+class Freeze(Base):
+    """A freeze, in force or ended. Whether it is in force is told by its instants, never by a flag (I6)."""
+
+    __tablename__ = "freezes"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    reason: Mapped[str]
+    scope: Mapped[dict[str, Any]]
+    source: Mapped[str]
+    started_at: Mapped[datetime]
+    ends_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]
+    end_reason: Mapped[str | None]
+    exceptions_allowed: Mapped[bool]
+    previewed_repo_count: Mapped[int | None]
+    impact_acknowledged: Mapped[bool]
+    schedule_id: Mapped[str | None]
+    occurrence_id: Mapped[str | None]
+    created_by: Mapped[dict[str, Any]]
+    ended_by: Mapped[dict[str, Any] | None]
+    enforced_at: Mapped[datetime | None]
+    released_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("ix_freezes_page", "organization_id", "started_at", "id"),
+        Index("ix_freezes_running", "organization_id", postgresql_where=text("ended_at IS NULL")),
+        Index("ix_freezes_ends_at", "ends_at", postgresql_where=text("ended_at IS NULL")),
+    )
+
+
+class FreezeTarget(Base):
+    """One branch covered by one freeze, from the moment it is covered until the freeze ends (I14).
+
+    `operation` turns from `apply` to `release` when the freeze ends; `generation` is the branch's generation that
+    has to be written for the operation to be done.
+    """
+
+    __tablename__ = "freeze_targets"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    freeze_id: Mapped[str] = mapped_column(ForeignKey("freezes.id"))
+    branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"))
+    state: Mapped[str] = mapped_column(server_default="pending")
+    operation: Mapped[str] = mapped_column(server_default="apply")
+    generation: Mapped[int] = mapped_column(BigInteger)
+    heads_total: Mapped[int] = mapped_column(server_default="0")
+    heads_written: Mapped[int] = mapped_column(server_default="0")
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    last_error_code: Mapped[str | None]
+    last_error_message: Mapped[str | None]
+    next_attempt_at: Mapped[datetime | None]
+    applied_at: Mapped[datetime | None]
+    released_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("uq_freeze_targets_branch", "freeze_id", "branch_id", unique=True),
+        Index("ix_freeze_targets_covering", "branch_id", postgresql_where=text("operation = 'apply'")),
+        Index(
+            "ix_freeze_targets_unfinished",
+            "branch_id",
+            postgresql_where=text("state IN ('pending', 'releasing', 'failed')"),
+        ),
+        Index("ix_freeze_targets_state", "freeze_id", "state"),
+    )

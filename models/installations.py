@@ -1,0 +1,29 @@
+"""Installations of the GitHub App."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base
+
+
+class Installation(Base):
+    """An installation keeps the code host's number; it belongs to one organisation at most."""
+
+    __tablename__ = "installations"
+
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"), index=True)
+    account: Mapped[str]
+    state: Mapped[str] = mapped_column(server_default="active")
+    """`active`, `suspended` or `removed`."""
+    repository_selection: Mapped[str] = mapped_column(server_default="all")
+    permissions: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    paused_until: Mapped[datetime | None]
+    """Until when the code host has asked us to hold back; every worker obeys it."""
+    served_at: Mapped[datetime | None]
+    """When a worker last claimed work of it: the one served longest ago is next."""
+    synced_at: Mapped[datetime | None]

@@ -1,0 +1,67 @@
+"""Pull requests as last seen at the code host, and the checks that we wrote on their heads."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Index, SmallInteger, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, Id
+
+
+class PullRequest(Base):
+    """A pull request into a watched branch. The code host is the truth, this row the latest look at it."""
+
+    __tablename__ = "pull_requests"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"))
+    number: Mapped[int]
+    title: Mapped[str]
+    author: Mapped[str]
+    url: Mapped[str]
+    base_branch: Mapped[str]
+    head_sha: Mapped[str]
+    state: Mapped[str]
+    """`open`, `closed` (also merged, as far as a look at open ones can tell)."""
+    merge_rank: Mapped[int] = mapped_column(SmallInteger)
+    created_at: Mapped[datetime]
+    seen_at: Mapped[datetime]
+
+    __table_args__ = (
+        Index("uq_pull_requests_number", "repository_id", "number", unique=True),
+        Index("ix_pull_requests_open", "repository_id", "base_branch", postgresql_where=text("state = 'open'")),
+        Index("ix_pull_requests_head", "repository_id", "head_sha", postgresql_where=text("state = 'open'")),
+    )
+
+
+class HeadCheck(Base):
+    """What we last wrote on a head under one check name.
+
+    `evaluation` orders decisions (a database sequence): a record is never replaced by an older one (I2).
+    `followed` is false once no open pull request or queue entry has this head; a `success` may then not stand.
+    """
+
+    __tablename__ = "head_checks"
+
+    repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"), primary_key=True)
+    check_name: Mapped[str] = mapped_column(primary_key=True)
+    head_sha: Mapped[str] = mapped_column(primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"))
+    conclusion: Mapped[str]
+    evaluation: Mapped[int] = mapped_column(BigInteger)
+    check_run_id: Mapped[int | None] = mapped_column(BigInteger)
+    summary_hash: Mapped[str]
+    """Of title and summary: a check that still says yesterday's reason is written anew, with spare budget."""
+    followed: Mapped[bool] = mapped_column(server_default="true")
+    written_at: Mapped[datetime]
+
+    __table_args__ = (
+        Index("ix_head_checks_branch", "branch_id"),
+        Index(
+            "ix_head_checks_superseded",
+            "branch_id",
+            postgresql_where=text("NOT followed AND conclusion = 'success'"),
+        ),
+    )

@@ -1,0 +1,81 @@
+"""Repositories mirrored from the code host, and the branches watched in them."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, ForeignKey, Index, SmallInteger, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, Id
+
+
+class Repository(Base):
+    """A repository that an installation covers. Its id outlives renames and transfers."""
+
+    __tablename__ = "repositories"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    installation_id: Mapped[int] = mapped_column(BigInteger, ForeignKey("installations.id"))
+    github_id: Mapped[int] = mapped_column(BigInteger)
+    node_id: Mapped[str]
+    owner: Mapped[str]
+    name: Mapped[str]
+    default_branch: Mapped[str]
+    private: Mapped[bool]
+    archived: Mapped[bool] = mapped_column(server_default="false")
+    enabled: Mapped[bool] = mapped_column(server_default="false")
+    auto_watch: Mapped[list[str]] = mapped_column(server_default="{}")
+    created_at: Mapped[datetime]
+    synced_at: Mapped[datetime]
+    removed_at: Mapped[datetime | None]
+    """Since when the installation no longer covers it; hidden from then on, its freezes stay."""
+
+    __table_args__ = (
+        Index("uq_repositories_github_id", "organization_id", "github_id", unique=True),
+        Index("ix_repositories_full_name", "organization_id", text("lower(owner || '/' || name)")),
+        Index("ix_repositories_page", "organization_id", "created_at", "id"),
+        Index("ix_repositories_installation", "installation_id"),
+    )
+
+    @property
+    def full_name(self) -> str:
+        """`owner/name`, as the code host spells it now."""
+        return f"{self.owner}/{self.name}"
+
+
+class WatchedBranch(Base):
+    """A branch whose merging can be frozen, and what the reconciler knows of it.
+
+    `wanted_generation` rises with every change that may change a verdict; `written_generation` is the one that the
+    code host is known to show. `due_at` says when a worker should look next, `lease_token` who is looking now.
+    """
+
+    __tablename__ = "watched_branches"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"))
+    name: Mapped[str]
+    check_name: Mapped[str]
+    exceptions_allowed: Mapped[bool] = mapped_column(server_default="true")
+    created_at: Mapped[datetime]
+    unwatched_at: Mapped[datetime | None]
+
+    wanted_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    due_at: Mapped[datetime | None]
+    merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
+    """How soon its most mergeable pull request could merge; 0 is first (`rules/ordering.py`)."""
+    read_back: Mapped[bool] = mapped_column(server_default="false")
+    """Whether the next look must read what the code host shows instead of trusting our record."""
+    lease_token: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    last_error_code: Mapped[str | None]
+    last_error_message: Mapped[str | None]
+
+    __table_args__ = (
+        Index("uq_watched_branches_name", "repository_id", "name", unique=True),
+        Index("ix_watched_branches_page", "organization_id", "created_at", "id"),
+        Index("ix_watched_branches_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+    )

@@ -1,0 +1,41 @@
+"""The one exception that every layer below the edge raises to refuse a request.
+
+It carries a code of the contract's catalogue (`x-error-catalogue` in `openapi.yaml`); status, type and
+documentation address follow from the code, so no layer below the edge knows HTTP.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One failing field.
+
+    `path` is a JSON Pointer into the body (`/scope/patterns/0`) or a parameter's name (`limit`).
+    `extra` holds additive members of the row, such as the schedule that an overlap names.
+    """
+
+    path: str
+    message: str
+    code: str | None = None
+    extra: dict[str, Any] | None = None
+
+
+class ServiceError(Exception):
+    """A refusal with a code of the catalogue, a message for people, and a row for each failing field."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        details: tuple[Detail, ...] = (),
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+        self.retry_after = retry_after
+        """Seconds until the same request can succeed, where that is known."""

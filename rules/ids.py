@@ -1,0 +1,26 @@
+"""Opaque ids: a prefix and 26 lower-case characters that sort by time of creation.
+
+The 128 bits are those of a UUIDv7 without its version bits: 48 bits of Unix milliseconds, 80 of randomness,
+in base32hex, whose alphabet sorts like the bytes it stands for.
+"""
+
+import os
+import re
+import time
+
+_ALPHABET = "0123456789abcdefghijklmnopqrstuv"
+_PAIRS = tuple(a + b for a in _ALPHABET for b in _ALPHABET)
+_SHAPE = re.compile(r"([a-z]{3})_[0-9a-v]{26}")
+
+
+def new_id(prefix: str) -> str:
+    """Return a fresh id such as `frz_06aq1…`: `prefix`, an underscore and 26 characters."""
+    bits = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    pairs = _PAIRS
+    return f"{prefix}_" + "".join([pairs[bits >> shift & 1023] for shift in range(120, -1, -10)])
+
+
+def has_prefix(value: str, prefix: str) -> bool:
+    """Tell whether `value` has the shape of an id with this prefix."""
+    match = _SHAPE.fullmatch(value)
+    return match is not None and match[1] == prefix

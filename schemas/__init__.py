@@ -1,0 +1,1 @@
+"""Marshmallow schemas and request shapes, built from the components of the contract."""

@@ -1,0 +1,1 @@
+"""What the product does: one module per noun, and the unit of work."""

@@ -1,0 +1,119 @@
+"""The unit of work: one transaction, one `now`, one actor, and the wake-ups that leave after commit.
+
+Properties (I4, I9): an effect, its audit row and its idempotent reply share the unit's transaction; a wake-up is
+sent only once the transaction is committed, and losing it loses nothing, because the sweeper finds what is due.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from rules.ids import new_id
+from rules.permissions import Actor, Source
+from services.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Wakeups(Protocol):
+    """Asks workers to look, by the name of a job; never says what they will find."""
+
+    def send(self, names: set[str]) -> None:
+        """Wake the named jobs; a failure is logged, never raised."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """One transaction with everything a service needs to know about who asks, and when."""
+
+    session: Session
+    now: datetime
+    actor: Actor
+    source: Source
+    organization_id: str | None
+    plan: str = "free"
+    principal_id: str | None = None
+    request_id: str | None = None
+    wakeups: set[str] = field(default_factory=set)
+
+    @property
+    def organization(self) -> str:
+        """The organisation's id; operations that need none never ask."""
+        if self.organization_id is None:
+            raise RuntimeError("this unit belongs to no organisation")
+        return self.organization_id
+
+    def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
+        """Record what was done: `target` is type, id and name of the object it was done to."""
+        kind, target_id, name = target
+        self.session.add(
+            AuditEntry(
+                id=new_id("aud"),
+                organization_id=self.organization,
+                at=self.now,
+                action=action,
+                actor=self.actor.as_json(),
+                source=self.source,
+                target={"type": kind, "id": target_id, "name": name},
+                request_id=self.request_id,
+                details=details,
+            )
+        )
+
+    def wake(self, job: str) -> None:
+        """Ask for a wake-up of `job` (a module of `jobs/`) once this unit is committed."""
+        self.wakeups.add(job)
+
+
+class Units:
+    """Opens units on one database; a process has one of these."""
+
+    def __init__(self, engine: Engine, clock: Clock, wakeups: Wakeups) -> None:
+        self.engine = engine
+        self.clock = clock
+        self.wakeups = wakeups
+
+    @contextmanager
+    def open(
+        self,
+        *,
+        organization_id: str | None,
+        actor: Actor,
+        source: Source,
+        plan: str = "free",
+        principal_id: str | None = None,
+        request_id: str | None = None,
+        read_only: bool = False,
+    ) -> Iterator[Unit]:
+        """Run the block in one transaction of the organisation: commits at its end, rolls back on any error.
+
+        Row-level security shows the unit only rows of `organization_id`, and none without one.
+        `read_only` makes the database refuse every write (I13).
+        """
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+            if read_only:
+                session.execute(text("SET TRANSACTION READ ONLY"))
+            now = session.execute(
+                text("SELECT clock_timestamp(), set_config('app.organization_id', :organization, true)"),
+                {"organization": organization_id or ""},
+            ).one()[0]
+            unit = Unit(
+                session=session,
+                now=self.clock.read(now),
+                actor=actor,
+                source=source,
+                organization_id=organization_id,
+                plan=plan,
+                principal_id=principal_id,
+                request_id=request_id,
+            )
+            yield unit
+        if unit.wakeups and not read_only:
+            self.wakeups.send(unit.wakeups)

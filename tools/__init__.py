@@ -1,0 +1,1 @@
+"""Development and operator commands."""

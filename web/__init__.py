@@ -1,0 +1,1 @@
+"""Pages for people, served by Flask beside the API."""

@@ -29,26 +29,38 @@ class Wakeups(Protocol):
         """Wake the named jobs; a failure is logged, never raised."""
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """For whom a unit is opened: the organisation, who acts in it, and by which way."""
+
+    organization_id: str | None
+    actor: Actor
+    source: Source
+    plan: str = "free"
+    principal_id: str | None = None
+    request_id: str | None = None
+
+
 @dataclass(slots=True)
 class Unit:
     """One transaction with everything a service needs to know about who asks, and when."""
 
     session: Session
     now: datetime
-    actor: Actor
-    source: Source
-    organization_id: str | None
-    plan: str = "free"
-    principal_id: str | None = None
-    request_id: str | None = None
+    caller: Caller
     wakeups: set[str] = field(default_factory=set)
 
     @property
     def organization(self) -> str:
         """The organisation's id; operations that need none never ask."""
-        if self.organization_id is None:
+        if self.caller.organization_id is None:
             raise RuntimeError("this unit belongs to no organisation")
-        return self.organization_id
+        return self.caller.organization_id
+
+    @property
+    def actor(self) -> Actor:
+        """Who acts."""
+        return self.caller.actor
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
         """Record what was done: `target` is type, id and name of the object it was done to."""
@@ -60,9 +72,9 @@ class Unit:
                 at=self.now,
                 action=action,
                 actor=self.actor.as_json(),
-                source=self.source,
+                source=self.caller.source,
                 target={"type": kind, "id": target_id, "name": name},
-                request_id=self.request_id,
+                request_id=self.caller.request_id,
                 details=details,
             )
         )
@@ -81,20 +93,10 @@ class Units:
         self.wakeups = wakeups
 
     @contextmanager
-    def open(
-        self,
-        *,
-        organization_id: str | None,
-        actor: Actor,
-        source: Source,
-        plan: str = "free",
-        principal_id: str | None = None,
-        request_id: str | None = None,
-        read_only: bool = False,
-    ) -> Iterator[Unit]:
-        """Run the block in one transaction of the organisation: commits at its end, rolls back on any error.
+    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[Unit]:
+        """Run the block in one transaction of the caller's organisation: commits at its end, rolls back on any error.
 
-        Row-level security shows the unit only rows of `organization_id`, and none without one.
+        Row-level security shows the unit only rows of that organisation, and none without one.
         `read_only` makes the database refuse every write (I13).
         """
         with Session(self.engine, expire_on_commit=False) as session, session.begin():
@@ -102,18 +104,9 @@ class Units:
                 session.execute(text("SET TRANSACTION READ ONLY"))
             now = session.execute(
                 text("SELECT clock_timestamp(), set_config('app.organization_id', :organization, true)"),
-                {"organization": organization_id or ""},
+                {"organization": caller.organization_id or ""},
             ).one()[0]
-            unit = Unit(
-                session=session,
-                now=self.clock.read(now),
-                actor=actor,
-                source=source,
-                organization_id=organization_id,
-                plan=plan,
-                principal_id=principal_id,
-                request_id=request_id,
-            )
+            unit = Unit(session, self.clock.read(now), caller)
             yield unit
         if unit.wakeups and not read_only:
             self.wakeups.send(unit.wakeups)

@@ -275,7 +275,8 @@ CREATE TABLE freeze_targets (
 );
 CREATE INDEX ix_freeze_targets_covering ON freeze_targets (branch_id) WHERE operation = 'apply';
 CREATE INDEX ix_freeze_targets_state ON freeze_targets (freeze_id, state);
-CREATE INDEX ix_freeze_targets_unfinished ON freeze_targets (branch_id) WHERE state IN ('pending', 'releasing', 'failed');
+CREATE INDEX ix_freeze_targets_unfinished ON freeze_targets (branch_id)
+    WHERE state IN ('pending', 'releasing', 'failed');
 CREATE UNIQUE INDEX uq_freeze_targets_branch ON freeze_targets (freeze_id, branch_id);
 CREATE TABLE head_checks (
     repository_id TEXT NOT NULL,

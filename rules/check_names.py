@@ -1,0 +1,23 @@
+"""The name of the required check: one for each rule pattern, since a rule's contexts are literal strings."""
+
+from collections.abc import Sequence
+
+from rules.globs import compile_globs
+
+PREFIX = "change-freeze/"
+
+
+def check_name(branch: str, auto_watch: Sequence[str]) -> str:
+    """Return the check name of a branch: that of the first `autoWatch` pattern that matches it, else its own.
+
+    A branch that is cut during a freeze is so covered by the pattern's rule before we hear of it.
+    """
+    for pattern in auto_watch:
+        if not pattern.startswith("!") and compile_globs([pattern], "branch", "").matches(branch):
+            return PREFIX + pattern
+    return PREFIX + branch
+
+
+def watched_automatically(branch: str, auto_watch: Sequence[str]) -> bool:
+    """Tell whether the repository's `autoWatch` patterns take this branch in."""
+    return bool(auto_watch) and compile_globs(auto_watch, "branch", "").matches(branch)

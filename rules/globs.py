@@ -1,0 +1,109 @@
+"""Repository patterns and branch globs: `*` is any run without `/`, `**` any run, a leading `!` excludes.
+
+A list is read in order and the last pattern that matches wins. Patterns become regular expressions whose wildcards
+are atomic: each one settles on the first place where the literal after it fits, and never reconsiders, so no pattern
+can make matching explode. Settling early is right, because the earliest end leaves the most text for what follows.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from rules.errors import Detail, ServiceError
+
+Kind = Literal["repository", "branch"]
+
+_REPOSITORY_CHARACTERS = re.compile(r"[A-Za-z0-9._/*-]+")
+_NOT_IN_BRANCHES = re.compile(r"[\x00-\x20\x7f~^:?\[\]{}\\]")
+_WILDCARDS = re.compile(r"(\*+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """A compiled list of patterns."""
+
+    patterns: tuple[tuple[bool, re.Pattern[str]], ...]
+
+    def matches(self, text: str) -> bool:
+        """Tell whether the last pattern that matches the whole of `text` includes it."""
+        return next((include for include, pattern in reversed(self.patterns) if pattern.fullmatch(text)), False)
+
+
+@lru_cache(maxsize=4096)
+def _compile(pattern: str, kind: Kind) -> tuple[bool, re.Pattern[str]]:
+    include = not pattern.startswith("!")
+    literals = _WILDCARDS.split(pattern.removeprefix("!"))
+    flags = re.ASCII | re.DOTALL | (re.IGNORECASE if kind == "repository" else 0)
+    return include, re.compile(_expression(literals), flags)
+
+
+def _expression(parts: list[str]) -> str:
+    """Join `literal, stars, literal, …, literal` so that only a `**` may look for another start of what follows it."""
+    expression = re.escape(parts[0])
+    closing = ""
+    last = len(parts) - 1
+    for index in range(1, len(parts), 2):
+        crosses = parts[index] == "**"
+        literal = re.escape(parts[index + 1])
+        if crosses:
+            # What stood before is settled; the run up to the next `**` is found as one piece.
+            expression += closing + ("(?>.*?" if _more_crossings(parts, index) else "(?:.*?")
+            closing = ")"
+            expression += literal
+        elif index + 1 == last:
+            expression += "[^/]*" + literal
+        else:
+            expression += "(?>[^/]*?" + literal + ")"
+    return expression + closing
+
+
+def _more_crossings(parts: list[str], index: int) -> bool:
+    return "**" in parts[index + 2 :: 2]
+
+
+def fault(pattern: str, kind: Kind) -> str | None:
+    """Return what is wrong with one pattern, or None."""
+    text = pattern.removeprefix("!")
+    faults = (
+        (not text, "is empty"),
+        ("***" in text, "has a run of more than two asterisks"),
+        (text.startswith("!"), "begins with more than one exclamation mark"),
+        *(_branch_faults(text) if kind == "branch" else _repository_faults(text)),
+    )
+    return next((message for wrong, message in faults if wrong), None)
+
+
+def _branch_faults(text: str) -> tuple[tuple[bool, str], ...]:
+    bad = _NOT_IN_BRANCHES.search(text)
+    return ((bad is not None, f"has {bad[0] if bad else ''!r}, which no branch name holds; only * and ** are special"),)
+
+
+def _repository_faults(text: str) -> tuple[tuple[bool, str], ...]:
+    return (
+        (
+            not _REPOSITORY_CHARACTERS.fullmatch(text),
+            "may hold letters, digits, '.', '_', '-', '/', and the wildcards * and **",
+        ),
+        (text.count("/") > 1 or ("/" not in text and "**" not in text), "has the form owner/name"),
+    )
+
+
+def compile_globs(patterns: Sequence[str], kind: Kind, path: str) -> Glob:
+    """Compile a list of patterns; `path` is its JSON Pointer in the request.
+
+    Raises `invalid_glob` with one row for each pattern that does not parse, or when no pattern includes anything.
+    """
+    faults = [
+        Detail(f"{path}/{index}", f"{pattern!r} {wrong}", "invalid_glob")
+        for index, pattern in enumerate(patterns)
+        if (wrong := fault(pattern, kind))
+    ]
+    if faults:
+        raise ServiceError("invalid_glob", f"The pattern {faults[0].message}", details=tuple(faults))
+    if all(pattern.startswith("!") for pattern in patterns):
+        start = "*/*" if kind == "repository" else "**"
+        message = f"Patterns that only exclude match nothing; begin with {start!r}"
+        raise ServiceError("invalid_glob", message, details=(Detail(path, message, "invalid_glob"),))
+    return Glob(tuple(_compile(pattern, kind) for pattern in patterns))

@@ -1,0 +1,25 @@
+"""In which order heads are written: whatever could merge first is blocked first."""
+
+from typing import Final
+
+QUEUED: Final = 0
+AUTO_MERGE: Final = 1
+APPROVED: Final = 2
+OPEN: Final = 3
+DRAFT: Final = 4
+SUPERSEDED: Final = 8
+NOTHING_OPEN: Final = 9
+
+
+def merge_rank(*, draft: bool, auto_merge: bool, review_decision: str | None, in_queue: bool) -> int:
+    """Return how soon a pull request could merge, 0 first: queued, auto-merge, approved, open, draft.
+
+    `review_decision` is GitHub's: APPROVED, CHANGES_REQUESTED, REVIEW_REQUIRED, or None where no review is required.
+    """
+    if in_queue:
+        return QUEUED
+    if auto_merge:
+        return AUTO_MERGE
+    if draft:
+        return DRAFT
+    return APPROVED if review_decision in {None, "APPROVED"} else OPEN

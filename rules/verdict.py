@@ -1,0 +1,74 @@
+"""The verdict: may a head be merged now, and if not, because of which freezes.
+
+Everything that answers this question calls this module on the same facts: the reconciler, `GET /v1/freeze-state`, and
+the pull request pages. It sees one instant; it has no clock.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Conclusion = Literal["success", "failure"]
+
+
+def in_force(started_at: datetime, ends_at: datetime | None, ended_at: datetime | None, now: datetime) -> bool:
+    """Tell whether a freeze with these instants is in force at `now`: begun, not ended, and not past its end."""
+    return started_at <= now and ended_at is None and (ends_at is None or now < ends_at)
+
+
+@dataclass(frozen=True, slots=True)
+class CoveringFreeze:
+    """A freeze in force that covers a branch."""
+
+    id: str
+    reason: str
+    started_at: datetime
+    ends_at: datetime | None
+    exceptions_allowed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One way in which a head could reach a branch: a pull request, or a place in the merge queue.
+
+    `excepted` are the freezes for which every pull request concerned has a granted exception. A queue entry whose
+    members are not known has `members_known=False`: any freeze then blocks it.
+    """
+
+    branch: str
+    number: int | None
+    freezes: Sequence[CoveringFreeze]
+    excepted: frozenset[str] = frozenset()
+    members_known: bool = True
+
+    def blocking(self) -> list[CoveringFreeze]:
+        """Return the freezes that forbid this way."""
+        if not self.members_known:
+            return list(self.freezes)
+        return [freeze for freeze in self.freezes if freeze.id not in self.excepted]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the check of a head must say: allowed only if every way the head could take is allowed."""
+
+    blocking: tuple[CoveringFreeze, ...]
+    branches: tuple[str, ...]
+    """The bases that are blocked; a head shared by pull requests can have several under one check name."""
+
+    @property
+    def conclusion(self) -> Conclusion:
+        """The check run's conclusion."""
+        return "failure" if self.blocking else "success"
+
+
+def judge(claims: Iterable[Claim]) -> Verdict:
+    """Return the verdict of a head that the given claims share under one check name."""
+    freezes: dict[str, CoveringFreeze] = {}
+    branches: dict[str, None] = {}
+    for claim in claims:
+        for freeze in claim.blocking():
+            freezes[freeze.id] = freeze
+            branches[claim.branch] = None
+    return Verdict(tuple(freezes.values()), tuple(branches))

@@ -1,0 +1,44 @@
+"""The client of GitHub: one `GitHub` per process, one `InstallationClient` per installation of the App.
+
+Nothing here decides anything about freezes: it reads what GitHub knows, writes the checks it is given, and turns
+every way of failing into one `GitHubError` with a code of the error catalogue.
+"""
+
+from integrations.github.application import GitHub
+from integrations.github.budget import Allowance, Budget
+from integrations.github.client import InstallationClient
+from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.settings import GitHubSettings, graphql_url_of
+from integrations.github.values import (
+    BranchHeads,
+    BranchInfo,
+    BranchRef,
+    CheckResult,
+    CheckState,
+    CheckWrite,
+    InstallationInfo,
+    PullHead,
+    QueueEntry,
+    RepositoryInfo,
+)
+
+__all__ = [
+    "Allowance",
+    "BranchHeads",
+    "BranchInfo",
+    "BranchRef",
+    "Budget",
+    "CheckResult",
+    "CheckState",
+    "CheckWrite",
+    "ErrorKind",
+    "GitHub",
+    "GitHubError",
+    "GitHubSettings",
+    "InstallationClient",
+    "InstallationInfo",
+    "PullHead",
+    "QueueEntry",
+    "RepositoryInfo",
+    "graphql_url_of",
+]

@@ -1,0 +1,126 @@
+"""Calls made for one installation: its token, its pauses, its budget, and one second try after a refused token."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from requests.utils import parse_header_links
+
+from integrations.github.answers import read_list, read_nothing, read_object, refusal
+from integrations.github.budget import Meter, Resource
+from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.graphql import Data, read_data
+from integrations.github.settings import GitHubSettings
+from integrations.github.tokens import InstallationToken
+from integrations.github.transport import Answer, Request, Transport, unavailable
+
+_T = TypeVar("_T")
+_LIMITS = {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT}
+
+
+def path(*segments: str | int) -> str:
+    """Return a path of encoded segments; a `/` inside a branch's name stays inside its segment."""
+    if any(str(segment) in {"", ".", ".."} for segment in segments):
+        raise GitHubError(ErrorKind.NOT_FOUND, "GitHub has no object of that name")
+    return "".join("/" + quote(str(segment), safe="") for segment in segments)
+
+
+def next_page(answer: Answer) -> str | None:
+    """Return the address of the next page from the `Link` header, or None on the last one."""
+    for link in parse_header_links(answer.headers.get("link", "")):
+        if link.get("rel") == "next":
+            return str(link["url"])
+    return None
+
+
+class Calls:
+    """The way to GitHub for one installation; safe for many threads."""
+
+    def __init__(self, settings: GitHubSettings, transport: Transport, token: InstallationToken, meter: Meter) -> None:
+        self._settings = settings
+        self._base = settings.api_url.rstrip("/")
+        self._transport = transport
+        self._token = token
+        self.meter = meter
+
+    def get_object(self, route: str, **query: str | int) -> dict[str, Any]:
+        """GET one object."""
+        return self._read("rest", self._rest("GET", route, query), read_object)
+
+    def get_pages(self, route: str, **query: str | int) -> Iterator[Answer]:
+        """GET a list page by page, following `Link` on the same host only."""
+        request = self._rest("GET", route, {"per_page": 100, **query})
+        while True:
+            answer = self._read("rest", request, _unread)
+            yield answer
+            url = next_page(answer)
+            if url is None:
+                return
+            self._transport.check_origin(url)
+            request = Request("GET", url, safe=True)
+
+    def get_lists(self, route: str, **query: str | int) -> Iterator[Any]:
+        """GET every element of a paginated list."""
+        for answer in self.get_pages(route, **query):
+            yield from read_list(answer)
+
+    def write(self, method: str, route: str, body: Any) -> dict[str, Any]:
+        """POST, PATCH or PUT an object; an uncertain outcome has `maybe_applied`."""
+        return self._read("rest", self._rest(method, route, {}, body), lambda answer: read_object(answer, safe=False))
+
+    def delete(self, route: str) -> None:
+        """DELETE an object."""
+        self._read("rest", self._rest("DELETE", route, {}), read_nothing)
+
+    def query(self, document: str, variables: Mapping[str, Any]) -> Data:
+        """Send one GraphQL query."""
+        return self._graphql(document, variables, mutates=False)
+
+    def mutate(self, document: str, variables: Mapping[str, Any]) -> Data:
+        """Send one GraphQL mutation; an uncertain outcome has `maybe_applied`."""
+        return self._graphql(document, variables, mutates=True)
+
+    def _graphql(self, document: str, variables: Mapping[str, Any], *, mutates: bool) -> Data:
+        body = {"query": document, "variables": variables}
+        request = Request("POST", self._settings.graphql_url, body=body, safe=not mutates)
+        return self._read("graphql", request, lambda answer: read_data(answer, mutates=mutates))
+
+    def _rest(self, method: str, route: str, query: Mapping[str, str | int], body: Any = None) -> Request:
+        url = self._base + route + ("?" + urlencode(query) if query else "")
+        return Request(method, url, body=body, safe=method == "GET")
+
+    def _read(self, resource: Resource, request: Request, read: Callable[[Answer], _T]) -> _T:
+        with self._transport.deadline():
+            self.meter.check(resource)
+            answer = self._send(request)
+            self.meter.observe(answer.headers)
+            try:
+                value = read(answer)
+            except GitHubError as error:
+                if error.kind in _LIMITS:
+                    self.meter.refused(error, resource)
+                raise
+            self.meter.succeeded()
+            return value
+
+    def _send(self, request: Request) -> Answer:
+        """Send, and once more with a fresh token if GitHub refuses the one we had.
+
+        A refused fresh token is no removed installation, for GitHub has just granted it: copies of a grant need
+        some seconds to arrive everywhere, so that is an error that passes.
+        """
+        token = self._token.get()
+        answer = self._transport.send(request, token)
+        if answer.status != 401:
+            return answer
+        self._token.drop(token)
+        answer = self._transport.send(request, self._token.get())
+        if answer.status == 401:
+            raise unavailable("refuses a fresh token", maybe_applied=False, status=401)
+        return answer
+
+
+def _unread(answer: Answer) -> Answer:
+    if answer.status != 200:
+        raise refusal(answer)
+    return answer

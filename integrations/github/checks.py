@@ -1,0 +1,95 @@
+"""Writing check runs, always as new completed ones: GitHub does not let a completed run be changed."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from integrations.github import queries
+from integrations.github.calls import Calls, path
+from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.graphql import Data
+from integrations.github.transport import unavailable
+from integrations.github.values import CheckResult, CheckState, CheckWrite, check_from_rest
+
+_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_LONGEST_TEXT = 65535
+_LONGEST_TITLE = 255
+
+
+def write_checks(calls: Calls, writes: Sequence[CheckWrite]) -> list[CheckResult]:
+    """Create the runs with one mutation; see `InstallationClient.write_checks`."""
+    sent = [write for write in writes if _SHA.fullmatch(write.head_sha)]
+    results: dict[int, CheckResult] = {}
+    if sent:
+        variables = {f"i{number}": _input(write) for number, write in enumerate(sent)}
+        data = calls.mutate(queries.create_checks(len(sent)), variables)
+        results = {id(write): _result(data, f"c{number}") for number, write in enumerate(sent)}
+    return [results.get(id(write)) or _malformed() for write in writes]
+
+
+def create_check(calls: Calls, owner: str, name: str, write: CheckWrite) -> CheckResult:
+    """Create one run by REST."""
+    body = {
+        "name": write.name,
+        "head_sha": write.head_sha,
+        "status": "completed",
+        "conclusion": write.conclusion,
+        "external_id": write.external_id,
+        "output": _output(write),
+    }
+    if write.details_url is not None:
+        body["details_url"] = write.details_url
+    try:
+        payload = calls.write("POST", path("repos", owner, name, "check-runs"), body)
+    except GitHubError as error:
+        return CheckResult(None, error)
+    number = payload.get("id")
+    return CheckResult(number, None) if isinstance(number, int) else CheckResult(None, _unclear())
+
+
+def check_runs(calls: Calls, owner: str, name: str, sha: str, check_name: str) -> list[CheckState]:
+    """Return every run of that name on the commit, of any app, the newest first."""
+    route = path("repos", owner, name, "commits", sha, "check-runs")
+    runs: list[CheckState] = []
+    for answer in calls.get_pages(route, check_name=check_name, filter="all"):
+        listed = answer.payload.get("check_runs") if isinstance(answer.payload, dict) else None
+        runs += [check_from_rest(run) for run in listed or ()]
+    return sorted(runs, key=lambda run: run.id, reverse=True)
+
+
+def _input(write: CheckWrite) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "repositoryId": write.repository_node_id,
+        "name": write.name,
+        "headSha": write.head_sha,
+        "status": "COMPLETED",
+        "conclusion": write.conclusion.upper(),
+        "externalId": write.external_id,
+        "output": _output(write),
+    }
+    if write.details_url is not None:
+        fields["detailsUrl"] = write.details_url
+    return fields
+
+
+def _output(write: CheckWrite) -> Mapping[str, str]:
+    return {"title": write.title[:_LONGEST_TITLE], "summary": write.summary[:_LONGEST_TEXT]}
+
+
+def _result(data: Data, alias: str) -> CheckResult:
+    payload = data.fields.get(alias)
+    run = payload.get("checkRun") if isinstance(payload, dict) else None
+    number = run.get("databaseId") if isinstance(run, dict) else None
+    if isinstance(number, int):
+        return CheckResult(number, None)
+    return CheckResult(None, data.fault_at(alias) or _unclear())
+
+
+def _unclear() -> GitHubError:
+    """GitHub has answered `{"checkRun": null}` without any error before."""
+    return unavailable("wrote a check without saying which", maybe_applied=True)
+
+
+def _malformed() -> CheckResult:
+    """One malformed SHA would make GitHub refuse the variables, and with them every other write of the request."""
+    return CheckResult(None, GitHubError(ErrorKind.REJECTED, "the commit's SHA is malformed; nothing was sent"))

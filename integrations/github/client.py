@@ -1,0 +1,109 @@
+"""What can be read and written for one installation of the App."""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from integrations.github import checks, heads, rulesets
+from integrations.github.answers import reading
+from integrations.github.budget import Budget
+from integrations.github.calls import Calls, path
+from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.values import (
+    BranchHeads,
+    BranchInfo,
+    BranchRef,
+    CheckResult,
+    CheckState,
+    CheckWrite,
+    RepositoryInfo,
+    branch_from_rest,
+    repository_from_rest,
+)
+
+
+class InstallationClient:
+    """GitHub, seen by one installation. Every method may raise `GitHubError`; safe for many threads."""
+
+    def __init__(self, installation_id: int, calls: Calls) -> None:
+        self.installation_id = installation_id
+        self._calls = calls
+
+    @property
+    def budget(self) -> Budget:
+        """What the installation may still spend, as GitHub last said."""
+        return self._calls.meter.budget()
+
+    def repositories(self) -> Iterator[RepositoryInfo]:
+        """Yield the repositories that the installation covers, page by page."""
+        for answer in self._calls.get_pages("/installation/repositories"):
+            with reading():
+                page = [repository_from_rest(entry) for entry in answer.payload["repositories"]]
+            yield from page
+
+    def repository(self, github_id: int) -> RepositoryInfo:
+        """Return the repository with that id, whatever it is called today."""
+        payload = self._calls.get_object(path("repositories", github_id))
+        with reading():
+            return repository_from_rest(payload)
+
+    def branches(self, owner: str, name: str) -> list[BranchInfo]:
+        """Return every branch of a repository."""
+        listed = list(self._calls.get_lists(path("repos", owner, name, "branches")))
+        with reading():
+            return [branch_from_rest(entry) for entry in listed]
+
+    def branch(self, owner: str, name: str, branch: str) -> BranchInfo:
+        """Return one branch; a missing one is `branch_not_found`."""
+        try:
+            payload = self._calls.get_object(path("repos", owner, name, "branches", branch))
+        except GitHubError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                error.code = "branch_not_found"
+            raise
+        with reading():
+            return branch_from_rest(payload)
+
+    def open_heads(
+        self,
+        wanted: Sequence[BranchRef],
+        *,
+        read_back_app_id: int | None = None,
+        check_names: Collection[str] | None = None,
+    ) -> list[BranchHeads]:
+        """Return the open pull requests and queue entries of each wanted branch, in the order wanted.
+
+        One GraphQL call for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
+        more for each further hundred pull requests of a branch. With `read_back_app_id`, one call for each 50 heads
+        besides tells the newest checks of that app, those of `check_names` only if these are given. What fails for one
+        branch is in its `error`; what is raised concerns them all.
+        """
+        return heads.open_heads(self._calls, wanted, read_back_app_id, check_names)
+
+    def write_checks(self, writes: Sequence[CheckWrite]) -> list[CheckResult]:
+        """Create check runs with one GraphQL mutation; the results are in the order of the writes.
+
+        Each result has an id or an error of its own. What is raised concerns the whole request, and with
+        `maybe_applied` any part of it may have happened.
+        """
+        return checks.write_checks(self._calls, writes)
+
+    def create_check_rest(self, owner: str, name: str, write: CheckWrite) -> CheckResult:
+        """Create one check run by REST; the write's node id is not used."""
+        return checks.create_check(self._calls, owner, name, write)
+
+    def check_runs(self, owner: str, name: str, sha: str, check_name: str) -> list[CheckState]:
+        """Return all runs of that name on a commit, of any app, the newest first."""
+        with reading():
+            return checks.check_runs(self._calls, owner, name, sha, check_name)
+
+    def branch_rules(self, owner: str, name: str, branch: str) -> list[dict[str, Any]]:
+        """Return the active rules of every level for a branch, which need not exist."""
+        return list(self._calls.get_lists(path("repos", owner, name, "rules", "branches", branch)))
+
+    def repository_rulesets(self, owner: str, name: str) -> rulesets.Rulesets:
+        """Return access to a repository's rulesets."""
+        return rulesets.repository_rulesets(self._calls, owner, name)
+
+    def organization_rulesets(self, organization: str) -> rulesets.Rulesets:
+        """Return access to an organisation's rulesets."""
+        return rulesets.organization_rulesets(self._calls, organization)

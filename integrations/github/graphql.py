@@ -1,0 +1,95 @@
+"""Reading GraphQL answers: what failed as a whole, and what failed below one alias.
+
+GitHub answers 200 to nearly everything. An error names its place by `path`; one without a path, or above all aliases,
+concerns everything that came back null. Type names vary (`RATE_LIMIT` and `RATE_LIMITED` have both been seen), and a
+timed-out query has no type at all.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from integrations.github.answers import is_secondary, primary_limit, read_object, secondary_limit
+from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.transport import Answer, unavailable
+
+_KINDS = {
+    "NOT_FOUND": ErrorKind.NOT_FOUND,
+    "FORBIDDEN": ErrorKind.PERMISSION,
+    "INSUFFICIENT_SCOPES": ErrorKind.PERMISSION,
+    "UNPROCESSABLE": ErrorKind.REJECTED,
+    "ARGUMENT_ERROR": ErrorKind.REJECTED,
+}
+_RATE_LIMITS = {"RATE_LIMIT", "RATE_LIMITED"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One entry of `errors`: where (empty for nowhere in particular) and what."""
+
+    path: tuple[str | int, ...]
+    error: GitHubError
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A GraphQL answer's data with its partial errors."""
+
+    fields: Mapping[str, Any]
+    faults: Sequence[Fault]
+
+    def fault_at(self, *path: str | int) -> GitHubError | None:
+        """Return the first error at this place, above it or below it."""
+        for fault in self.faults:
+            shared = min(len(fault.path), len(path))
+            if fault.path[:shared] == path[:shared]:
+                return fault.error
+        return None
+
+
+def read_data(answer: Answer, *, mutates: bool) -> Data:
+    """Return the data with its partial errors; raises `GitHubError` for what concerns the whole call."""
+    payload = read_object(answer, safe=not mutates)
+    listed = payload.get("errors")
+    errors = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    for entry in errors:
+        _raise_limit(entry, answer)
+    fields = payload.get("data")
+    faults = [_fault(entry, mutates=mutates) for entry in errors]
+    if isinstance(fields, dict):
+        return Data(fields, faults)
+    if faults:
+        raise faults[0].error
+    if is_secondary(answer.message):
+        raise secondary_limit(answer)
+    raise unavailable("sent no data", maybe_applied=mutates, status=answer.status)
+
+
+def _raise_limit(entry: Mapping[str, Any], answer: Answer) -> None:
+    message = str(entry.get("message") or "")
+    if is_secondary(message):
+        raise secondary_limit(answer)
+    if entry.get("type") in _RATE_LIMITS or message.startswith("API rate limit"):
+        raise primary_limit(answer)
+
+
+def _fault(entry: Mapping[str, Any], *, mutates: bool) -> Fault:
+    path = entry.get("path")
+    place = tuple(part for part in path if isinstance(part, str | int)) if isinstance(path, list) else ()
+    return Fault(place, _error(entry, mutates=mutates))
+
+
+def _error(entry: Mapping[str, Any], *, mutates: bool) -> GitHubError:
+    message = str(entry.get("message") or "")[:300]
+    kind = _KINDS.get(str(entry.get("type")))
+    if kind is not None:
+        return GitHubError(kind, f"GitHub: {message}", status=200)
+    if _is_refused_document(entry):
+        return GitHubError(ErrorKind.REJECTED, f"GitHub: {message}", status=200)
+    return unavailable(f"failed in the middle: {message}", maybe_applied=mutates, status=200)
+
+
+def _is_refused_document(entry: Mapping[str, Any]) -> bool:
+    """Tell a refused variable or document from a fault of the server: GitHub names the rule in `extensions.code`."""
+    extensions = entry.get("extensions")
+    return isinstance(extensions, dict) and isinstance(extensions.get("code"), str)

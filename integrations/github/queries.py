@@ -1,0 +1,74 @@
+"""The GraphQL documents, each made once per shape so that its text, and whatever is cached by it, stays the same.
+
+Validated by hand against GitHub's public schema as published in npm `@octokit/graphql-schema` 15.26.1.
+
+Branches are read in groups of one name: `nodes(ids:)` takes the repositories and one variable the branch's name, so the
+text depends on the number of names alone and a freeze of `main` in 25 repositories is one short document. Checks
+are read back by exact commit in a document of their own: GitHub prices a query by what its `first:` arguments could
+return, so checks nested below pull requests would cost a hundred times the points of the few commits that exist.
+"""
+
+from functools import lru_cache
+
+_RATE = "rateLimit{limit cost remaining resetAt}"
+_REPOSITORY = "id databaseId name owner{login} isPrivate isArchived defaultBranchRef{name}"
+_PULLS = """fragment Pulls on PullRequestConnection{
+ pageInfo{hasNextPage endCursor}
+ nodes{id number title url isDraft headRefOid headRefName baseRefName reviewDecision isInMergeQueue
+  author{login} autoMergeRequest{enabledAt}}
+}
+"""
+_ENTRIES = """fragment Entries on MergeQueueEntryConnection{
+ pageInfo{hasNextPage endCursor}
+ nodes{position state headCommit{oid} pullRequest{number}}
+}
+"""
+_CHECKS = """fragment Checks on Commit{
+ checkSuites(first:3,filterBy:{appId:$app}){nodes{
+  checkRuns(first:50,filterBy:{appId:$app,checkType:LATEST}){nodes{databaseId name status conclusion externalId}}}}
+}
+"""
+_GROUP = """ g%(n)d:nodes(ids:$i%(n)d){...on Repository{%(repository)s ref(qualifiedName:$q%(n)d){target{oid}}
+  pullRequests(states:OPEN,baseRefName:$b%(n)d,first:100){...Pulls}
+  mergeQueue(branch:$b%(n)d){entries(first:100){...Entries}}}}"""
+
+PULLS_PAGE = f"""query PullsPage($id:ID!,$branch:String!,$after:String!){{
+ {_RATE}
+ node(id:$id){{...on Repository{{pullRequests(states:OPEN,baseRefName:$branch,first:100,after:$after){{...Pulls}}}}}}
+}}
+{_PULLS}"""
+"""The pull requests of one branch after the first hundred."""
+
+ENTRIES_PAGE = f"""query EntriesPage($id:ID!,$branch:String!,$after:String!){{
+ {_RATE}
+ node(id:$id){{...on Repository{{mergeQueue(branch:$branch){{entries(first:100,after:$after){{...Entries}}}}}}}}
+}}
+{_ENTRIES}"""
+"""The merge queue of one branch after the first hundred."""
+
+
+@lru_cache(maxsize=64)
+def heads(groups: int) -> str:
+    """Read branches: `$i0 $b0 $q0`, `$i1 …` are a group's repository ids, branch name and fully qualified name."""
+    numbers = range(groups)
+    variables = ",".join(f"$i{n}:[ID!]!,$b{n}:String!,$q{n}:String!" for n in numbers)
+    fields = "\n".join(_GROUP % {"n": n, "repository": _REPOSITORY} for n in numbers)
+    return f"query Heads({variables}){{\n {_RATE}\n{fields}\n}}\n{_PULLS}{_ENTRIES}"
+
+
+@lru_cache(maxsize=64)
+def checks(commits: int) -> str:
+    """Read the newest runs of the app `$app` on commits: `$r0 $s0`, `$r1 …` are repository ids and SHAs."""
+    numbers = range(commits)
+    variables = "".join(f",$r{n}:ID!,$s{n}:GitObjectID!" for n in numbers)
+    fields = "\n".join(f" c{n}:node(id:$r{n}){{...on Repository{{object(oid:$s{n}){{...Checks}}}}}}" for n in numbers)
+    return f"query Checks($app:Int!{variables}){{\n {_RATE}\n{fields}\n}}\n{_CHECKS}"
+
+
+@lru_cache(maxsize=128)
+def create_checks(writes: int) -> str:
+    """Create check runs: `$i0`, `$i1 …` are the inputs, `c0`, `c1 …` the payloads."""
+    numbers = range(writes)
+    variables = ",".join(f"$i{n}:CreateCheckRunInput!" for n in numbers)
+    fields = "\n".join(f" c{n}:createCheckRun(input:$i{n}){{checkRun{{databaseId}}}}" for n in numbers)
+    return f"mutation CreateChecks({variables}){{\n{fields}\n}}"

@@ -1,0 +1,48 @@
+"""Rulesets of a repository or an organisation, as GitHub's own JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from integrations.github.calls import Calls, path
+
+
+@dataclass(frozen=True, slots=True)
+class Rulesets:
+    """The rulesets of one owner: `/repos/{owner}/{name}` or `/orgs/{org}`."""
+
+    calls: Calls
+    owner_path: str
+
+    def list(self) -> list[dict[str, Any]]:
+        """Return the short form of every ruleset, those of the levels above included."""
+        return list(self.calls.get_lists(self.owner_path + "/rulesets"))
+
+    def get(self, ruleset_id: int) -> dict[str, Any]:
+        """Return one ruleset whole, with rules, conditions and, if we may see them, bypass actors."""
+        return self.calls.get_object(self._one(ruleset_id))
+
+    def create(self, ruleset: Mapping[str, Any]) -> dict[str, Any]:
+        """Create a ruleset and return it."""
+        return self.calls.write("POST", self.owner_path + "/rulesets", dict(ruleset))
+
+    def update(self, ruleset_id: int, ruleset: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace what is given of a ruleset and return it."""
+        return self.calls.write("PUT", self._one(ruleset_id), dict(ruleset))
+
+    def delete(self, ruleset_id: int) -> None:
+        """Delete a ruleset."""
+        self.calls.delete(self._one(ruleset_id))
+
+    def _one(self, ruleset_id: int) -> str:
+        return self.owner_path + "/rulesets" + path(ruleset_id)
+
+
+def repository_rulesets(calls: Calls, owner: str, name: str) -> Rulesets:
+    """Return the rulesets of a repository."""
+    return Rulesets(calls, path("repos", owner, name))
+
+
+def organization_rulesets(calls: Calls, organization: str) -> Rulesets:
+    """Return the rulesets of an organisation."""
+    return Rulesets(calls, path("orgs", organization))

@@ -1,0 +1,136 @@
+"""The App's own token (a JWT) and the installation tokens that it buys, kept until shortly before they end."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from integrations.github.answers import read_object, refusal, server_time
+from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.settings import GitHubSettings
+from integrations.github.transport import Answer, Request, Transport, unavailable
+from integrations.github.values import moment
+
+_BACKDATED = 60
+"""Seconds: GitHub advises it against clocks that run ahead."""
+_LIFE = 540
+"""Seconds from now; GitHub takes at most 600."""
+_RENEWED = 60
+"""Seconds before its end at which a JWT is made anew."""
+_MARGIN = 300.0
+"""Seconds before its end at which an installation token is not used any more."""
+_TOLERATED_SKEW = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    value: str = field(repr=False)
+    ends: float
+
+
+class AppTokens:
+    """Makes the App's JWT (RS256), cached for most of its life; follows GitHub's clock once it differs from ours."""
+
+    def __init__(self, settings: GitHubSettings, clock: Callable[[], float]) -> None:
+        key = load_pem_private_key(settings.private_key.encode(), password=None)
+        if not isinstance(key, RSAPrivateKey):
+            raise TypeError("the App's private key must be an RSA key in PEM")
+        self._key = key
+        self._issuer = str(settings.app_id)
+        self._clock = clock
+        self._skew = 0.0
+        self._lock = threading.Lock()
+        self._kept = _Kept("", 0.0)
+
+    def get(self) -> str:
+        """Return a JWT that is good for at least another minute."""
+        with self._lock:
+            now = self._clock() + self._skew
+            if now >= self._kept.ends - _RENEWED:
+                claims = {"iat": int(now) - _BACKDATED, "exp": int(now) + _LIFE, "iss": self._issuer}
+                self._kept = _Kept(jwt.encode(claims, self._key, algorithm="RS256"), now + _LIFE)
+            return self._kept.value
+
+    def learn_skew(self, answer: Answer) -> bool:
+        """Take GitHub's clock for ours after a refusal; tells whether they differed enough to try again."""
+        if "date" not in answer.headers:
+            return False
+        skew = server_time(answer.headers) - self._clock()
+        with self._lock:
+            if abs(skew - self._skew) <= _TOLERATED_SKEW:
+                return False
+            self._skew, self._kept = skew, _Kept("", 0.0)
+            return True
+
+
+class AppCalls:
+    """Calls made as the App itself rather than for an installation."""
+
+    def __init__(self, settings: GitHubSettings, transport: Transport, tokens: AppTokens) -> None:
+        self._base = settings.api_url.rstrip("/")
+        self._transport = transport
+        self._tokens = tokens
+
+    def send(self, method: str, path: str, *, body: object = None) -> Answer:
+        """Return GitHub's answer, whatever its status; a refused JWT is made anew once if the clocks differ.
+
+        Every call made here may be repeated: buying a second token spoils nothing.
+        """
+        url = path if path.startswith("http") else self._base + path
+        request = Request(method, url, body=body, safe=True)
+        with self._transport.deadline():
+            answer = self._transport.send(request, self._tokens.get())
+            if answer.status == 401 and self._tokens.learn_skew(answer):
+                answer = self._transport.send(request, self._tokens.get())
+            return answer
+
+
+class InstallationToken:
+    """One installation's token: bought when first needed, shared by threads, replaced before it ends or when refused.
+
+    GitHub promises nothing about its shape or length, so neither does this.
+    """
+
+    def __init__(self, installation_id: int, calls: AppCalls, clock: Callable[[], float]) -> None:
+        self._path = f"/app/installations/{installation_id}/access_tokens"
+        self._calls = calls
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept = _Kept("", 0.0)
+
+    def get(self) -> str:
+        """Return a token good for some minutes; raises `GitHubError`, `installation_removed` among others."""
+        kept = self._kept
+        if self._clock() < kept.ends - _MARGIN:
+            return kept.value
+        with self._lock:
+            if self._clock() >= self._kept.ends - _MARGIN:
+                self._kept = self._buy()
+            return self._kept.value
+
+    def drop(self, refused: str) -> None:
+        """Forget this token, unless another thread has already replaced it."""
+        with self._lock:
+            if self._kept.value == refused:
+                self._kept = _Kept("", 0.0)
+
+    def _buy(self) -> _Kept:
+        asked = self._clock()
+        answer = self._calls.send("POST", self._path)
+        if answer.status in {401, 404, 410}:
+            raise _removed(answer)
+        payload = read_object(answer)
+        value, ends = payload.get("token"), moment(payload.get("expires_at"))
+        if not isinstance(value, str) or not value or ends is None:
+            raise unavailable("granted no readable token", maybe_applied=False, status=answer.status)
+        return _Kept(value, asked + ends.timestamp() - server_time(answer.headers))
+
+
+def _removed(answer: Answer) -> GitHubError:
+    if answer.status == 401:
+        said = refusal(answer).message
+        return GitHubError(ErrorKind.APP_REFUSED, f"GitHub does not accept the App: {said}", status=401)
+    return GitHubError(ErrorKind.INSTALLATION_REMOVED, "The App is not installed there any more", status=answer.status)

@@ -1,0 +1,318 @@
+"""Reading repositories, branches and heads, and writing checks, against scripted answers."""
+
+from typing import Any
+
+import pytest
+
+from integrations.github import BranchRef, CheckWrite, ErrorKind, GitHub, GitHubError
+from tests.integrations.github.conftest import Reply, Script
+
+SHA = "a" * 40
+
+
+def node(number: int, **extra: Any) -> dict[str, Any]:
+    return {
+        "id": f"R_{number}",
+        "databaseId": number,
+        "name": f"repo{number}",
+        "owner": {"login": "acme"},
+        "isPrivate": True,
+        "isArchived": False,
+        "defaultBranchRef": {"name": "main"},
+        "ref": {"target": {"oid": "b" * 40}},
+        "pullRequests": pulls(),
+        "mergeQueue": None,
+        **extra,
+    }
+
+
+def pulls(*numbers: int, after: str | None = None) -> dict[str, Any]:
+    return {
+        "pageInfo": {"hasNextPage": after is not None, "endCursor": after},
+        "nodes": [
+            {
+                "id": f"PR_{number}",
+                "number": number,
+                "title": f"Change {number}",
+                "url": f"https://github.test/acme/web/pull/{number}",
+                "isDraft": False,
+                "headRefOid": f"{number:040x}",
+                "headRefName": f"topic-{number}",
+                "baseRefName": "main",
+                "reviewDecision": "APPROVED",
+                "isInMergeQueue": False,
+                "author": {"login": "ann"},
+                "autoMergeRequest": {"enabledAt": "2026-11-01T00:00:00Z"},
+            }
+            for number in numbers
+        ],
+    }
+
+
+def graph(data: Any, *errors: dict[str, Any]) -> Reply:
+    return Reply({"data": data, **({"errors": list(errors)} if errors else {})})
+
+
+def write(sha: str = SHA, external_id: str = "g1") -> CheckWrite:
+    return CheckWrite("R_1", "Change freeze", sha, "failure", "Frozen", "Until Monday", external_id)
+
+
+MAIN_1 = BranchRef("R_1", "main")
+MAIN_2 = BranchRef("R_2", "main")
+
+
+def test_heads_of_two_repositories_come_from_one_call(github: GitHub, script: Script) -> None:
+    script.then("POST /graphql", graph({"g0": [node(1, pullRequests=pulls(5)), node(2)]}))
+    first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
+    assert len(script.asked("POST /graphql")) == 1
+    assert first.repository is not None
+    assert (first.repository.owner, first.repository.github_id) == ("acme", 1)
+    pull = first.pulls[0]
+    assert (pull.number, pull.auto_merge, pull.review_decision, pull.author) == (5, True, "approved", "ann")
+    assert first.sha == "b" * 40
+    assert second.pulls == ()
+    assert first.error is second.error is None
+
+
+def test_answers_keep_the_order_of_the_question(github: GitHub, script: Script) -> None:
+    script.then("POST /graphql", graph({"g0": [node(1), node(2)], "g1": [node(1)]}))
+    wanted = [MAIN_1, BranchRef("R_1", "release/9"), MAIN_2]
+    found = github.client(7).open_heads(wanted)
+    assert [(heads.repository_node_id, heads.name) for heads in found] == [
+        ("R_1", "main"),
+        ("R_1", "release/9"),
+        ("R_2", "main"),
+    ]
+    sent = script.asked("POST /graphql")[0].body["variables"]
+    assert sent == {
+        "i0": ["R_1", "R_2"],
+        "b0": "main",
+        "q0": "refs/heads/main",
+        "i1": ["R_1"],
+        "b1": "release/9",
+        "q1": "refs/heads/release/9",
+    }
+
+
+def test_pull_requests_beyond_a_hundred_are_read_too(github: GitHub, script: Script) -> None:
+    script.then(
+        "POST /graphql",
+        graph({"g0": [node(1, pullRequests=pulls(*range(1, 101), after="c1"))]}),
+        graph({"node": {"pullRequests": pulls(*range(101, 201), after="c2")}}),
+        graph({"node": {"pullRequests": pulls(201)}}),
+    )
+    (heads,) = github.client(7).open_heads([MAIN_1])
+    assert [pull.number for pull in heads.pulls] == list(range(1, 202))
+    assert [seen.body["variables"].get("after") for seen in script.asked("POST /graphql")] == [None, "c1", "c2"]
+
+
+def test_a_page_that_fails_makes_that_branch_an_error_and_no_other(github: GitHub, script: Script) -> None:
+    script.then(
+        "POST /graphql",
+        graph({"g0": [node(1, pullRequests=pulls(1, after="c1")), node(2, pullRequests=pulls(9))]}),
+        Reply({"message": "Bad gateway"}, 502),
+    )
+    first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
+    assert first.error is not None
+    assert first.error.code == "github_unavailable"
+    assert [pull.number for pull in second.pulls] == [9]
+
+
+def test_a_missing_repository_hides_no_other(github: GitHub, script: Script) -> None:
+    fault = {"type": "NOT_FOUND", "path": ["g0", 0], "message": "Could not resolve to a node"}
+    script.then("POST /graphql", graph({"g0": [None, node(2, pullRequests=pulls(9))]}, fault))
+    first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
+    assert first.repository is None
+    assert first.error is not None
+    assert (first.error.kind, first.error.code) == (ErrorKind.NOT_FOUND, "repository_not_found")
+    assert second.error is None
+    assert second.pulls
+
+
+def test_a_group_refused_as_a_whole_is_asked_for_one_by_one(github: GitHub, script: Script) -> None:
+    fault = {"type": "NOT_FOUND", "path": ["g0"], "message": "Could not resolve to a node"}
+    script.then("POST /graphql", graph({"g0": None}, fault), graph({"g0": None}, fault), graph({"g0": [node(2)]}))
+    first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
+    assert first.error is not None
+    assert second.error is None
+
+
+def test_a_queue_that_may_not_be_read_leaves_the_pull_requests_good(github: GitHub, script: Script) -> None:
+    fault = {"type": "FORBIDDEN", "path": ["g0", 0, "mergeQueue"], "message": "Resource not accessible by integration"}
+    script.then("POST /graphql", graph({"g0": [node(1, pullRequests=pulls(3))]}, fault))
+    (heads,) = github.client(7).open_heads([MAIN_1])
+    assert heads.error is None
+    assert heads.queue_error is not None
+    assert heads.queue_error.code == "github_permission_denied"
+    assert len(heads.pulls) == 1
+
+
+def test_a_pull_request_that_came_back_null_is_an_error_never_an_absence(github: GitHub, script: Script) -> None:
+    listed = pulls(3)
+    listed["nodes"].append(None)
+    fault = {"path": ["g0", 0, "pullRequests", "nodes", 1], "message": "Something went wrong"}
+    script.then("POST /graphql", graph({"g0": [node(1, pullRequests=listed)]}, fault))
+    (heads,) = github.client(7).open_heads([MAIN_1])
+    assert heads.error is not None
+    assert heads.error.code == "github_unavailable"
+
+
+def test_queue_entries_come_in_order_of_position(github: GitHub, script: Script) -> None:
+    entries = [
+        {"position": 2, "state": "QUEUED", "headCommit": None, "pullRequest": {"number": 8}},
+        {"position": 1, "state": "AWAITING_CHECKS", "headCommit": {"oid": SHA}, "pullRequest": None},
+    ]
+    page = {"pageInfo": {"hasNextPage": False, "endCursor": None}, "nodes": entries}
+    script.then("POST /graphql", graph({"g0": [node(1, mergeQueue={"entries": page})]}))
+    (heads,) = github.client(7).open_heads([MAIN_1])
+    assert [(entry.position, entry.pull_number, entry.head_sha) for entry in heads.queue] == [
+        (1, None, SHA),
+        (2, 8, None),
+    ]
+
+
+def test_reading_back_tells_the_newest_run_of_each_name(github: GitHub, script: Script) -> None:
+    runs = [
+        {"databaseId": number, "name": name, "status": "COMPLETED", "conclusion": verdict, "externalId": f"g{number}"}
+        for number, name, verdict in [
+            (3, "a", "FAILURE"),
+            (9, "a", "SUCCESS"),
+            (4, "b", "FAILURE"),
+            (5, "c", "FAILURE"),
+        ]
+    ]
+    suites = {"nodes": [{"checkRuns": {"nodes": runs[:1]}}, {"checkRuns": {"nodes": runs[1:]}}]}
+    script.then(
+        "POST /graphql",
+        graph({"g0": [node(1, pullRequests=pulls(5, 6))]}),
+        graph({"c0": {"object": {"checkSuites": suites}}, "c1": {"object": None}}),
+    )
+    (heads,) = github.client(7).open_heads([MAIN_1], read_back_app_id=42, check_names={"a", "b"})
+    first, second = heads.pulls
+    assert [(check.id, check.name, check.conclusion) for check in first.checks] == [
+        (9, "a", "success"),
+        (4, "b", "failure"),
+    ]
+    assert second.checks == ()
+
+
+def test_checks_that_could_not_be_read_back_are_an_error(github: GitHub, script: Script) -> None:
+    fault = {"type": "FORBIDDEN", "path": ["c0", "object", "checkSuites"], "message": "Resource not accessible"}
+    script.then(
+        "POST /graphql",
+        graph({"g0": [node(1, pullRequests=pulls(5))]}),
+        graph({"c0": {"object": {"checkSuites": None}}}, fault),
+    )
+    (heads,) = github.client(7).open_heads([MAIN_1], read_back_app_id=42)
+    assert heads.error is not None
+    assert heads.error.kind is ErrorKind.PERMISSION
+
+
+def test_checks_are_written_by_one_mutation(github: GitHub, script: Script) -> None:
+    script.then("POST /graphql", graph({f"c{n}": {"checkRun": {"databaseId": 100 + n}} for n in range(3)}))
+    results = github.client(7).write_checks([write(external_id=str(n)) for n in range(3)])
+    assert [result.check_run_id for result in results] == [100, 101, 102]
+    sent = script.asked("POST /graphql")[0].body
+    assert sent["variables"]["i1"] == {
+        "repositoryId": "R_1",
+        "name": "Change freeze",
+        "headSha": SHA,
+        "status": "COMPLETED",
+        "conclusion": "FAILURE",
+        "externalId": "1",
+        "output": {"title": "Frozen", "summary": "Until Monday"},
+    }
+
+
+def test_a_write_without_an_id_is_an_error_of_its_own(github: GitHub, script: Script) -> None:
+    fault = {"type": "FORBIDDEN", "path": ["c2"], "message": "Resource not accessible by integration"}
+    data = {"c0": {"checkRun": {"databaseId": 1}}, "c1": {"checkRun": None}, "c2": None}
+    script.then("POST /graphql", graph(data, fault))
+    good, silent, refused = github.client(7).write_checks([write(external_id=str(n)) for n in range(3)])
+    assert (good.check_run_id, good.error) == (1, None)
+    assert silent.error is not None
+    assert (silent.error.code, silent.error.maybe_applied) == ("github_unavailable", True)
+    assert refused.error is not None
+    assert (refused.error.code, refused.error.maybe_applied) == ("github_permission_denied", False)
+
+
+def test_a_malformed_commit_is_refused_here_and_spoils_no_other_write(github: GitHub, script: Script) -> None:
+    script.then("POST /graphql", graph({"c0": {"checkRun": {"databaseId": 1}}}))
+    bad, good = github.client(7).write_checks([write(sha="HEAD"), write()])
+    assert bad.error is not None
+    assert bad.error.kind is ErrorKind.REJECTED
+    assert good.check_run_id == 1
+
+
+def test_repositories_are_read_page_by_page(github: GitHub, script: Script) -> None:
+    def page(number: int) -> dict[str, Any]:
+        return {"total_count": 2, "repositories": [{**rest_repository(number)}]}
+
+    link = f'<{script.base}/installation/repositories?per_page=100&page=2>; rel="next"'
+    script.then("GET /installation/repositories", Reply(page(1), headers={"Link": link}), Reply(page(2)))
+    found = list(github.client(7).repositories())
+    assert [repository.github_id for repository in found] == [1, 2]
+    assert found[0].default_branch == "trunk"
+
+
+def rest_repository(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "node_id": f"R_{number}",
+        "name": f"repo{number}",
+        "owner": {"login": "acme"},
+        "default_branch": "trunk",
+        "private": False,
+        "archived": False,
+    }
+
+
+def test_a_next_page_on_another_host_is_not_followed(github: GitHub, script: Script) -> None:
+    link = '<http://elsewhere.test/installation/repositories?page=2>; rel="next"'
+    body = {"repositories": [rest_repository(1)]}
+    script.then("GET /installation/repositories", Reply(body, headers={"Link": link}))
+    with pytest.raises(GitHubError) as caught:
+        list(github.client(7).repositories())
+    assert caught.value.code == "github_unavailable"
+
+
+def test_a_slash_in_a_branch_stays_inside_its_segment(github: GitHub, script: Script) -> None:
+    script.then("GET /repos/acme/web/rules/branches/release%2F9", Reply([{"type": "deletion"}]))
+    assert github.client(7).branch_rules("acme", "web", "release/9") == [{"type": "deletion"}]
+
+
+@pytest.mark.parametrize("owner", ["..", ".", ""])
+def test_an_owner_that_would_leave_the_path_is_never_sent(github: GitHub, script: Script, owner: str) -> None:
+    with pytest.raises(GitHubError) as caught:
+        github.client(7).branches(owner, "web")
+    assert caught.value.kind is ErrorKind.NOT_FOUND
+    assert script.seen == []
+
+
+def test_a_renamed_repository_is_followed_on_the_same_host(github: GitHub, script: Script) -> None:
+    branch = {"name": "main", "protected": True, "commit": {"sha": SHA, "url": "x"}}
+    moved = {"Location": f"{script.base}/repositories/9/branches?per_page=100"}
+    script.then("GET /repos/acme/old/branches", Reply({"message": "Moved"}, 301, moved))
+    script.then("GET /repositories/9/branches", Reply([branch]))
+    (found,) = github.client(7).branches("acme", "old")
+    assert (found.name, found.protected, found.sha) == ("main", True, SHA)
+
+
+def test_a_missing_branch_says_so(github: GitHub, script: Script) -> None:
+    with pytest.raises(GitHubError) as caught:
+        github.client(7).branch("acme", "web", "gone")
+    assert caught.value.code == "branch_not_found"
+
+
+def test_rulesets_are_created_replaced_and_deleted(github: GitHub, script: Script) -> None:
+    rulesets = github.client(7).repository_rulesets("acme", "web")
+    base = "/repos/acme/web/rulesets"
+    script.then(f"GET {base}", Reply([{"id": 5}]))
+    script.then(f"POST {base}", Reply({"id": 5}, 201))
+    script.then(f"PUT {base}/5", Reply({"id": 5, "enforcement": "disabled"}))
+    script.then(f"DELETE {base}/5", Reply(b"", 204))
+    assert rulesets.list() == [{"id": 5}]
+    assert rulesets.create({"name": "freeze"}) == {"id": 5}
+    assert rulesets.update(5, {"enforcement": "disabled"})["enforcement"] == "disabled"
+    rulesets.delete(5)
+    assert [seen.method for seen in script.seen if base in seen.path] == ["GET", "POST", "PUT", "DELETE"]

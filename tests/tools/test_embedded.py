@@ -1,0 +1,188 @@
+"""The embedded servers: they start, stop, and come back after the worst."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+from redis import Redis
+
+from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, places
+
+ROOT = Path(__file__).parent.parent.parent
+
+STARTER = """
+import sys, time, pathlib
+from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+home = pathlib.Path(sys.argv[1])
+postgres = EmbeddedPostgres(home / "postgres").start()
+valkey = EmbeddedValkey(home / "redis").start()
+print(postgres.pid, valkey.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="change-freeze-embedded-", dir="/tmp"))
+    directory.chmod(0o711)
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def closed_home() -> Iterator[Path]:
+    """Make a directory that only its owner enters, like /root."""
+    directory = Path(tempfile.mkdtemp(prefix="change-freeze-closed-", dir="/tmp"))
+    yield directory
+    elsewhere = places.ELSEWHERE / f"change-freeze-{places.digest(directory)}"
+    shutil.rmtree(elsewhere, ignore_errors=True)
+    shutil.rmtree(directory)
+
+
+def eventually(condition: Callable[[], bool], patience: float = 20) -> None:
+    give_up = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.02)
+
+
+def is_gone(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return True
+    return state == "Z"
+
+
+def test_postgres_keeps_its_data_over_a_restart(home: Path) -> None:
+    with EmbeddedPostgres(home / "postgres") as server, psycopg.connect(server.ensure_database("app")) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+    with EmbeddedPostgres(home / "postgres") as server, psycopg.connect(server.ensure_database("app")) as connection:
+        assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
+
+
+def test_redis_keeps_its_data_over_a_restart_and_evicts_nothing(home: Path) -> None:
+    with EmbeddedValkey(home / "redis") as server, Redis.from_url(server.url) as client:
+        client.set("kept", "42")
+        assert client.info("memory")["maxmemory_policy"] == "noeviction"
+    with EmbeddedValkey(home / "redis") as server, Redis.from_url(server.url) as client:
+        assert client.get("kept") == b"42"
+
+
+def test_servers_listen_on_no_port(home: Path) -> None:
+    with EmbeddedPostgres(home / "postgres") as postgres, psycopg.connect(postgres.url("postgres")) as connection:
+        assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
+    with EmbeddedValkey(home / "redis") as valkey, Redis.from_url(valkey.url) as client:
+        assert client.info("server")["tcp_port"] == 0
+
+
+def test_a_stopped_server_leaves_no_process_and_no_socket(home: Path) -> None:
+    with EmbeddedPostgres(home / "postgres") as server:
+        process, sockets = server.pid, server.sockets
+        assert not is_gone(process)
+    assert is_gone(process)
+    assert not sockets.exists()
+
+
+def test_servers_start_again_after_kill_9(home: Path) -> None:
+    postgres, valkey = EmbeddedPostgres(home / "postgres").start(), EmbeddedValkey(home / "redis").start()
+    with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
+    for killed in (postgres, valkey):
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.stop()
+    with EmbeddedPostgres(home / "postgres") as again, psycopg.connect(again.url("postgres")) as connection:
+        assert connection.execute("SELECT answer FROM kept").fetchone() == (42,)
+    with EmbeddedValkey(home / "redis") as again_valkey, Redis.from_url(again_valkey.url) as client:
+        assert client.ping()
+
+
+def test_a_left_over_process_number_of_somebody_else_stops_nobody(home: Path) -> None:
+    with EmbeddedPostgres(home / "postgres"):
+        pass
+    (home / "postgres" / "postmaster.pid").write_text(f"{os.getpid()}\n{home / 'postgres'}\n")
+    with EmbeddedPostgres(home / "postgres") as server:
+        assert server.is_ready()
+
+
+def test_servers_die_with_the_process_that_started_them_and_start_again_at_once(home: Path) -> None:
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, home], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=-1
+    )
+    assert starter.stdout is not None
+    servers = [int(number) for number in starter.stdout.readline().split()]
+    starter.kill()
+    starter.communicate()
+    with EmbeddedPostgres(home / "postgres") as postgres, EmbeddedValkey(home / "redis") as valkey:
+        assert postgres.is_ready()
+        assert valkey.is_ready()
+    for server in servers:
+        eventually(partial(is_gone, server))
+
+
+def test_an_interrupted_first_start_is_made_good(home: Path) -> None:
+    draft = home / "postgres.new"
+    draft.mkdir()
+    (draft / "PG_VERSION").write_text("18\n")
+    with EmbeddedPostgres(home / "postgres") as server:
+        assert server.is_ready()
+    assert not draft.exists()
+
+
+def test_a_second_server_on_the_same_data_is_refused(home: Path) -> None:
+    with EmbeddedPostgres(home / "postgres"), pytest.raises(ServerError, match="another PostgreSQL is running"):
+        EmbeddedPostgres(home / "postgres").start(patience=0)
+
+
+def test_a_server_that_cannot_start_tells_the_end_of_its_log(home: Path) -> None:
+    with EmbeddedPostgres(home / "postgres"):
+        pass
+    (home / "postgres" / "postgresql.conf").write_text("no_such_setting = 1\n")
+    with pytest.raises(ServerError, match="no_such_setting"):
+        EmbeddedPostgres(home / "postgres").start()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hands its servers to another account")
+class TestAsRoot:
+    def test_servers_run_unprivileged(self, home: Path) -> None:
+        with EmbeddedPostgres(home / "postgres") as postgres, EmbeddedValkey(home / "redis") as valkey:
+            assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0
+            assert Path(f"/proc/{valkey.pid}").stat().st_uid != 0
+
+    def test_below_a_closed_directory_data_is_kept_at_the_same_place_elsewhere(self, closed_home: Path) -> None:
+        with EmbeddedPostgres(closed_home / "postgres") as first:
+            assert first.moved
+            assert first.directory.is_relative_to(places.ELSEWHERE)
+        assert EmbeddedPostgres(closed_home / "postgres").directory == first.directory
+        assert closed_home.stat().st_mode & 0o777 == 0o700
+
+    def test_a_binary_below_a_closed_directory_is_copied_once(self, closed_home: Path) -> None:
+        (closed_home / "bin").mkdir()
+        binary = Path(shutil.copy("/bin/true", closed_home / "bin" / "true"))
+        account = places.server_account()
+        copies = [places.runnable(binary, closed_home, ["bin"], f"test-{os.getpid()}", account) for _ in range(2)]
+        try:
+            assert copies[0] == copies[1]
+            assert places.can_enter(account, copies[0])
+        finally:
+            shutil.rmtree(copies[0].parent.parent)
+
+    def test_a_directory_of_somebody_else_is_not_used(self, home: Path) -> None:
+        (home / "trap").mkdir()
+        os.chown(home / "trap", 12345, 12345)
+        with pytest.raises(RuntimeError, match="somebody else"):
+            places.own_directory(home / "trap", places.ourselves(), 0o700)
+
+    def test_a_link_laid_in_the_way_is_not_followed(self, home: Path) -> None:
+        (home / "link").symlink_to("/etc")
+        with pytest.raises(RuntimeError, match="somebody else"):
+            places.own_directory(home / "link", places.ourselves(), 0o700)

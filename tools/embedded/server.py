@@ -1,0 +1,126 @@
+"""What the two embedded servers share: one owner per data directory, start until ready, stop for certain.
+
+A data directory is claimed by a lock that the server inherits. It is held for as long as any process of the server
+lives and no longer, so after kill -9, of the server or of us, there is no stale state to interpret: whoever gets the
+lock knows that nobody uses the data.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+from tools.embedded import places
+from tools.embedded.children import Program, start_child, stop_child, tail
+
+START_PATIENCE = 30.0
+STOP_PATIENCE = 15.0
+
+
+class ServerError(RuntimeError):
+    """A server did not start; the message carries the end of its log."""
+
+
+class EmbeddedServer:
+    """A server with one data directory. `directory` says where the data really is: see `places`."""
+
+    name: ClassVar[str]
+    stop_signal: ClassVar[signal.Signals]
+
+    def __init__(self, directory: Path, *, log: Path | None = None) -> None:
+        self.account = places.server_account()
+        self.directory = places.data_directory(directory, self.account)
+        self.moved = self.directory != directory.absolute()
+        self.log = log or self.directory.with_name(f"{self.directory.name}.log")
+        self.child: subprocess.Popen[bytes] | None = None
+        self._lock: int | None = None
+
+    def prepare(self) -> list[str | Path]:
+        """Make what the server needs on disk, and return its command line."""
+        raise NotImplementedError
+
+    def is_ready(self) -> bool:
+        """Tell whether the server answers."""
+        raise NotImplementedError
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        if self.child is None:
+            raise RuntimeError(f"{self.name} is not running")
+        return self.child.pid
+
+    @property
+    def sockets(self) -> Path:
+        """The directory of the server's sockets: always the same for the same data."""
+        return places.socket_directory(self.directory, self.account)
+
+    def start(self, patience: float = STOP_PATIENCE) -> Self:
+        """Start and return once the server answers; raises `ServerError`. Call it from the main thread.
+
+        `patience` is how many seconds a predecessor on the same data may still take to stop.
+        """
+        places.data_home(self.directory)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock = self._claim(patience)
+            program = Program(self.prepare(), self.environment(), stop_signal=self.stop_signal, account=self.account)
+            with self.log.open("ab") as log:
+                self.child = start_child(program, log, keep_open=(self._lock,))
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop gracefully, or by force when that takes too long; harmless when nothing runs."""
+        if self.child is not None:
+            stop_child(self.child, self.stop_signal, STOP_PATIENCE)
+            self.child = None
+            shutil.rmtree(self.sockets, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def environment(self) -> dict[str, str]:
+        """Return the server's environment: ours has nothing that it should depend on."""
+        return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+
+    def _claim(self, patience: float) -> int:
+        lock = os.open(self.directory.with_name(f"{self.directory.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        give_up = time.monotonic() + patience
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > give_up:
+                    os.close(lock)
+                    raise ServerError(f"another {self.name} is running on {self.directory}") from None
+                time.sleep(0.05)
+            else:
+                return lock
+
+    def _wait_until_ready(self) -> None:
+        give_up = time.monotonic() + START_PATIENCE
+        while not self.is_ready():
+            if self.child is None or self.child.poll() is not None:
+                raise ServerError(f"{self.name} ended while it started; the end of {self.log}:\n{tail(self.log)}")
+            if time.monotonic() > give_up:
+                raise ServerError(f"{self.name} does not answer; the end of {self.log}:\n{tail(self.log)}")
+            time.sleep(0.01)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()

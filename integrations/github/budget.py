@@ -82,8 +82,8 @@ class Meter:
             with self._lock:
                 self._refusals = 0
 
-    def refused(self, error: GitHubError, resource: Resource) -> GitHubError:
-        """Remember the pause that a limit's answer asks for; returns the error with the pause decided upon."""
+    def refused(self, error: GitHubError, resource: Resource) -> None:
+        """Remember the pause that a limit's answer asks for, and tell it in the error."""
         with self._lock:
             now = self._clock()
             seconds = error.retry_after
@@ -98,7 +98,6 @@ class Meter:
                 until = max(known.paused_until or 0.0, now + seconds)
                 self._allowances[resource] = Allowance(known.limit, known.remaining, known.reset_at, until)
         error.retry_after = seconds
-        return error
 
 
 _HEADERS = ("limit", "remaining", "reset")

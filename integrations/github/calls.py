@@ -9,13 +9,12 @@ from requests.utils import parse_header_links
 from integrations.github.answers import read_list, read_nothing, read_object, refusal
 from integrations.github.budget import Meter, Resource
 from integrations.github.errors import ErrorKind, GitHubError
-from integrations.github.graphql import Data, read_data
+from integrations.github.graphql import LIMITS, Data, read_data
 from integrations.github.settings import GitHubSettings
 from integrations.github.tokens import InstallationToken
 from integrations.github.transport import Answer, Request, Transport, unavailable
 
 _T = TypeVar("_T")
-_LIMITS = {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT}
 
 
 def path(*segments: str | int) -> str:
@@ -92,16 +91,24 @@ class Calls:
     def _read(self, resource: Resource, request: Request, read: Callable[[Answer], _T]) -> _T:
         with self._transport.deadline():
             self.meter.check(resource)
-            answer = self._send(request)
-            self.meter.observe(answer.headers)
             try:
+                answer = self._send(request)
+                self.meter.observe(answer.headers)
                 value = read(answer)
             except GitHubError as error:
-                if error.kind in _LIMITS:
+                if error.kind in LIMITS:
                     self.meter.refused(error, resource)
                 raise
-            self.meter.succeeded()
+            self._note(value, resource)
             return value
+
+    def _note(self, value: object, resource: Resource) -> None:
+        """Pause after an answer that a limit cut short; any other answer ends a row of refusals."""
+        limit = value.limit if isinstance(value, Data) else None
+        if limit is None:
+            self.meter.succeeded()
+        else:
+            self.meter.refused(limit, resource)
 
     def _send(self, request: Request) -> Answer:
         """Send, and once more with a fresh token if GitHub refuses the one we had.

@@ -19,12 +19,14 @@ _LONGEST_TITLE = 255
 def write_checks(calls: Calls, writes: Sequence[CheckWrite]) -> list[CheckResult]:
     """Create the runs with one mutation; see `InstallationClient.write_checks`."""
     sent = [write for write in writes if _SHA.fullmatch(write.head_sha)]
-    results: dict[int, CheckResult] = {}
-    if sent:
-        variables = {f"i{number}": _input(write) for number, write in enumerate(sent)}
-        data = calls.mutate(queries.create_checks(len(sent)), variables)
-        results = {id(write): _result(data, f"c{number}") for number, write in enumerate(sent)}
-    return [results.get(id(write)) or _malformed() for write in writes]
+    results = iter(_send(calls, sent) if sent else ())
+    return [next(results) if _SHA.fullmatch(write.head_sha) else _malformed() for write in writes]
+
+
+def _send(calls: Calls, writes: Sequence[CheckWrite]) -> list[CheckResult]:
+    variables = {f"i{number}": _input(write) for number, write in enumerate(writes)}
+    data = calls.mutate(queries.create_checks(len(writes)), variables)
+    return [_result(data, f"c{number}") for number in range(len(writes))]
 
 
 def create_check(calls: Calls, owner: str, name: str, write: CheckWrite) -> CheckResult:

@@ -20,6 +20,7 @@ _KINDS = {
     "UNPROCESSABLE": ErrorKind.REJECTED,
     "ARGUMENT_ERROR": ErrorKind.REJECTED,
 }
+LIMITS = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT})
 _RATE_LIMITS = {"RATE_LIMIT", "RATE_LIMITED"}
 
 
@@ -38,6 +39,11 @@ class Data:
     fields: Mapping[str, Any]
     faults: Sequence[Fault]
 
+    @property
+    def limit(self) -> GitHubError | None:
+        """The rate limit that cut the answer short, if one did."""
+        return next((fault.error for fault in self.faults if fault.error.kind in LIMITS), None)
+
     def fault_at(self, *path: str | int) -> GitHubError | None:
         """Return the first error at this place, above it or below it."""
         for fault in self.faults:
@@ -52,31 +58,32 @@ def read_data(answer: Answer, *, mutates: bool) -> Data:
     payload = read_object(answer, safe=not mutates)
     listed = payload.get("errors")
     errors = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    for entry in errors:
-        _raise_limit(entry, answer)
+    faults = [Fault(_place(entry), _limit(entry, answer) or _error(entry, mutates=mutates)) for entry in errors]
     fields = payload.get("data")
-    faults = [_fault(entry, mutates=mutates) for entry in errors]
+    if isinstance(fields, dict) and any(value is not None for name, value in fields.items() if name != "rateLimit"):
+        return Data(fields, faults)
+    whole = [fault for fault in faults if fault.error.kind in LIMITS] or [fault for fault in faults if not fault.path]
+    if whole:
+        raise whole[0].error
     if isinstance(fields, dict):
         return Data(fields, faults)
-    if faults:
-        raise faults[0].error
     if is_secondary(answer.message):
         raise secondary_limit(answer)
-    raise unavailable("sent no data", maybe_applied=mutates, status=answer.status)
+    raise faults[0].error if faults else unavailable("sent no data", maybe_applied=mutates, status=answer.status)
 
 
-def _raise_limit(entry: Mapping[str, Any], answer: Answer) -> None:
+def _limit(entry: Mapping[str, Any], answer: Answer) -> GitHubError | None:
     message = str(entry.get("message") or "")
     if is_secondary(message):
-        raise secondary_limit(answer)
+        return secondary_limit(answer)
     if entry.get("type") in _RATE_LIMITS or message.startswith("API rate limit"):
-        raise primary_limit(answer)
+        return primary_limit(answer)
+    return None
 
 
-def _fault(entry: Mapping[str, Any], *, mutates: bool) -> Fault:
+def _place(entry: Mapping[str, Any]) -> tuple[str | int, ...]:
     path = entry.get("path")
-    place = tuple(part for part in path if isinstance(part, str | int)) if isinstance(path, list) else ()
-    return Fault(place, _error(entry, mutates=mutates))
+    return tuple(part for part in path if isinstance(part, str | int)) if isinstance(path, list) else ()
 
 
 def _error(entry: Mapping[str, Any], *, mutates: bool) -> GitHubError:

@@ -31,6 +31,11 @@ class Stopwatch:
         self.ends = time.monotonic() + seconds
         self.sent = False
 
+    @property
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self.ends
+
     def left(self) -> float:
         """Return the seconds left; raises `TimeoutError` when there are none."""
         seconds = self.ends - time.monotonic()

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from integrations.github.answers import read_object, refusal, server_time
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.settings import GitHubSettings
+from integrations.github.sockets import STOPWATCH
 from integrations.github.transport import Answer, Request, Transport, unavailable
 from integrations.github.values import moment
 
@@ -102,14 +103,21 @@ class InstallationToken:
         self._kept = _Kept("", 0.0)
 
     def get(self) -> str:
-        """Return a token good for some minutes; raises `GitHubError`, `installation_removed` among others."""
+        """Return a token good for some minutes; raises `GitHubError`, `installation_removed` among others.
+
+        Only inside a call's deadline, which waiting for another thread's purchase counts against too.
+        """
         kept = self._kept
         if self._clock() < kept.ends - _MARGIN:
             return kept.value
-        with self._lock:
+        if not self._lock.acquire(timeout=STOPWATCH.get().left()):
+            raise unavailable("did not grant a token in time", maybe_applied=False)
+        try:
             if self._clock() >= self._kept.ends - _MARGIN:
                 self._kept = self._buy()
             return self._kept.value
+        finally:
+            self._lock.release()
 
     def drop(self, refused: str) -> None:
         """Forget this token, unless another thread has already replaced it."""

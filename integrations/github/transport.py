@@ -20,6 +20,7 @@ from integrations.github.sockets import STOPWATCH, DeadlineAdapter, Stopwatch
 
 _SIZE_LIMIT = 20 * 1024 * 1024
 _REDIRECTS = 3
+_FAULTS = (requests.RequestException, HTTPError, OSError)
 _POOL = 32
 _FOLLOWED = {301, 302, 307, 308}
 _FOLLOWED_BY_WRITES = {307, 308}
@@ -75,8 +76,8 @@ class Transport:
     def __init__(self, settings: GitHubSettings) -> None:
         self._settings = settings
         self._origins = {origin(settings.api_url), origin(settings.graphql_url)}
-        self._process = 0
-        self._session = requests.Session()
+        self._process = os.getpid()
+        self._session = _session(settings)
 
     @contextmanager
     def deadline(self) -> Iterator[Stopwatch]:
@@ -100,20 +101,13 @@ class Transport:
             call.sent = False
             try:
                 return self._follow(request, token)
-            except requests.Timeout:
-                raise self._lost(request, call, "did not answer in time") from None
-            except (requests.RequestException, HTTPError, OSError) as fault:
-                reason = _reason(fault)
-                if not request.safe or isinstance(fault, TimeoutError):
-                    raise self._lost(request, call, reason) from None
+            except _FAULTS as fault:
+                if call.over or not request.safe:
+                    raise _lost(request, call, fault) from None
             try:
                 return self._follow(request, token)
-            except (requests.RequestException, HTTPError, OSError) as fault:
-                raise self._lost(request, call, _reason(fault)) from None
-
-    @staticmethod
-    def _lost(request: Request, call: Stopwatch, reason: str) -> GitHubError:
-        return unavailable(reason, maybe_applied=call.sent and not request.safe)
+            except _FAULTS as fault:
+                raise _lost(request, call, fault) from None
 
     def _follow(self, request: Request, token: str) -> Answer:
         url = request.url
@@ -193,7 +187,9 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _reason(fault: Exception) -> str:
-    """Tell the kind of fault without its text, which may quote what was sent."""
-    timed_out = isinstance(fault, TimeoutError) or "Timeout" in type(fault).__name__
-    return "did not answer in time" if timed_out else f"could not be reached ({type(fault).__name__})"
+def _lost(request: Request, call: Stopwatch, fault: Exception) -> GitHubError:
+    """Tell the kind of fault without its text, and without it as a cause: both may show what was sent."""
+    kind = type(fault).__name__
+    timed_out = call.over or "Timeout" in kind
+    reason = "did not answer in time" if timed_out else f"could not be reached, or broke off ({kind})"
+    return unavailable(reason, maybe_applied=call.sent and not request.safe)

@@ -1,0 +1,228 @@
+"""Every way in which GitHub refuses has its code, its pause and its word on what may have happened."""
+
+import time
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from integrations.github import CheckWrite, ErrorKind, GitHub, GitHubError
+from tests.integrations.github.conftest import Clock
+from tests.integrations.github.script import TOKEN_PATH, Reply, Script, granted, hang_up
+
+REPOSITORY = "GET /repositories/9"
+GRAPHQL = "POST /graphql"
+SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+WRITE = CheckWrite("R_1", "Change freeze", "a" * 40, "failure", "Frozen", "Until Monday", "g1")
+
+
+def refused(github: GitHub) -> GitHubError:
+    with pytest.raises(GitHubError) as caught:
+        github.client(7).repository(9)
+    return caught.value
+
+
+def refused_write(github: GitHub) -> GitHubError:
+    with pytest.raises(GitHubError) as caught:
+        github.client(7).write_checks([WRITE])
+    return caught.value
+
+
+def spent(seconds: int) -> dict[str, str]:
+    return {
+        "X-RateLimit-Limit": "5000",
+        "X-RateLimit-Remaining": "0",
+        "X-RateLimit-Reset": str(int(time.time()) + seconds),
+        "X-RateLimit-Resource": "core",
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "code", "kind"),
+    [
+        (403, "Resource not accessible by integration", "github_permission_denied", ErrorKind.PERMISSION),
+        (404, "Not Found", "repository_not_found", ErrorKind.NOT_FOUND),
+        (410, "Gone", "repository_not_found", ErrorKind.NOT_FOUND),
+        (451, "Repository access blocked", "github_permission_denied", ErrorKind.PERMISSION),
+        (422, "No commit found for SHA", "github_permission_denied", ErrorKind.REJECTED),
+        (403, SECONDARY, "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),
+        (429, SECONDARY, "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),
+        (429, "Slow down", "github_secondary_rate_limit", ErrorKind.SECONDARY_RATE_LIMIT),
+        (403, "API rate limit exceeded for installation ID 7.", "github_rate_limited", ErrorKind.RATE_LIMIT),
+        (403, "This installation has been suspended", "installation_removed", ErrorKind.INSTALLATION_REMOVED),
+        (500, "Server Error", "github_unavailable", ErrorKind.UNAVAILABLE),
+        (502, "Bad gateway", "github_unavailable", ErrorKind.UNAVAILABLE),
+        (503, "No server is available", "github_unavailable", ErrorKind.UNAVAILABLE),
+    ],
+)
+def test_each_refusal_has_its_code(
+    github: GitHub, script: Script, status: int, message: str, code: str, kind: ErrorKind
+) -> None:
+    script.then(REPOSITORY, Reply({"message": message}, status))
+    error = refused(github)
+    assert (error.code, error.kind, error.status) == (code, kind, status)
+
+
+def test_a_denied_permission_names_the_one_that_it_takes(github: GitHub, script: Script) -> None:
+    headers = {"X-Accepted-GitHub-Permissions": "administration=write"}
+    script.then(REPOSITORY, Reply({"message": "Resource not accessible by integration"}, 403, headers))
+    assert "administration=write" in refused(github).message
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_a_spent_allowance_waits_until_it_is_filled_again(github: GitHub, script: Script, status: int) -> None:
+    script.then(REPOSITORY, Reply({"message": "API rate limit exceeded"}, status, spent(120)))
+    error = refused(github)
+    assert error.code == "github_rate_limited"
+    assert error.retry_after == pytest.approx(120, abs=3)
+
+
+def test_the_wait_is_measured_on_githubs_clock_when_ours_is_wrong(github: GitHub, script: Script) -> None:
+    there = time.time() + 600
+    headers = {**spent(600 + 90), "Date": formatdate(there, usegmt=True)}
+    script.then(REPOSITORY, Reply({"message": "API rate limit exceeded"}, 403, headers))
+    assert refused(github).retry_after == pytest.approx(90, abs=3)
+
+
+def test_a_spent_rest_allowance_leaves_graphql_going(github: GitHub, script: Script, clock: Clock) -> None:
+    script.then(REPOSITORY, Reply({"message": "API rate limit exceeded"}, 403, spent(120)))
+    script.then(GRAPHQL, Reply({"data": {"c0": {"checkRun": {"databaseId": 5}}}}))
+    refused(github)
+    assert github.client(7).write_checks([WRITE])[0].check_run_id == 5
+    again = refused(github)
+    assert again.retry_after == pytest.approx(120, abs=3)
+    assert len(script.asked(REPOSITORY)) == 1
+
+
+def test_a_secondary_limit_silences_the_whole_installation_until_it_is_over(
+    github: GitHub, script: Script, clock: Clock
+) -> None:
+    script.then(REPOSITORY, Reply({"message": SECONDARY}, 403, {"Retry-After": "30"}))
+    script.then(GRAPHQL, Reply({"data": {"c0": {"checkRun": {"databaseId": 5}}}}))
+    assert refused(github).retry_after == 30
+    clock.ahead = 20
+    waiting = refused_write(github)
+    assert (waiting.code, waiting.maybe_applied) == ("github_secondary_rate_limit", False)
+    assert waiting.retry_after == pytest.approx(10, abs=1)
+    assert script.asked(GRAPHQL) == []
+    assert github.client(7).budget.paused_until is not None
+    clock.ahead = 31
+    assert github.client(7).write_checks([WRITE])[0].check_run_id == 5
+    assert github.client(7).budget.paused_until is None
+
+
+def test_another_installation_is_not_silenced(github: GitHub, script: Script) -> None:
+    script.then(REPOSITORY, Reply({"message": SECONDARY}, 403, {"Retry-After": "30"}))
+    refused(github)
+    script.always["POST /app/installations/8/access_tokens"] = granted()
+    script.then(REPOSITORY, Reply({"message": "Not Found"}, 404))
+    with pytest.raises(GitHubError) as caught:
+        github.client(8).repository(9)
+    assert caught.value.code == "repository_not_found"
+
+
+def test_a_secondary_limit_without_a_time_waits_longer_each_time(github: GitHub, script: Script, clock: Clock) -> None:
+    pauses = []
+    for _ in range(3):
+        script.then(REPOSITORY, Reply({"message": SECONDARY}, 403))
+        error = refused(github)
+        pauses.append(error.retry_after)
+        clock.ahead += (error.retry_after or 0) + 1
+    assert pauses == [60, 120, 240]
+
+
+@pytest.mark.parametrize("kind", ["RATE_LIMIT", "RATE_LIMITED"])
+def test_graphql_says_200_and_means_a_spent_allowance(github: GitHub, script: Script, kind: str) -> None:
+    body = {"errors": [{"type": kind, "message": "API rate limit exceeded for installation ID 7."}]}
+    script.then(GRAPHQL, Reply(body, headers={**spent(60), "X-RateLimit-Resource": "graphql"}))
+    error = refused_write(github)
+    assert (error.code, error.maybe_applied) == ("github_rate_limited", False)
+    assert error.retry_after == pytest.approx(60, abs=3)
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_graphql_says_200_or_403_and_means_a_burst(github: GitHub, script: Script, status: int) -> None:
+    body = {"message": SECONDARY} if status == 403 else {"data": None, "errors": [{"message": SECONDARY}]}
+    script.then(GRAPHQL, Reply(body, status, {"Retry-After": "17"}))
+    error = refused_write(github)
+    assert (error.code, error.retry_after) == ("github_secondary_rate_limit", 17)
+
+
+def test_a_burst_in_the_middle_of_a_batch_keeps_what_was_written(github: GitHub, script: Script) -> None:
+    data = {"c0": {"checkRun": {"databaseId": 5}}, "c1": None}
+    script.then(GRAPHQL, Reply({"data": data, "errors": [{"path": ["c1"], "message": SECONDARY}]}))
+    first, second = github.client(7).write_checks([WRITE, WRITE])
+    assert first.check_run_id == 5
+    assert second.error is not None
+    assert second.error.code == "github_secondary_rate_limit"
+    assert github.client(7).budget.paused_until is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>Unicorn!</html>",
+        b"",
+        b"[]",
+        {"data": None},
+        {"data": None, "errors": [{"message": "Something went wrong while executing your query."}]},
+        {"data": None, "errors": "many"},
+        {"errors": [None, 3]},
+    ],
+)
+def test_an_answer_to_a_write_that_cannot_be_read_leaves_it_open(github: GitHub, script: Script, body: Any) -> None:
+    script.then(GRAPHQL, Reply(body))
+    error = refused_write(github)
+    assert (error.code, error.maybe_applied) == ("github_unavailable", True)
+
+
+@pytest.mark.parametrize("status", [500, 502, 504])
+def test_a_write_answered_by_a_server_fault_may_have_happened(github: GitHub, script: Script, status: int) -> None:
+    script.then(GRAPHQL, Reply(b"oops", status))
+    assert refused_write(github).maybe_applied
+
+
+def test_a_write_refused_by_permission_did_not_happen(github: GitHub, script: Script) -> None:
+    script.then(GRAPHQL, Reply({"message": "Resource not accessible by integration"}, 403))
+    assert not refused_write(github).maybe_applied
+
+
+def test_a_refused_document_is_not_asked_for_again(github: GitHub, script: Script) -> None:
+    fault = {"message": "Variable $i0 was provided invalid value", "extensions": {"code": "variableMismatch"}}
+    script.then(GRAPHQL, Reply({"errors": [fault]}))
+    error = refused_write(github)
+    assert (error.kind, error.maybe_applied, error.transient) == (ErrorKind.REJECTED, False, False)
+
+
+@pytest.mark.parametrize("body", [{}, {"id": 9}, {"id": "nine"}, [], None, {"id": 9, "node_id": "R", "owner": None}])
+def test_a_repository_that_cannot_be_read_is_githubs_failure(github: GitHub, script: Script, body: Any) -> None:
+    script.then(REPOSITORY, Reply(body))
+    assert refused(github).code == "github_unavailable"
+
+
+def test_the_budget_is_learnt_from_headers(github: GitHub, script: Script) -> None:
+    for remaining in ("4998", "4999"):  # the second answer was overtaken by the first
+        headers = {**spent(100), "X-RateLimit-Remaining": remaining, "X-RateLimit-Reset": "2000000000"}
+        script.then(REPOSITORY, Reply({"message": "Not Found"}, 404, headers))
+        refused(github)
+    rest = github.client(7).budget.rest
+    assert (rest.limit, rest.remaining, rest.reset_at) == (5000, 4998, 2000000000)
+    assert github.client(7).budget.graphql.limit is None
+
+
+@pytest.mark.parametrize("odd", ["", "-1", "soon", "9" * 40, "1_0"])
+def test_odd_headers_are_ignored(github: GitHub, script: Script, odd: str) -> None:
+    headers = {"X-RateLimit-Limit": odd, "X-RateLimit-Remaining": odd, "X-RateLimit-Reset": odd, "Retry-After": odd}
+    script.then(REPOSITORY, Reply({"message": SECONDARY}, 403, {**headers, "Date": odd}))
+    assert refused(github).retry_after == 60
+    assert github.client(7).budget.rest.limit is None
+
+
+def test_no_secret_is_shown_by_any_error(github: GitHub, script: Script, private_key: str) -> None:
+    script.then("POST " + TOKEN_PATH, granted(value="ghs_canary"))
+    script.then(REPOSITORY, Reply(by_hand=hang_up))
+    error = refused(github)
+    shown = repr(error) + str(error) + repr(error.__dict__) + repr(error.__cause__) + repr(github.settings)
+    assert "ghs_canary" not in shown
+    assert "hush" not in shown
+    assert private_key.splitlines()[1] not in shown

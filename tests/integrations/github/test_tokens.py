@@ -1,0 +1,180 @@
+"""The App's JWT and installation tokens: cached, renewed in time, replaced once when refused."""
+
+import threading
+import time
+from email.utils import formatdate
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+from integrations.github import ErrorKind, GitHub, GitHubError
+from tests.integrations.github.conftest import Clock
+from tests.integrations.github.script import TOKEN_PATH, Reply, Script, granted
+
+REPOSITORY = "GET /repositories/9"
+TOKEN = "POST " + TOKEN_PATH
+FOUND = Reply({"id": 9, "node_id": "R_9", "name": "web", "owner": {"login": "acme"}})
+REFUSED = Reply({"message": "Bad credentials"}, 401)
+INSTALLATION = {
+    "id": 7,
+    "account": {"login": "acme", "id": 70, "type": "Organization"},
+    "repository_selection": "all",
+    "permissions": {"checks": "write"},
+    "suspended_at": None,
+}
+
+
+def bearer(script: Script, route: str, index: int = -1) -> str:
+    return script.asked(route)[index].headers["authorization"].removeprefix("Bearer ")
+
+
+def test_the_app_signs_as_github_asks(github: GitHub, script: Script, private_key: str) -> None:
+    script.then("GET /app", Reply({"slug": "change-freeze"}))
+    github.app()
+    public = load_pem_private_key(private_key.encode(), None).public_key()
+    claims = jwt.decode(bearer(script, "GET /app"), public, algorithms=["RS256"], issuer="42")  # type: ignore[arg-type]
+    now = time.time()
+    assert claims["iat"] == pytest.approx(now - 60, abs=2)
+    assert now < claims["exp"] <= now + 600
+    assert claims["exp"] - claims["iat"] <= 600
+
+
+def test_every_call_names_version_and_agent(github: GitHub, script: Script) -> None:
+    script.then("GET /app", Reply({}))
+    github.app()
+    headers = script.asked("GET /app")[0].headers
+    assert headers["x-github-api-version"] == "2026-03-10"
+    assert headers["user-agent"] == "change-freeze"
+    assert headers["accept"] == "application/vnd.github+json"
+
+
+def test_a_jwt_is_kept_and_renewed_before_its_end(github: GitHub, script: Script, clock: Clock) -> None:
+    script.always["GET /app"] = Reply({})
+    for clock.ahead in (0, 400, 500):
+        github.app()
+    first, second, third = (bearer(script, "GET /app", index) for index in range(3))
+    assert first == second != third
+
+
+def test_a_token_is_bought_once_and_kept(github: GitHub, script: Script) -> None:
+    script.then(REPOSITORY, FOUND, FOUND)
+    github.client(7).repository(9)
+    github.client(7).repository(9)
+    assert len(script.asked(TOKEN)) == 1
+    assert bearer(script, REPOSITORY) == "ghs_secret"
+
+
+def test_threads_share_one_purchase(github: GitHub, script: Script) -> None:
+    script.always[REPOSITORY] = FOUND
+    threads = [threading.Thread(target=github.client(7).repository, args=(9,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(script.asked(REPOSITORY)) == 8
+    assert len(script.asked(TOKEN)) == 1
+
+
+def test_a_token_is_replaced_before_it_ends(github: GitHub, script: Script, clock: Clock) -> None:
+    script.then(TOKEN, granted(3600, "ghs_1"), granted(7200, "ghs_2"))
+    script.always[REPOSITORY] = FOUND
+    github.client(7).repository(9)
+    clock.ahead = 3400
+    github.client(7).repository(9)
+    assert bearer(script, REPOSITORY) == "ghs_2"
+
+
+def test_a_token_of_any_shape_is_taken(github: GitHub, script: Script) -> None:
+    long = "ghs_42_" + "x.Y-z_" * 200
+    script.then(TOKEN, granted(value=long))
+    script.then(REPOSITORY, FOUND)
+    github.client(7).repository(9)
+    assert bearer(script, REPOSITORY) == long
+
+
+def test_a_refused_token_is_replaced_once(github: GitHub, script: Script) -> None:
+    script.then(TOKEN, granted(value="ghs_1"), granted(value="ghs_2"))
+    script.then(REPOSITORY, REFUSED, FOUND)
+    assert github.client(7).repository(9).owner == "acme"
+    assert [bearer(script, REPOSITORY, index) for index in (0, 1)] == ["ghs_1", "ghs_2"]
+
+
+def test_a_refused_fresh_token_is_a_failure_that_passes(github: GitHub, script: Script) -> None:
+    script.then(REPOSITORY, REFUSED, REFUSED)
+    with pytest.raises(GitHubError) as caught:
+        github.client(7).repository(9)
+    assert (caught.value.code, caught.value.transient) == ("github_unavailable", True)
+    assert len(script.asked(REPOSITORY)) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (404, "Not Found", ErrorKind.INSTALLATION_REMOVED),
+        (403, "This installation has been suspended", ErrorKind.INSTALLATION_REMOVED),
+        (401, "A JSON web token could not be decoded", ErrorKind.APP_REFUSED),
+    ],
+)
+def test_no_token_means_that_the_installation_is_gone(
+    github: GitHub, script: Script, status: int, message: str, kind: ErrorKind
+) -> None:
+    script.then(TOKEN, Reply({"message": message}, status))
+    with pytest.raises(GitHubError) as caught:
+        github.client(7).repository(9)
+    assert (caught.value.code, caught.value.kind) == ("installation_removed", kind)
+    assert script.asked(REPOSITORY) == []
+
+
+def test_an_installation_that_comes_back_works_again(github: GitHub, script: Script) -> None:
+    script.then(TOKEN, Reply({"message": "This installation has been suspended"}, 403))
+    script.then(REPOSITORY, FOUND)
+    with pytest.raises(GitHubError):
+        github.client(7).repository(9)
+    assert github.client(7).repository(9).name == "web"
+
+
+@pytest.mark.parametrize("body", [{}, {"token": ""}, {"token": "t", "expires_at": "soon"}, {"token": 3}, []])
+def test_a_grant_that_cannot_be_read_is_githubs_failure(github: GitHub, script: Script, body: object) -> None:
+    script.then(TOKEN, Reply(body, 201))
+    with pytest.raises(GitHubError) as caught:
+        github.client(7).repository(9)
+    assert caught.value.code == "github_unavailable"
+
+
+def test_a_clock_that_is_ten_minutes_off_is_corrected_by_githubs_own(
+    github: GitHub, script: Script, clock: Clock, private_key: str
+) -> None:
+    clock.ahead = 600
+    date = {"Date": formatdate(time.time(), usegmt=True)}
+    script.then("GET /app", Reply({"message": "'Issued at' claim must not be in the future"}, 401, date), Reply({}))
+    github.app()
+    public = load_pem_private_key(private_key.encode(), None).public_key()
+    claims = jwt.decode(bearer(script, "GET /app"), public, algorithms=["RS256"])  # type: ignore[arg-type]
+    assert claims["iat"] == pytest.approx(time.time() - 60, abs=5)
+
+
+def test_an_installation_tells_its_account(github: GitHub, script: Script) -> None:
+    script.then("GET /app/installations/7", Reply(INSTALLATION | {"suspended_at": "2026-11-01T00:00:00Z"}))
+    info = github.installation(7)
+    assert (info.account_login, info.account_type, info.account_id) == ("acme", "Organization", 70)
+    assert info.permissions == {"checks": "write"}
+    assert info.suspended_at is not None
+
+
+def test_an_unknown_installation_is_removed(github: GitHub) -> None:
+    with pytest.raises(GitHubError) as caught:
+        github.installation(8)
+    assert caught.value.code == "installation_removed"
+
+
+def test_installations_are_read_page_by_page(github: GitHub, script: Script) -> None:
+    link = f'<{script.base}/app/installations?page=2>; rel="next", <{script.base}/x>; rel="last"'
+    script.then("GET /app/installations", Reply([INSTALLATION], headers={"Link": link}))
+    script.then("GET /app/installations", Reply([INSTALLATION | {"id": 8}]))
+    assert [info.id for info in github.installations()] == [7, 8]
+
+
+def test_one_client_serves_one_installation(github: GitHub) -> None:
+    assert github.client(7) is github.client(7)
+    assert github.client(7) is not github.client(8)

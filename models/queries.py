@@ -14,7 +14,7 @@ from rules.verdict import CoveringFreeze
 
 
 def in_force(now: datetime) -> ColumnElement[bool]:
-    """The SQL twin of `rules.verdict.in_force`; a test holds the two together."""
+    """Return the SQL twin of `rules.verdict.in_force`; a test holds the two together."""
     return and_(
         Freeze.started_at <= now,
         Freeze.ended_at.is_(None),

@@ -14,7 +14,7 @@ NOTHING_OPEN: Final = 9
 def merge_rank(*, draft: bool, auto_merge: bool, review_decision: str | None, in_queue: bool) -> int:
     """Return how soon a pull request could merge, 0 first: queued, auto-merge, approved, open, draft.
 
-    `review_decision` is GitHub's: APPROVED, CHANGES_REQUESTED, REVIEW_REQUIRED, or None where no review is required.
+    `review_decision` is `approved`, `changes_requested`, `review_required`, or None where no review is asked for.
     """
     if in_queue:
         return QUEUED
@@ -22,4 +22,4 @@ def merge_rank(*, draft: bool, auto_merge: bool, review_decision: str | None, in
         return AUTO_MERGE
     if draft:
         return DRAFT
-    return APPROVED if review_decision in {None, "APPROVED"} else OPEN
+    return APPROVED if review_decision in {None, "approved"} else OPEN

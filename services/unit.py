@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from integrations.github import GitHub
 from models.audit import AuditEntry
 from rules.ids import new_id
 from rules.permissions import Actor, Source
@@ -41,6 +42,17 @@ class Caller:
     request_id: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a process is given once, at its start, and every unit can reach."""
+
+    github: GitHub | None = None
+    most_targets: int = 10_000
+    """Watched branches that one freeze request may cover."""
+    cursor_secret: bytes = b""
+    """Signs the cursors of lists."""
+
+
 @dataclass(slots=True)
 class Unit:
     """One transaction with everything a service needs to know about who asks, and when."""
@@ -48,6 +60,7 @@ class Unit:
     session: Session
     now: datetime
     caller: Caller
+    surroundings: Surroundings = field(default_factory=Surroundings)
     wakeups: set[str] = field(default_factory=set)
 
     @property
@@ -87,10 +100,13 @@ class Unit:
 class Units:
     """Opens units on one database; a process has one of these."""
 
-    def __init__(self, engine: Engine, clock: Clock, wakeups: Wakeups) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, wakeups: Wakeups, surroundings: Surroundings | None = None
+    ) -> None:
         self.engine = engine
         self.clock = clock
         self.wakeups = wakeups
+        self.surroundings = surroundings or Surroundings()
 
     @contextmanager
     def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[Unit]:
@@ -106,7 +122,7 @@ class Units:
                 text("SELECT clock_timestamp(), set_config('app.organization_id', :organization, true)"),
                 {"organization": caller.organization_id or ""},
             ).one()[0]
-            unit = Unit(session, self.clock.read(now), caller)
+            unit = Unit(session, self.clock.read(now), caller, self.surroundings)
             yield unit
         if unit.wakeups and not read_only:
             self.wakeups.send(unit.wakeups)

@@ -1,0 +1,43 @@
+"""The sweeper process: `python -m app.sweeper`. One is needed; two are safe, and outlive the loss of a machine."""
+
+import signal
+import sys
+from threading import Event
+
+import redis
+
+from app import logs
+from app.config import ConfigurationError, load_config
+from app.wiring import job_context
+from integrations.wakeups import connect
+from jobs import context
+from jobs.sweep import Sweeper
+
+
+def main() -> int:
+    """Sweep until SIGTERM or SIGINT."""
+    try:
+        config = load_config()
+        given = job_context(config)
+    except (ConfigurationError, ValueError) as error:
+        sys.stderr.write(f"The sweeper cannot start.\n{error}\n")
+        return 3
+    logs.configure(config.log_level)
+    context.give(given)
+    client = connect(config.redis_url)
+
+    def reachable() -> bool:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
+
+    stop = Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    Sweeper(given, reachable, config.full_pass_every).run(stop, config.sweep_every.total_seconds())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

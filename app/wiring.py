@@ -1,0 +1,52 @@
+"""Making the parts that a process is built of from its configuration."""
+
+from sqlalchemy import Engine
+
+from app.config import Config
+from app.database import make_engine
+from integrations.github import GitHub, GitHubSettings, graphql_url_of
+from integrations.wakeups import RedisWakeups
+from jobs.context import Context
+from services.clock import DatabaseClock
+from services.reconcile.passes import Reconciler
+from services.unit import Surroundings, Units
+
+WORKER_ROLE = "change_freeze_worker"
+WORKER_CONNECTIONS = 4
+
+
+def github_of(config: Config) -> GitHub | None:
+    """Return the client of the code host, or None where no App is configured."""
+    if config.github_app_id is None or config.private_key is None:
+        return None
+    return GitHub(
+        GitHubSettings(
+            api_url=config.github_api_url,
+            graphql_url=config.github_graphql_url or graphql_url_of(config.github_api_url),
+            app_id=config.github_app_id,
+            app_slug=config.github_app_slug or "",
+            private_key=config.private_key,
+            webhook_secret=config.github_webhook_secret or "",
+        )
+    )
+
+
+def surroundings_of(config: Config) -> Surroundings:
+    """Return what every unit of the process can reach."""
+    return Surroundings(github=github_of(config), most_targets=config.max_targets)
+
+
+def job_context(config: Config, engine: Engine | None = None) -> Context:
+    """Return what the jobs of a worker or sweeper work with; raises ValueError without a GitHub App."""
+    surroundings = surroundings_of(config)
+    if surroundings.github is None:
+        raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required: jobs talk to the code host")
+    wakeups = RedisWakeups(config.redis_url)
+    units = Units(
+        engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE),
+        DatabaseClock(),
+        wakeups,
+        surroundings,
+    )
+    reconciler = Reconciler(units, surroundings.github, details_url=config.web_url)
+    return Context(units, surroundings.github, reconciler, wakeups.begun)

@@ -1,0 +1,57 @@
+"""Wake-ups through RQ: a job's name and nothing else, at most one waiting for each name.
+
+A wake-up is deduplicated only against one that has not begun: the mark is taken away by the job's first line. It is
+never needed for correctness, so a Redis that is away, hung or full costs at most a fraction of a second.
+"""
+
+import logging
+from contextlib import suppress
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+logger = logging.getLogger(__name__)
+
+QUEUE = "wakeups"
+LONGEST_WAIT = 0.3
+"""Seconds that a request may lose to a Redis that does not answer."""
+MARK_SECONDS = 5
+JOB_SECONDS = 120
+
+
+def connect(url: str, *, timeout: float = LONGEST_WAIT) -> redis.Redis:
+    """Return a pooled client that gives up after `timeout` seconds, and does not try again."""
+    return redis.Redis.from_url(
+        url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0)
+    )
+
+
+class RedisWakeups:
+    """Sends wake-ups to the workers."""
+
+    def __init__(self, url: str) -> None:
+        self._redis = connect(url)
+        self._queue = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer)
+
+    def send(self, names: set[str]) -> None:
+        """Wake the named jobs; a failure is logged, never raised."""
+        for name in sorted(names):
+            try:
+                if self._redis.set(mark(name), b"1", nx=True, ex=MARK_SECONDS):
+                    self._queue.enqueue(f"jobs.{name}.run", job_timeout=JOB_SECONDS, result_ttl=0, failure_ttl=60)
+            except redis.RedisError as error:
+                logger.warning("wake-up of %s was not sent, the sweeper will find the work: %s", name, error)
+                return
+
+    def begun(self, name: str) -> None:
+        """Say that the named job has begun: what is asked for from now on is asked anew."""
+        with suppress(redis.RedisError):
+            self._redis.delete(mark(name))
+
+
+def mark(name: str) -> str:
+    """Return the Redis key that says that a wake-up of this name is waiting."""
+    return f"wakeup:{name}"

@@ -1,0 +1,53 @@
+"""What the jobs of a process work with; its composition root (`app/worker.py`, `app/sweeper.py`) gives it once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+from integrations.github import GitHub
+from services.reconcile.passes import Reconciler
+from services.unit import Units, Wakeups
+
+LONGEST_TURN = 20.0
+"""Seconds after which a job makes way: what is left over is asked for anew, behind what came meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The database as jobs see it, the code host, and the reconciler that joins them."""
+
+    units: Units
+    github: GitHub
+    reconciler: Reconciler
+    begun: Callable[[str], None]
+    """Says that the named job has begun, so that the next wake-up of it is not dropped."""
+
+    @property
+    def wakeups(self) -> Wakeups:
+        """How further work is asked for."""
+        return self.units.wakeups
+
+
+_given: list[Context] = []
+
+
+def give(context: Context) -> None:
+    """Set the context of this process."""
+    _given[:] = [context]
+
+
+def given() -> Context:
+    """Return the context of this process; raises RuntimeError in one that was not set up for jobs."""
+    if not _given:
+        raise RuntimeError("this process runs no jobs: start `python -m app.worker` or `python -m app.sweeper`")
+    return _given[0]
+
+
+def take_turns(context: Context, name: str, step: Callable[[], bool]) -> None:
+    """Repeat `step` while it finds work, for one turn at most."""
+    context.begun(name)
+    end = monotonic() + LONGEST_TURN
+    while step():
+        if monotonic() > end:
+            context.wakeups.send({name})
+            return

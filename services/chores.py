@@ -1,0 +1,103 @@
+"""What the sweeper does: record what time has done, find what was lost, and look at everything now and then.
+
+Every chore is idempotent and safe with any number of sweepers: rows are locked or skipped, and a chore with a period
+is taken by the one that moves its mark.
+"""
+
+from datetime import timedelta
+
+from sqlalchemy import select, text
+from sqlalchemy.dialects.postgresql import insert
+
+from models.freezes import Freeze
+from models.requests import Chore, WebhookDelivery
+from rules.permissions import SYSTEM
+from services.lifting import end_what_is_over
+from services.unit import Caller, Unit, Units
+
+JOB = Caller(None, SYSTEM, "system")
+ENDED_AT_ONCE = 200
+KEPT_DELIVERIES = timedelta(days=30)
+KEPT_REPLIES = timedelta(hours=24)
+KEPT_SECRETS = timedelta(hours=1)
+KEPT_HEADS = timedelta(days=30)
+
+
+def end_freezes(units: Units) -> int:
+    """Record the end of freezes whose time has passed, each in a unit of its own; returns how many."""
+    with units.open(JOB) as unit:
+        over = unit.session.execute(
+            select(Freeze.id, Freeze.organization_id)
+            .where(Freeze.ended_at.is_(None), Freeze.ends_at <= unit.now)
+            .order_by(Freeze.ends_at)
+            .limit(ENDED_AT_ONCE)
+        ).all()
+    ended = 0
+    for freeze_id, organization_id in over:
+        with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+            ended += end_what_is_over(unit, freeze_id)
+    return ended
+
+
+def work_waiting(units: Units) -> set[str]:
+    """Return the jobs that have something to do: what a lost wake-up, a retry or a lease that ran out left behind."""
+    with units.open(JOB) as unit:
+        due = unit.session.scalar(
+            text(
+                "SELECT EXISTS (SELECT FROM watched_branches WHERE due_at <= :now "
+                "AND (lease_until IS NULL OR lease_until <= :now))"
+            ),
+            {"now": unit.now},
+        )
+        waiting = unit.session.scalar(
+            select(select(WebhookDelivery.delivery_id).where(WebhookDelivery.processed_at.is_(None)).exists())
+        )
+    return {name for name, found in (("reconcile", due), ("webhooks", waiting)) if found}
+
+
+def take(unit: Unit, name: str, period: timedelta) -> bool:
+    """Tell whether the chore is due, and take it: of several sweepers one gets it."""
+    taken = unit.session.scalar(
+        insert(Chore)
+        .values(name=name, done_at=unit.now)
+        .on_conflict_do_update(
+            index_elements=[Chore.name], set_={"done_at": unit.now}, where=Chore.done_at <= unit.now - period
+        )
+        .returning(Chore.name)
+    )
+    return taken is not None
+
+
+def full_pass(units: Units, period: timedelta) -> bool:
+    """Make every branch due to be read back, once in each period; heals missed webhooks and edited checks."""
+    with units.open(JOB) as unit:
+        if not take(unit, "full_pass", period):
+            return False
+        unit.session.execute(
+            text(
+                "UPDATE watched_branches b SET read_back = true, due_at = coalesce(b.due_at, :now) "
+                "FROM repositories r, installations i WHERE r.id = b.repository_id AND i.id = r.installation_id "
+                "AND r.removed_at IS NULL AND i.state = 'active'"
+            ),
+            {"now": unit.now},
+        )
+        unit.wake("reconcile")
+    return True
+
+
+def tidy(units: Units) -> bool:
+    """Remove what nobody asks for any more, once an hour."""
+    with units.open(JOB) as unit:
+        if not take(unit, "tidy", timedelta(hours=1)):
+            return False
+        for statement, age in (
+            ("DELETE FROM webhook_deliveries WHERE received_at < :before", KEPT_DELIVERIES),
+            ("DELETE FROM idempotency_keys WHERE created_at < :before", KEPT_REPLIES),
+            ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
+            (
+                "DELETE FROM head_checks WHERE NOT followed AND conclusion = 'failure' AND written_at < :before",
+                KEPT_HEADS,
+            ),
+        ):
+            unit.session.execute(text(statement), {"before": unit.now - age})
+    return True

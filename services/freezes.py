@@ -1,0 +1,167 @@
+"""Starting and extending freezes. Ending them is in `lifting.py`, showing them in `freeze_views.py`."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select, text
+
+from models.freezes import Freeze, FreezeTarget
+from models.queries import lock_coverage, raise_generation
+from rules.errors import Detail, ServiceError
+from rules.ids import new_id
+from rules.scope import OPEN_ENDED
+from rules.verdict import in_force as is_in_force
+from services.references import get_freeze
+from services.scopes import resolve
+from services.unit import Unit
+
+SHORTEST_REASON = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NewFreeze:
+    """What a client, a schedule or an operator asks for."""
+
+    scope: dict[str, Any]
+    reason: str
+    ends_at: datetime | None = None
+    exceptions_allowed: bool = True
+    previewed_repo_count: int | None = None
+    impact_acknowledged: bool = False
+    source: str = "manual"
+    schedule_id: str | None = None
+    occurrence_id: str | None = None
+
+
+def start(unit: Unit, wanted: NewFreeze, *, most_targets: int | None) -> Freeze:
+    """Start a freeze now on every branch of its scope; `most_targets` None: without limit (schedules).
+
+    Raises `reason_required`, `impact_preview_required`, `invalid_parameter` (an end that is not in the future),
+    `no_targets_in_scope`, `too_many_targets`, and what resolving a scope raises.
+    """
+    reason = checked_reason(wanted.reason)
+    _require_future(unit, wanted.ends_at)
+    _require_preview(wanted)
+    lock_coverage(unit.session, unit.organization, exclusive=False)
+    resolved = resolve(unit, wanted.scope)
+    if most_targets is not None and len(resolved.branches) > most_targets:
+        raise ServiceError(
+            "too_many_targets",
+            f"The scope reaches {len(resolved.branches)} watched branches; one freeze request takes {most_targets}.",
+        )
+    freeze = _insert(unit, wanted, reason)
+    add_targets(unit, freeze, resolved.ids)
+    unit.audit(
+        "freeze.started",
+        ("freeze", freeze.id, freeze.reason),
+        scope=freeze.scope,
+        endsAt=freeze.ends_at.isoformat() if freeze.ends_at else None,
+        targets=len(resolved.branches),
+        previewedRepoCount=freeze.previewed_repo_count,
+        impactAcknowledged=freeze.impact_acknowledged,
+    )
+    return freeze
+
+
+def _insert(unit: Unit, wanted: NewFreeze, reason: str) -> Freeze:
+    freeze = Freeze(
+        id=new_id("frz"),
+        organization_id=unit.organization,
+        reason=reason,
+        scope=wanted.scope,
+        source=wanted.source,
+        started_at=unit.now,
+        ends_at=wanted.ends_at,
+        exceptions_allowed=wanted.exceptions_allowed,
+        previewed_repo_count=wanted.previewed_repo_count,
+        impact_acknowledged=wanted.impact_acknowledged,
+        schedule_id=wanted.schedule_id,
+        occurrence_id=wanted.occurrence_id,
+        created_by=unit.actor.as_json(),
+    )
+    unit.session.add(freeze)
+    unit.session.flush()
+    return freeze
+
+
+def checked_reason(reason: str) -> str:
+    """Return the reason without the white space around it; raises `reason_required` if it is then too short."""
+    trimmed = reason.strip()
+    if len(trimmed) < SHORTEST_REASON:
+        message = f"has to have at least {SHORTEST_REASON} characters"
+        raise ServiceError(
+            "reason_required", f"The reason {message}.", details=(Detail("/reason", message, "reason_required"),)
+        )
+    return trimmed
+
+
+def _require_future(unit: Unit, ends_at: datetime | None) -> None:
+    if ends_at is not None and ends_at <= unit.now:
+        message = "has to be in the future"
+        raise ServiceError(
+            "invalid_parameter", f"endsAt {message}.", details=(Detail("/endsAt", message, "invalid_parameter"),)
+        )
+
+
+def _require_preview(wanted: NewFreeze) -> None:
+    if wanted.source != "manual" or wanted.scope["type"] not in OPEN_ENDED:
+        return
+    if wanted.previewed_repo_count is None and not wanted.impact_acknowledged:
+        raise ServiceError(
+            "impact_preview_required",
+            "A freeze of an organisation or a glob says what it reaches: send previewedRepoCount from "
+            "POST /v1/scope/preview, or impactAcknowledged: true.",
+            details=(
+                Detail("/previewedRepoCount", "is needed, or impactAcknowledged: true", "impact_preview_required"),
+            ),
+        )
+
+
+def add_targets(unit: Unit, freeze: Freeze, branch_ids: list[str]) -> None:
+    """Cover the branches with the freeze, and make the reconciler look at them at once."""
+    raise_generation(unit.session, branch_ids, unit.now)
+    unit.session.execute(
+        text(
+            "INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, generation) "
+            "SELECT new.id, :organization, :freeze, b.id, b.wanted_generation "
+            "FROM unnest(CAST(:ids AS text[]), CAST(:branches AS text[])) AS new (id, branch_id) "
+            "JOIN watched_branches b ON b.id = new.branch_id "
+            "ON CONFLICT (freeze_id, branch_id) DO NOTHING"
+        ),
+        {
+            "organization": unit.organization,
+            "freeze": freeze.id,
+            "ids": [new_id("tgt") for _ in branch_ids],
+            "branches": branch_ids,
+        },
+    )
+    unit.wake("reconcile")
+
+
+def extend(unit: Unit, freeze_id: str, ends_at: datetime | None) -> Freeze:
+    """Move the end of a freeze: a bounded end only moves later, or away (None); an open one takes any future end.
+
+    Raises `freeze_not_found`, `invalid_state` once it has ended, `invalid_parameter` for an end that is no extension.
+    """
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+        raise ServiceError("invalid_state", "The freeze has ended; start a new one.")
+    _require_future(unit, ends_at)
+    if freeze.ends_at is not None and ends_at is not None and ends_at < freeze.ends_at:
+        message = "is earlier than the present end; lift the freeze to end it sooner"
+        raise ServiceError(
+            "invalid_parameter", f"endsAt {message}.", details=(Detail("/endsAt", message, "invalid_parameter"),)
+        )
+    before, freeze.ends_at = freeze.ends_at, ends_at
+    if before != ends_at:
+        covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
+        raise_generation(unit.session, unit.session.scalars(covered).all(), unit.now)
+        unit.wake("reconcile")
+    unit.audit(
+        "freeze.extended",
+        ("freeze", freeze.id, freeze.reason),
+        before={"endsAt": before.isoformat() if before else None},
+        after={"endsAt": ends_at.isoformat() if ends_at else None},
+    )
+    return freeze

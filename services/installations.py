@@ -1,0 +1,73 @@
+"""What becomes of an installation: the code host is asked, never the payload that made us ask."""
+
+from sqlalchemy import select, text
+
+from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
+from models.freezes import Freeze
+from models.installations import Installation
+from models.queries import in_force
+from rules.permissions import CODE_HOST, SYSTEM
+from services.lifting import end
+from services.unit import Caller, Unit, Units
+
+
+def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
+    """Ask the code host about an installation and record its state; None for one that no organisation has claimed.
+
+    A removed one ends the organisation's freezes: nothing can be written there any more, and what is written stays.
+    One that is active again gets every branch looked at anew.
+    """
+    info = _ask(github, installation_id)
+    with units.open(Caller(None, SYSTEM, "system")) as unit:
+        owner = unit.session.scalar(select(Installation.organization_id).where(Installation.id == installation_id))
+    if owner is None:
+        return None
+    with units.open(Caller(owner, CODE_HOST, "code_host")) as unit:
+        installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
+        before, after = installation.state, _state(info)
+        installation.state = after
+        if info is not None:
+            installation.account = info.account_login
+            installation.repository_selection = info.repository_selection
+            installation.permissions = dict(info.permissions)
+        if before != after:
+            _react(unit, installation, after)
+    return after
+
+
+def _ask(github: GitHub, installation_id: int) -> InstallationInfo | None:
+    try:
+        return github.installation(installation_id)
+    except GitHubError as error:
+        if error.kind is ErrorKind.INSTALLATION_REMOVED:
+            return None
+        raise
+
+
+def _state(info: InstallationInfo | None) -> str:
+    if info is None:
+        return "removed"
+    return "suspended" if info.suspended_at else "active"
+
+
+def _react(unit: Unit, installation: Installation, state: str) -> None:
+    unit.audit(f"installation.{state}", ("installation", str(installation.id), installation.account))
+    if state == "removed":
+        running = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        for freeze in unit.session.scalars(running.order_by(Freeze.id).with_for_update()):
+            end(unit, freeze, "installation_removed", unit.now, unit.actor)
+            unit.audit("freeze.ended", ("freeze", freeze.id, freeze.reason), reason="installation_removed")
+    elif state == "active":
+        look_at_everything(unit, installation.id)
+
+
+def look_at_everything(unit: Unit, installation_id: int) -> None:
+    """Make every branch of an installation due, to be read back."""
+    unit.session.execute(
+        text(
+            "UPDATE watched_branches b SET due_at = :now, read_back = true, attempts = 0 FROM repositories r "
+            "WHERE r.id = b.repository_id AND r.installation_id = :installation AND r.removed_at IS NULL"
+        ),
+        {"now": unit.now, "installation": installation_id},
+    )
+    unit.wake("reconcile")

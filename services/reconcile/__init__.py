@@ -1,0 +1,28 @@
+"""Bringing the code host to what the database says: the reconciler.
+
+What it promises
+----------------
+- **At rest, every open head of a watched branch carries the verdict of the database (I1).** A branch is due whenever
+  its `wanted_generation` has risen; a pass reads the open heads, judges each one *now*, and writes what differs.
+- **A `success` needs a committed evaluation whose lease held at the last look before sending (I3).** `judging.py` reads
+  freezes and leases in one transaction right before a batch is sent; every path that fails writes nothing, and what is
+  not written blocks.
+- **An older decision is never recorded over a newer one (I2).** Evaluations are numbered by a database sequence; a
+  record is replaced by a higher number only, and only while the lease of its branch holds.
+- **No transaction spans a call to the code host**, and losing Redis or a worker loses nothing: what is due, leased and
+  tried is in PostgreSQL; a lease that ran out is taken over by the next claim.
+
+The race that is accepted
+-------------------------
+A worker can be paused between its last look and its sending; GitHub has no conditional write. Its old verdict then
+arrives late. It is found in two ways: by the late worker itself, whose record is refused, and which marks the branch
+to be read back; and, should that worker die, by whoever takes over the lease that ran out, which reads back at once and
+again a little later. Until then the head may show the older verdict.
+
+A pass
+------
+`claims.py` leases due branches of one installation, the most mergeable first → `looking.py` reads their open heads and
+refreshes the mirror of pull requests → `heads.py` gathers, for each head and check name, every way it could be merged →
+`judging.py` gives verdicts and says which differ → `writing.py` sends batches → `recording.py` records them, finishes
+branches, and keeps the receipts of the freezes. `passes.py` runs it.
+"""

@@ -1,0 +1,113 @@
+"""Leases: which branches this worker may look at, and for how long nobody else will."""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import text
+
+from services.unit import Unit
+
+LEASE = timedelta(seconds=40)
+"""Longer than one call to the code host may take (20 s); renewed before each one."""
+BRANCHES_PER_PASS = 200
+"""A pass serves one installation; the quota lets the others have their turn (I12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedBranch:
+    """A leased branch, with the generation that this pass will have written when it is done."""
+
+    id: str
+    organization_id: str
+    repository_id: str
+    repository_node_id: str
+    name: str
+    check_name: str
+    generation: int
+    read_back: bool
+    attempts: int
+    taken_over: bool
+    """Its former lease ran out: that worker may have written what it never recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Leased branches of one installation."""
+
+    installation_id: int
+    token: str
+    branches: tuple[ClaimedBranch, ...]
+
+
+_NEXT_INSTALLATION = text("""
+    SELECT i.id FROM installations i
+    WHERE i.state = 'active' AND (i.paused_until IS NULL OR i.paused_until <= :now)
+      AND EXISTS (
+        SELECT FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+        WHERE r.installation_id = i.id AND b.due_at <= :now AND (b.lease_until IS NULL OR b.lease_until <= :now)
+      )
+    ORDER BY i.served_at NULLS FIRST, i.id
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED
+""")
+
+# A lease that is still named when it is claimed has run out.
+_LEASE_BRANCHES = text("""
+    WITH due AS (
+        SELECT b.id, r.node_id, b.lease_token IS NOT NULL AS taken_over
+        FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+        WHERE r.installation_id = :installation AND b.due_at <= :now
+          AND (b.lease_until IS NULL OR b.lease_until <= :now)
+        ORDER BY (b.wanted_generation = b.written_generation), b.merge_rank, b.due_at
+        LIMIT :most
+        FOR UPDATE OF b SKIP LOCKED
+    )
+    UPDATE watched_branches b
+    SET read_back = b.read_back OR due.taken_over, lease_token = :token, lease_until = :until
+    FROM due WHERE b.id = due.id
+    RETURNING b.id, b.organization_id, b.repository_id, due.node_id, b.name, b.check_name, b.wanted_generation,
+              b.read_back, b.attempts, due.taken_over
+""")
+
+
+def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
+    """Lease due branches of the installation that was served longest ago; None when nothing is due."""
+    installation_id = unit.session.scalar(_NEXT_INSTALLATION, {"now": unit.now})
+    if installation_id is None:
+        return None
+    unit.session.execute(
+        text("UPDATE installations SET served_at = :now WHERE id = :id"), {"now": unit.now, "id": installation_id}
+    )
+    token = secrets.token_hex(8)
+    rows = unit.session.execute(
+        _LEASE_BRANCHES,
+        {
+            "installation": installation_id,
+            "now": unit.now,
+            "until": unit.now + LEASE,
+            "token": token,
+            "most": most,
+        },
+    )
+    return Claim(installation_id, token, tuple(ClaimedBranch(*row) for row in rows))
+
+
+def renew(unit: Unit, token: str, branch_ids: list[str]) -> set[str]:
+    """Prolong the leases that still hold, and return whose they are."""
+    rows = unit.session.scalars(
+        text(
+            "UPDATE watched_branches SET lease_until = :until "
+            "WHERE id = ANY(:ids) AND lease_token = :token AND lease_until > :now RETURNING id"
+        ),
+        {"until": unit.now + LEASE, "ids": branch_ids, "token": token, "now": unit.now},
+    )
+    return set(rows)
+
+
+def pause_installation(unit: Unit, installation_id: int, until: datetime) -> None:
+    """Keep every worker away from an installation that the code host has limited."""
+    unit.session.execute(
+        text("UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until) WHERE id = :id"),
+        {"until": until, "id": installation_id},
+    )

@@ -1,0 +1,103 @@
+"""Judging: the verdict of each head, from facts and leases read in one transaction right before a batch is sent."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select, text, tuple_
+
+from models.pull_requests import HeadCheck
+from models.queries import covering_freezes
+from rules.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
+from rules.verdict import Claim, Conclusion, CoveringFreeze, judge
+from services.reconcile.claims import renew
+from services.reconcile.heads import Head, HeadKey
+from services.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the check of a head has to say now, and whether the code host already says so."""
+
+    head: Head
+    conclusion: Conclusion
+    title: str
+    summary: str
+    evaluation: int
+    verdict_differs: bool
+    text_differs: bool
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything has to be written."""
+        return self.verdict_differs or self.text_differs
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """Place in the queue of writes: what changes a verdict first, and of that the most mergeable."""
+        return not self.verdict_differs, self.head.rank
+
+    @property
+    def summary_hash(self) -> str:
+        """What is compared to find out whether the words are still true."""
+        return summary_hash(self.title, self.summary)
+
+
+def summary_hash(heading: str, body: str) -> str:
+    """Return a short digest of a check's words."""
+    return hashlib.blake2b(f"{heading}\n{body}".encode(), digest_size=12).hexdigest()
+
+
+def decide(unit: Unit, token: str, heads: Sequence[Head]) -> list[Decision]:
+    """Judge the heads whose branches are still leased to `token`; prolongs those leases.
+
+    Heads of a branch whose lease is gone are left out: whoever holds it now decides.
+    """
+    held = renew(unit, token, sorted({head.branch_id for head in heads}))
+    mine = [head for head in heads if head.branch_id in held]
+    branch_ids = {way.branch_id for head in mine for way in head.ways}
+    freezes = covering_freezes(unit.session, branch_ids, unit.now)
+    written = _written(unit, [head.key for head in mine])
+    evaluation = unit.session.scalar(text("SELECT nextval('evaluations')")) if mine else 0
+    return [_decision(head, freezes, written.get(head.key), int(evaluation or 0)) for head in mine]
+
+
+def _written(unit: Unit, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
+    columns = tuple_(HeadCheck.repository_id, HeadCheck.check_name, HeadCheck.head_sha)
+    wanted = [(key.repository_id, key.check_name, key.sha) for key in keys]
+    rows = unit.session.scalars(select(HeadCheck).where(columns.in_(wanted)))
+    return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
+
+
+def _decision(
+    head: Head, freezes: Mapping[str, Sequence[CoveringFreeze]], written: HeadCheck | None, evaluation: int
+) -> Decision:
+    conclusion, heading, body = _verdict(head, freezes)
+    shown = written.conclusion if written else None
+    if head.read_back:
+        shown = head.shown.conclusion if head.shown is not None and head.shown.status == "completed" else None
+    words = summary_hash(heading, body)
+    return Decision(
+        head,
+        conclusion,
+        heading,
+        body,
+        evaluation,
+        verdict_differs=shown != conclusion,
+        text_differs=bool(head.ways) and (written is None or written.summary_hash != words),
+    )
+
+
+def _verdict(head: Head, freezes: Mapping[str, Sequence[CoveringFreeze]]) -> tuple[Conclusion, str, str]:
+    if not head.ways:
+        return "failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY
+    verdict = judge(
+        Claim(
+            way.branch,
+            way.numbers[-1] if way.numbers else None,
+            freezes.get(way.branch_id, ()),
+            members_known=way.numbers is not None,
+        )
+        for way in head.ways
+    )
+    return verdict.conclusion, title(verdict), summary(verdict)

@@ -1,0 +1,176 @@
+"""Recording: what was written on which head, which branches are done, and the receipts of their freezes."""
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from sqlalchemy import text
+
+from integrations.github import ErrorKind, GitHubError
+from services.reconcile.claims import LEASE, ClaimedBranch, renew
+from services.reconcile.judging import Decision
+from services.unit import Unit
+
+FIRST_RETRY = timedelta(seconds=2)
+LONGEST_RETRY = timedelta(minutes=5)
+HOPELESS_RETRY = timedelta(minutes=30)
+HOPELESS = frozenset({ErrorKind.PERMISSION, ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED, ErrorKind.NOT_FOUND})
+"""Refusals that only a person can end: no hot loop, and no giving up. A webhook or `retry` makes them due at once."""
+
+_RECORD = text("""
+    INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,
+                             check_run_id, summary_hash, followed, written_at)
+    VALUES (:repository, :name, :sha, :organization, :branch, :conclusion, :evaluation, :run, :words, :followed, :now)
+    ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
+    SET branch_id = excluded.branch_id, conclusion = excluded.conclusion, evaluation = excluded.evaluation,
+        check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, followed = excluded.followed,
+        written_at = excluded.written_at
+    WHERE head_checks.evaluation < excluded.evaluation
+""")
+
+
+def record(unit: Unit, token: str, written: Sequence[tuple[Decision, int | None]]) -> set[str]:
+    """Record what the code host has confirmed, and return the branches whose lease was lost in between.
+
+    Those are recorded by nobody (I2): they become due at once, to be read back.
+    """
+    branch_ids = sorted({decision.head.branch_id for decision, _run in written})
+    held = renew(unit, token, branch_ids)
+    rows = [_row(unit, decision, run) for decision, run in written if decision.head.branch_id in held]
+    if rows:
+        unit.session.execute(_RECORD, rows)
+    lost = set(branch_ids) - held
+    if lost:
+        unit.session.execute(
+            text(
+                "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, "
+                "due_at = :now WHERE id = ANY(:ids)"
+            ),
+            {"ids": sorted(lost), "now": unit.now},
+        )
+        unit.wake("reconcile")
+    return lost
+
+
+def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object]:
+    key = decision.head.key
+    return {
+        "repository": key.repository_id,
+        "name": key.check_name,
+        "sha": key.sha,
+        "organization": decision.head.organization_id,
+        "branch": decision.head.branch_id,
+        "conclusion": decision.conclusion,
+        "evaluation": decision.evaluation,
+        "run": run,
+        "words": decision.summary_hash,
+        "followed": bool(decision.head.ways),
+        "now": unit.now,
+    }
+
+
+# A lease that was taken over leaves a worker behind that may still be about to write. The pass that took it over has
+# read back; it looks again once every call of the old worker must have ended.
+_FINISH = text("""
+    UPDATE watched_branches b
+    SET written_generation = :generation, lease_token = NULL, lease_until = NULL, attempts = 0, read_back = :taken_over,
+        last_error_code = NULL, last_error_message = NULL,
+        due_at = CASE WHEN b.wanted_generation > :generation THEN :now
+                      WHEN :taken_over THEN :now + :look_again END
+    WHERE b.id = :branch AND b.lease_token = :token
+    RETURNING b.id
+""")
+_RECEIPTS = text("""
+    UPDATE freeze_targets t
+    SET state = CASE t.operation WHEN 'apply' THEN 'applied' ELSE 'released' END,
+        applied_at = CASE t.operation WHEN 'apply' THEN coalesce(t.applied_at, :now) ELSE t.applied_at END,
+        released_at = CASE t.operation WHEN 'release' THEN :now ELSE t.released_at END,
+        heads_total = :heads, heads_written = :heads, attempts = t.attempts + 1,
+        last_error_code = NULL, last_error_message = NULL, next_attempt_at = NULL
+    WHERE t.branch_id = :branch AND t.generation <= :generation AND t.state IN ('pending', 'releasing', 'failed')
+    RETURNING t.freeze_id
+""")
+_ENFORCED = text("""
+    UPDATE freezes f SET enforced_at = :now
+    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT EXISTS (
+        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
+""")
+_RELEASED = text("""
+    UPDATE freezes f SET released_at = :now
+    WHERE f.id = ANY(:freezes) AND f.released_at IS NULL AND f.ended_at IS NOT NULL AND NOT EXISTS (
+        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
+""")
+
+
+def finish(unit: Unit, token: str, done: Sequence[tuple[ClaimedBranch, int]]) -> None:
+    """Give back the leases of branches whose heads (so many of each) all carry their verdict, and write receipts."""
+    freezes: set[str] = set()
+    for branch, heads in done:
+        values = {
+            "branch": branch.id,
+            "generation": branch.generation,
+            "token": token,
+            "now": unit.now,
+            "taken_over": branch.taken_over,
+            "look_again": LEASE,
+        }
+        if unit.session.scalar(_FINISH, values) is not None:
+            freezes |= set(unit.session.scalars(_RECEIPTS, {**values, "heads": heads}))
+    if freezes:
+        # The rows of the freezes are locked in one order before they are judged complete: of two workers that finish
+        # the last two targets at once, the second then sees what the first has done.
+        listed = {"freezes": sorted(freezes), "now": unit.now}
+        unit.session.execute(
+            text("SELECT id FROM freezes WHERE id = ANY(:freezes) ORDER BY id FOR NO KEY UPDATE"), listed
+        )
+        unit.session.execute(_ENFORCED, listed)
+        unit.session.execute(_RELEASED, listed)
+
+
+_FAIL = text("""
+    UPDATE watched_branches b
+    SET lease_token = NULL, lease_until = NULL, attempts = b.attempts + 1, due_at = :due,
+        read_back = b.read_back OR :read_back, last_error_code = :code, last_error_message = :message
+    WHERE b.id = :branch AND b.lease_token = :token
+    RETURNING b.id
+""")
+_FAILED_TARGETS = text("""
+    UPDATE freeze_targets t
+    SET state = CASE WHEN :waits THEN t.state ELSE 'failed' END, attempts = t.attempts + 1, last_error_code = :code,
+        last_error_message = :message, next_attempt_at = :due, heads_total = :heads, heads_written = :written
+    WHERE t.branch_id = :branch AND t.state IN ('pending', 'releasing', 'failed')
+""")
+
+
+def fail(unit: Unit, token: str, branch: ClaimedBranch, error: GitHubError, heads: tuple[int, int]) -> None:
+    """Give back the lease of a branch that could not be brought up to date, and say when it is tried again.
+
+    `heads` are how many it has, and how many carry their verdict. A branch that only waits for the code host's limits
+    to pass has not failed.
+    """
+    values = {
+        "branch": branch.id,
+        "token": token,
+        "code": error.code,
+        "message": error.message[:500],
+        "due": unit.now + delay(error, branch.attempts),
+        "read_back": error.maybe_applied,
+        "heads": heads[0],
+        "written": heads[1],
+        "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT},
+    }
+    if unit.session.scalar(_FAIL, values) is not None:
+        unit.session.execute(_FAILED_TARGETS, values)
+
+
+def delay(error: GitHubError, attempts: int) -> timedelta:
+    """Return how long to wait after so many failed attempts: what the code host asks, else longer each time.
+
+    With jitter, so that branches which failed together do not come back together.
+    """
+    if error.retry_after is not None:
+        return timedelta(seconds=error.retry_after + random.uniform(0, 1))  # noqa: S311 - spreads load, hides nothing
+    if error.kind in HOPELESS:
+        return HOPELESS_RETRY
+    longest: timedelta = min(LONGEST_RETRY, FIRST_RETRY * (1 << min(attempts, 10)))
+    return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing

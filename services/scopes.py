@@ -1,0 +1,130 @@
+"""Resolving a scope: from what a client wrote to the watched branches that it reaches now."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+
+from models.pull_requests import PullRequest
+from models.queries import covering_freezes, watched_branches
+from models.repositories import Repository, WatchedBranch
+from rules.errors import Detail, ServiceError
+from rules.scope import BranchFact, Scope, compile_scope
+from services.references import find_repositories
+from services.unit import Unit
+
+PREVIEWED = 100
+"""Repositories listed in a preview."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A compiled scope and the branches that it reaches."""
+
+    scope: Scope
+    branches: list[BranchFact]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the branches."""
+        return [fact.branch_id for fact in self.branches]
+
+
+def resolve(unit: Unit, scope: dict[str, Any]) -> Resolved:
+    """Resolve the contract's scope object.
+
+    Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have;
+    `no_targets_in_scope` when what is known covers no watched branch of an enabled repository.
+    """
+    compiled = _compile(unit, scope)
+    branches = [fact for fact in watched_branches(unit.session, unit.organization) if compiled.covers(fact)]
+    if not branches:
+        raise ServiceError(
+            "no_targets_in_scope",
+            "The scope reaches no watched branch of an enabled repository.",
+            details=(Detail("/scope", "reaches no watched branch", "no_targets_in_scope"),),
+        )
+    return Resolved(compiled, branches)
+
+
+def _compile(unit: Unit, scope: dict[str, Any]) -> Scope:
+    if scope["type"] == "repositories":
+        references = scope["repositories"]
+        found = find_repositories(unit, references)
+        unknown = [(index, name) for index, name in enumerate(references) if name not in found]
+        if unknown:
+            raise _unknown((f"/scope/repositories/{index}", f"repository {name!r}") for index, name in unknown)
+        return compile_scope(scope, repositories=[repository.id for repository in found.values()])
+    if scope["type"] == "branch":
+        return compile_scope(scope, branch_id=_branch(unit, scope))
+    return compile_scope(scope)
+
+
+def _branch(unit: Unit, scope: dict[str, Any]) -> str | None:
+    """Return the id of the one branch, or None when its repository is known and the branch is not watched."""
+    query = select(WatchedBranch.id).where(
+        WatchedBranch.organization_id == unit.organization, WatchedBranch.unwatched_at.is_(None)
+    )
+    if "branchId" in scope:
+        branch_id = unit.session.scalar(query.where(WatchedBranch.id == scope["branchId"]))
+        if branch_id is None:
+            raise _unknown([("/scope/branchId", f"watched branch {scope['branchId']!r}")])
+        return branch_id
+    repository = find_repositories(unit, [scope["repository"]]).get(scope["repository"])
+    if repository is None:
+        raise _unknown([("/scope/repository", f"repository {scope['repository']!r}")])
+    return unit.session.scalar(
+        query.where(WatchedBranch.repository_id == repository.id, WatchedBranch.name == scope["branch"])
+    )
+
+
+def _unknown(references: Any) -> ServiceError:
+    details = tuple(Detail(path, f"this organisation has no {what}", "invalid_parameter") for path, what in references)
+    return ServiceError(
+        "invalid_parameter", f"The scope names what is not there: {details[0].message}.", details=details
+    )
+
+
+def preview(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
+    """Tell what a freeze with this scope would reach now; changes nothing."""
+    resolved = resolve(unit, scope)
+    frozen = covering_freezes(unit.session, resolved.ids, unit.now)
+    by_repository: dict[str, list[BranchFact]] = {}
+    for fact in resolved.branches:
+        by_repository.setdefault(fact.repository_id, []).append(fact)
+    shown = list(by_repository.items())[:PREVIEWED]
+    return {
+        "repository_count": len(by_repository),
+        "branch_count": len(resolved.branches),
+        "open_pull_request_count": _open_pull_requests(unit, resolved.ids),
+        "frozen_branch_count": len(frozen),
+        # Until enforcement is verified, nothing is known to block.
+        "unenforced_branch_count": len(resolved.branches),
+        "repositories": [
+            {
+                "id": repository_id,
+                "full_name": facts[0].repository,
+                "branches": [
+                    {"id": fact.branch_id, "name": fact.branch, "frozen": fact.branch_id in frozen}
+                    for fact in facts[:PREVIEWED]
+                ],
+            }
+            for repository_id, facts in shown
+        ],
+        "truncated": len(by_repository) > PREVIEWED,
+    }
+
+
+def _open_pull_requests(unit: Unit, branch_ids: list[str]) -> int:
+    query = (
+        select(func.count())
+        .select_from(PullRequest)
+        .join(
+            WatchedBranch,
+            (WatchedBranch.repository_id == PullRequest.repository_id)
+            & (WatchedBranch.name == PullRequest.base_branch),
+        )
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .where(WatchedBranch.id.in_(branch_ids), PullRequest.state == "open")
+    )
+    return unit.session.scalar(query) or 0

@@ -1,0 +1,177 @@
+"""Deliveries of the code host: verified, stored once, and turned into reasons to look again (I11).
+
+A payload is never believed. Its hints make branches due or have an installation or a repository read anew, so that
+doubled, late, reordered and lost deliveries all end in the same state.
+"""
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import select, text, update
+from sqlalchemy.dialects.postgresql import insert
+
+from integrations.github import GitHub, GitHubError
+from integrations.github.events import BranchHint, Hint, InstallationHint, RepositoryHint, read_event
+from integrations.github.signatures import verify
+from models.requests import WebhookDelivery
+from rules.errors import ServiceError
+from rules.permissions import CODE_HOST
+from services import codehost, repository_sync
+from services.installations import examine
+from services.unit import Caller, Unit, Units
+
+logger = logging.getLogger(__name__)
+
+JOB = Caller(None, CODE_HOST, "code_host")
+BATCH = 200
+MOST_ATTEMPTS = 20
+
+
+def receive(unit: Unit, raw_body: bytes, signature: str | None, event: str, delivery_id: str) -> dict[str, Any]:
+    """Store a delivery for the job that reads it; a second one with the same id changes nothing.
+
+    Raises `invalid_signature` unless the raw bytes were signed with our secret, and then `malformed_json`.
+    """
+    if not verify(codehost.github(unit).settings.webhook_secret, raw_body, signature):
+        raise ServiceError("invalid_signature", "X-Hub-Signature-256 is not that of this body.")
+    payload = _parsed(raw_body)
+    stored = unit.session.execute(
+        insert(WebhookDelivery)
+        .values(
+            delivery_id=delivery_id,
+            event=event,
+            installation_id=_installation_of(payload),
+            payload=payload,
+            received_at=unit.now,
+            attempts=0,
+        )
+        .on_conflict_do_nothing()
+        .returning(WebhookDelivery.delivery_id)
+    ).first()
+    unit.wake("webhooks")
+    return {"delivery_id": delivery_id, "duplicate": stored is None}
+
+
+def _parsed(raw_body: bytes) -> dict[str, Any]:
+    try:
+        payload = _storable(json.loads(raw_body))
+    except (ValueError, RecursionError):
+        raise ServiceError("malformed_json", "The delivery is not JSON.") from None
+    if not isinstance(payload, dict):
+        raise ServiceError("malformed_json", "The delivery is not a JSON object.")
+    return payload
+
+
+def _storable(value: Any) -> Any:
+    """Return the value without what PostgreSQL's JSON cannot hold: NUL, and halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value.replace("\x00", "").encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {_storable(key): _storable(item) for key, item in value.items()}
+    return value
+
+
+def _installation_of(payload: dict[str, Any]) -> int | None:
+    installation = payload.get("installation")
+    found = installation.get("id") if isinstance(installation, dict) else None
+    return found if isinstance(found, int) and 0 < found < 2**63 else None
+
+
+def process(units: Units, github: GitHub) -> bool:
+    """Read a batch of waiting deliveries; False when there was none that could be finished."""
+    asking: dict[str, list[Hint]] = {}
+    with units.open(JOB) as unit:
+        waiting = unit.session.scalars(
+            select(WebhookDelivery)
+            .where(WebhookDelivery.processed_at.is_(None), WebhookDelivery.attempts < MOST_ATTEMPTS)
+            .order_by(WebhookDelivery.attempts, WebhookDelivery.received_at)
+            .limit(BATCH)
+            .with_for_update(skip_locked=True)
+        ).all()
+        branches: list[BranchHint] = []
+        for delivery in waiting:
+            hints = read_event(delivery.event, delivery.payload, app_id=github.settings.app_id)
+            branches += [hint for hint in hints if isinstance(hint, BranchHint)]
+            elsewhere = [hint for hint in hints if isinstance(hint, InstallationHint | RepositoryHint)]
+            delivery.attempts += 1
+            if elsewhere:  # has to be asked for outside of this transaction, and waits until it is answered
+                asking[delivery.delivery_id] = elsewhere
+            else:
+                delivery.processed_at = unit.now
+        mark_due(unit, branches)
+        finished = len(waiting) - len(asking)
+    answered = _ask(units, github, asking)
+    return finished + answered > 0
+
+
+def _ask(units: Units, github: GitHub, asking: dict[str, list[Hint]]) -> int:
+    """Follow the hints of each delivery, each hint once; returns how many deliveries are done with."""
+    followed: dict[Hint, bool] = {}
+    answered = []
+    for delivery_id, hints in asking.items():
+        for hint in hints:
+            if hint not in followed:
+                followed[hint] = _follow(units, github, hint)
+        if all(followed[hint] for hint in hints):
+            answered.append(delivery_id)
+    if answered:
+        with units.open(JOB) as unit:
+            done = update(WebhookDelivery).where(WebhookDelivery.delivery_id.in_(answered))
+            unit.session.execute(done.values(processed_at=unit.now))
+    return len(answered)
+
+
+def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
+    """Read anew what the hint names; False when that is to be tried again."""
+    try:
+        if isinstance(hint, InstallationHint):
+            if examine(units, github, hint.installation_id) == "active":
+                repository_sync.sync_installation(units, github, hint.installation_id)
+        elif isinstance(hint, RepositoryHint):
+            repository_sync.refresh_repository(units, github, hint.github_id)
+    except GitHubError as error:
+        logger.warning("a hint of a delivery could not be followed: %s", error)
+        return False
+    return True
+
+
+_MARK = text("""
+    WITH named AS (
+        SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+        WHERE r.github_id = :repository AND (:every OR b.name = ANY(:names))
+        ORDER BY b.id FOR UPDATE OF b
+    )
+    UPDATE watched_branches b
+    SET wanted_generation = b.wanted_generation + 1, due_at = :now, attempts = 0, read_back = b.read_back OR :read_back
+    FROM named WHERE b.id = named.id
+""")
+
+
+def mark_due(unit: Unit, hints: Iterable[BranchHint]) -> None:
+    """Make the branches due that the hints name; a head that somebody wants written again is read back."""
+    names: dict[int, set[str]] = defaultdict(set)
+    every: set[int] = set()
+    read_back: set[int] = set()
+    for hint in hints:
+        names[hint.github_id] |= hint.names
+        if not hint.names:
+            every.add(hint.github_id)
+        if hint.head_sha is not None:
+            read_back.add(hint.github_id)
+    for repository in sorted(names):
+        unit.session.execute(
+            _MARK,
+            {
+                "repository": repository,
+                "names": sorted(names[repository]),
+                "every": repository in every,
+                "read_back": repository in read_back,
+                "now": unit.now,
+            },
+        )
+        unit.wake("reconcile")

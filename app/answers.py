@@ -1,0 +1,100 @@
+"""From what a handler returns to the reply that is sent: dumped, checked, with the headers that its contract has."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from app.errors import JSON
+from app.exchange import Exchange, Reply
+from schemas.build import Builder
+from schemas.contract import Operation
+from schemas.dialect import Validators
+from schemas.replies import HeadedReply, RawReply, SecretReply
+
+_TAG = re.compile(rb'(?:W/)?"[^"]*"')
+
+
+class NonConformingReplyError(Exception):
+    """A handler's answer does not match the contract."""
+
+
+class Answers:
+    """Makes the replies of one operation."""
+
+    def __init__(self, operation: Operation, builder: Builder, validators: Validators | None) -> None:
+        success = operation.success
+        self._operation = operation
+        self._status = success.status
+        self._location = success.location
+        has_json = success.schema is not None and success.media_type == "application/json"
+        self._dump = builder.dumper(success.schema) if has_json and success.schema is not None else None
+        self._check = (
+            validators.compile(success.schema) if validators and has_json and success.schema is not None else None
+        )
+
+    def reply(self, result: Any) -> Reply:
+        """Return the reply of a handler's result; raises NonConformingReplyError when it is checked and wrong."""
+        if isinstance(result, RawReply):
+            headers = [
+                (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in result.headers.items()
+            ]
+            return Reply(result.status, headers, result.body)
+        secret = isinstance(result, SecretReply)
+        extra: Mapping[str, str] = result.headers if isinstance(result, HeadedReply) else {}
+        value = result.value if isinstance(result, SecretReply | HeadedReply) else result
+        if self._dump is None:
+            if value is not None:
+                raise NonConformingReplyError(f"{self._operation.id} answers {self._status} without a body")
+            return Reply(self._status)
+        content = self._dump(value)
+        if self._check is not None and not self._check.is_valid(content):
+            self._complain(content)
+        headers = [JSON, *((name.lower().encode(), text.encode("latin-1")) for name, text in extra.items())]
+        if self._location is not None:
+            headers.append((b"location", self._created_at(content)))
+        return Reply(self._status, headers, orjson.dumps(content, option=orjson.OPT_UTC_Z), secret)
+
+    def _complain(self, content: Any) -> None:
+        check = self._check
+        faults = (
+            [f"{list(error.instance_path)}: {error.message}" for error in check.iter_errors(content)] if check else []
+        )
+        raise NonConformingReplyError(f"{self._operation.id}: " + "; ".join(faults))
+
+    def _created_at(self, content: Any) -> bytes:
+        """Return the created object's address: the link's runtime expressions point into the body."""
+        template, parameters = self._location or ("", {})
+        for name, expression in parameters.items():
+            value: Any = content
+            for key in expression.removeprefix("$response.body#/").split("/"):
+                value = value[key]
+            template = template.replace("{" + name + "}", str(value))
+        return template.encode()
+
+
+def make_conditional(reply: Reply, exchange: Exchange) -> Reply:
+    """Give a reply its strong `ETag`, and turn it into a 304 for a client that has it already."""
+    if reply.status != 200:
+        return reply
+    digest = hashlib.blake2b(reply.body, digest_size=16).digest()
+    tag = b'"' + base64.urlsafe_b64encode(digest).rstrip(b"=") + b'"'
+    names = {name for name, _ in reply.headers}
+    reply.headers.append((b"etag", tag))
+    if b"cache-control" not in names:
+        reply.headers += [(b"cache-control", b"private, no-cache"), (b"vary", b"Authorization")]
+    if _has(exchange.headers(b"if-none-match"), tag):
+        kept = [(name, value) for name, value in reply.headers if name != b"content-type"]
+        return Reply(304, kept)
+    return reply
+
+
+def _has(given: list[bytes], tag: bytes) -> bool:
+    """Compare weakly, as `If-None-Match` asks (RFC 9110, 13.1.2)."""
+    for line in given:
+        if line.strip() == b"*" or any(one.removeprefix(b"W/") == tag for one in _TAG.findall(line)):
+            return True
+    return False

@@ -1,0 +1,184 @@
+"""Configuration: typed, from the environment, refused at the start with every fault named.
+
+`python -m app.config` prints the table of variables.
+"""
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+from urllib.parse import urlsplit
+
+
+class ConfigurationError(Exception):
+    """The environment cannot be used; the message has a line for every fault."""
+
+
+def _url(*schemes: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if urlsplit(text).scheme not in schemes:
+            raise ValueError(f"must be a URL of {' or '.join(schemes)}")
+        return text.rstrip("/") if "http" in schemes else text
+
+    return read
+
+
+def _number(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+            raise ValueError(f"must be a whole number from {least} to {most}")
+        return int(text)
+
+    return read
+
+
+def _seconds(least: int, most: int) -> Callable[[str], timedelta]:
+    number = _number(least, most)
+    return lambda text: timedelta(seconds=number(text))
+
+
+def _switch(text: str) -> bool:
+    if text not in {"0", "1", "true", "false"}:
+        raise ValueError("must be 1 or 0")
+    return text in {"1", "true"}
+
+
+def _secret(text: str) -> str:
+    if len(text) < 16:
+        raise ValueError("must have at least 16 characters")
+    return text
+
+
+def _level(text: str) -> str:
+    if text.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
+        raise ValueError("must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    return text.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """What an environment variable is for, and how its text is read."""
+
+    meaning: str
+    read: Callable[[str], Any] = str
+
+
+_HTTP = _url("http", "https")
+_DATABASE = _url("postgresql", "postgres", "postgresql+psycopg")
+_REDIS = _url("redis", "rediss", "unix")
+_LOCAL = "http://127.0.0.1:8080"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Everything that a process is told; a field's name in capitals is its variable."""
+
+    database_url: Annotated[str, Variable("PostgreSQL, as the owner; processes take on a lesser role", _DATABASE)] = (
+        field(repr=False)
+    )
+    redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
+    base_url: Annotated[str, Variable("Public address of this API", _HTTP)] = _LOCAL
+    web_url: Annotated[str, Variable("Web origin, where people sign in", _HTTP)] = _LOCAL
+    docs_url: Annotated[str, Variable("Reference pages; errors link to its /errors", _HTTP)] = _LOCAL + "/docs"
+    status_url: Annotated[str, Variable("Status page, named in a maintenance window", _HTTP)] = _LOCAL + "/status"
+    github_api_url: Annotated[str, Variable("REST address of the code host", _HTTP)] = "https://api.github.com"
+    github_graphql_url: Annotated[str | None, Variable("Its GraphQL address (default: from the REST one)", _HTTP)] = (
+        None
+    )
+    github_app_id: Annotated[int | None, Variable("Id of the GitHub App", _number(1, 2**53))] = None
+    github_app_slug: Annotated[str | None, Variable("Name of the GitHub App in addresses")] = None
+    github_app_private_key: Annotated[str | None, Variable("The App's private key, PEM")] = field(
+        default=None, repr=False
+    )
+    github_app_private_key_file: Annotated[Path | None, Variable("File that holds it instead", Path)] = None
+    github_webhook_secret: Annotated[str | None, Variable("Shared secret of the App's webhooks")] = field(
+        default=None, repr=False
+    )
+    cursor_secret: Annotated[
+        str, Variable("Signs cursors; one for all machines (default: made at each start)", _secret)
+    ] = field(default="", repr=False)
+    session_issuer: Annotated[str | None, Variable("Issuer of session tokens (default: WEB_URL)")] = None
+    session_jwt_ttl: Annotated[timedelta, Variable("Seconds a session token is valid", _seconds(1, 86400))] = timedelta(
+        minutes=15
+    )
+    rate_limit_organization: Annotated[int, Variable("Requests per minute of an organisation", _number(1, 10**9))] = (
+        6000
+    )
+    rate_limit_writes: Annotated[int, Variable("Writes per minute of one credential", _number(1, 10**9))] = 600
+    max_targets: Annotated[int, Variable("Branches that one freeze request may cover", _number(1, 10**6))] = 10_000
+    validate_responses: Annotated[bool, Variable("Check every answer against the contract (1 or 0)", _switch)] = False
+    maintenance_file: Annotated[Path | None, Variable("While this file exists, requests get 503 maintenance", Path)] = (
+        None
+    )
+    database_pool_size: Annotated[int, Variable("Connections of one API process", _number(1, 500))] = 8
+    sweep_every: Annotated[timedelta, Variable("Seconds between two looks for what is due", _seconds(1, 3600))] = (
+        timedelta(seconds=2)
+    )
+    full_pass_every: Annotated[timedelta, Variable("Seconds between two full re-readings", _seconds(1, 86400))] = (
+        timedelta(minutes=5)
+    )
+    log_level: Annotated[str, Variable("Least severe lines that are logged", _level)] = "INFO"
+
+    @property
+    def issuer(self) -> str:
+        """Who issues session tokens."""
+        return self.session_issuer or self.web_url
+
+    @property
+    def private_key(self) -> str | None:
+        """The App's private key, from the variable or from the file."""
+        if self.github_app_private_key or self.github_app_private_key_file is None:
+            return self.github_app_private_key
+        return self.github_app_private_key_file.read_text()
+
+
+def load_config(environment: Mapping[str, str] | None = None) -> Config:
+    """Read the configuration; raises ConfigurationError with a line for every fault."""
+    environment = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    faults = []
+    for one, variable in _variables():
+        name = one.name.upper()
+        text = environment.get(name, "").strip()
+        if not text:
+            if _is_required(one):
+                faults.append(f"{name} is required: {variable.meaning}")
+            continue
+        try:
+            values[one.name] = variable.read(text)
+        except ValueError as error:
+            faults.append(f"{name} {error}")
+    key_file = values.get("github_app_private_key_file")
+    if key_file and not key_file.is_file():
+        faults.append(f"GITHUB_APP_PRIVATE_KEY_FILE: there is no file {key_file}")
+    if faults:
+        raise ConfigurationError("\n".join(faults))
+    values.setdefault("cursor_secret", secrets.token_urlsafe(32))
+    return Config(**values)
+
+
+def _variables() -> Iterator[tuple[Field[Any], Variable]]:
+    hints = get_type_hints(Config, include_extras=True)
+    for one in fields(Config):
+        yield one, hints[one.name].__metadata__[0]
+
+
+def _is_required(one: Field[Any]) -> bool:
+    return one.default is MISSING
+
+
+def table() -> str:
+    """Return the variables as a Markdown table."""
+    rows = ["| variable | meaning | default |", "|---|---|---|"]
+    for one, variable in _variables():
+        default = "required" if _is_required(one) else "" if one.default in {None, ""} else str(one.default)
+        rows.append(f"| `{one.name.upper()}` | {variable.meaning} | {default} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table() + "\n")

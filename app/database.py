@@ -1,0 +1,101 @@
+"""The two ways to PostgreSQL: an engine for units in worker threads, and an asynchronous pool for hot reads.
+
+Both take on the role `change_freeze_app`, to which row-level security applies, with the first packet of a
+connection, and give up waiting for a free connection after two seconds.
+"""
+
+import asyncio
+import logging
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool
+from sqlalchemy import Engine, create_engine, make_url
+
+from services.reads import Parameters
+
+logger = logging.getLogger(__name__)
+
+ROLE = "change_freeze_app"
+POOL_WAIT_SECONDS = 2.0
+_OPTIONS = "-c role={role} -c timezone=UTC -c statement_timeout=15000 -c idle_in_transaction_session_timeout=30000"
+_CONNECT_SECONDS = 2
+_BIND = "SELECT set_config('app.organization_id', %s, false)"
+
+
+def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
+    """Return the engine of one process."""
+    return create_engine(
+        make_url(database_url).set(drivername="postgresql+psycopg"),
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=POOL_WAIT_SECONDS,
+        connect_args={"options": _OPTIONS.format(role=role), "connect_timeout": _CONNECT_SECONDS},
+    )
+
+
+class _Connection(psycopg.AsyncConnection[dict[str, Any]]):
+    """A connection that remembers whose rows it may see."""
+
+    organization_id: str | None = None
+
+
+class Reads:
+    """Queries on the event loop: one statement each, its own transaction, prepared once per connection."""
+
+    def __init__(self, database_url: str, pool_size: int) -> None:
+        url = make_url(database_url).set(drivername="postgresql")
+        self._pool = AsyncConnectionPool(
+            url.render_as_string(hide_password=False),
+            connection_class=_Connection,
+            kwargs={
+                "options": _OPTIONS.format(role=ROLE),
+                "autocommit": True,
+                "row_factory": dict_row,
+                "prepare_threshold": 0,
+                "connect_timeout": _CONNECT_SECONDS,
+            },
+            min_size=1,
+            max_size=pool_size,
+            timeout=POOL_WAIT_SECONDS,
+            reconnect_timeout=5,
+            open=False,
+        )
+        self._checks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Open the pool on the running loop; does not wait for the database."""
+        await self._pool.open()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._pool.close()
+
+    async def fetch(
+        self, sql: LiteralString, parameters: Parameters = (), organization_id: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Run one query and return its rows.
+
+        Row-level security shows those of `organization_id` only; None is for functions that look beyond it.
+        """
+        connection = await self._pool.getconn()
+        try:
+            if organization_id is not None and connection.organization_id != organization_id:
+                connection.organization_id = None
+                await connection.execute(_BIND, (organization_id,))
+                connection.organization_id = organization_id
+            cursor = await connection.execute(sql, parameters)
+            return await cursor.fetchall()
+        except psycopg.OperationalError:
+            self._check_others()
+            raise
+        finally:
+            await self._pool.putconn(connection)
+
+    def _check_others(self) -> None:
+        """After a broken connection, replace the other broken ones before somebody is given them."""
+        if not self._checks:
+            task = asyncio.get_running_loop().create_task(self._pool.check())
+            self._checks.add(task)
+            task.add_done_callback(self._checks.discard)

@@ -1,0 +1,24 @@
+"""Gates between validation and the handler: what the plan includes, and whether the code host still lets us in."""
+
+from sqlalchemy import func, select
+
+from models.installations import Installation
+from rules.entitlements import plan_named
+from rules.errors import ServiceError
+from schemas.contract import Operation
+from services.unit import Unit
+
+
+def require_entitlement(plan: str, operation: Operation) -> None:
+    """Refuse with `feature_not_available` what the organisation's plan lacks."""
+    if operation.entitlement and operation.entitlement not in plan_named(plan).entitlements:
+        raise ServiceError("feature_not_available", f"The {plan} plan does not include {operation.entitlement}.")
+
+
+def require_installation(unit: Unit) -> None:
+    """Refuse with `installation_removed` what needs the code host once the organisation's installation is gone."""
+    active = select(func.count()).where(
+        Installation.state == "active", Installation.organization_id == unit.organization
+    )
+    if not unit.session.execute(active).scalar():
+        raise ServiceError("installation_removed", "The GitHub App is no longer installed for this organisation.")

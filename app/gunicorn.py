@@ -1,0 +1,37 @@
+"""How gunicorn runs the API: `gunicorn -c app/gunicorn.py app.main:app`."""
+
+import os
+import tempfile
+from typing import Any, ClassVar
+
+from uvicorn_worker import UvicornWorker  # type: ignore[import-untyped]
+
+
+class EdgeWorker(UvicornWorker):  # type: ignore[misc]
+    """uvloop and httptools; the edge writes its own access log, and does not say which server it is."""
+
+    CONFIG_KWARGS: ClassVar[dict[str, Any]] = {
+        "loop": "uvloop",
+        "http": "httptools",
+        "lifespan": "on",
+        "server_header": False,
+        "access_log": False,
+    }
+
+
+bind = os.environ.get("BIND", "127.0.0.1:" + os.environ.get("PORT", "8080"))
+workers = int(os.environ.get("WEB_CONCURRENCY") or max(2, os.cpu_count() or 1))
+worker_class = "app.gunicorn.EdgeWorker"
+timeout = 60
+graceful_timeout = 30
+keepalive = 75
+"""Longer than the idle time of usual proxies, so that it is they who close."""
+worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - the heartbeat file, in memory
+os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="change-freeze-metrics-"))
+
+
+def child_exit(_: Any, worker: Any) -> None:
+    """Forget the gauges of a worker that has ended."""
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

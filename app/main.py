@@ -1,0 +1,123 @@
+"""The application, wired together once per process. Run it with `gunicorn -c app/gunicorn.py app.main:app`."""
+
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import redis.asyncio
+
+from app import connexion_adapter, logs
+from app.access_log import AccessLog, standard_error
+from app.auth import Credentials
+from app.config import Config, ConfigurationError, load_config
+from app.database import Reads, make_engine
+from app.errors import ErrorReplies
+from app.front import Front
+from app.maintenance import Maintenance
+from app.operation import CompiledOperation, Edge
+from app.pages import mounted_pages
+from app.rate_limits import RateLimits
+from app.tokens import TokenVerifier
+from app.wiring import surroundings_of
+from app.workers import Workers
+from integrations.wakeups import RedisWakeups
+from schemas.build import Builder
+from schemas.contract import Contract, ContractError, load_contract
+from schemas.dialect import Validators
+from services.clock import Clock, DatabaseClock
+from services.unit import Units, Wakeups
+
+logger = logging.getLogger(__name__)
+
+Application = connexion_adapter.Application
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a test may put in the place of the real thing."""
+
+    contract: Contract | None = None
+    handlers: str = "handlers"
+    clock: Clock | None = None
+    wakeups: Wakeups | None = None
+    access_log: bool = True
+
+
+def create_app(config: Config, parts: Parts | None = None) -> Application:
+    """Return the ASGI application; raises ContractError when contract and handlers do not fit."""
+    parts = parts or Parts()
+    contract = parts.contract or load_contract()
+    clock = parts.clock or DatabaseClock()
+    reads = Reads(config.database_url, config.database_pool_size)
+    engine = make_engine(config.database_url, config.database_pool_size)
+    client = redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200)
+    workers = Workers(config.database_pool_size)
+    verifier = TokenVerifier(reads, issuer=config.issuer, audience=config.base_url)
+    edge = Edge(
+        contract=contract,
+        errors=ErrorReplies(contract, config.docs_url),
+        maintenance=Maintenance(config.maintenance_file, config.status_url),
+        credentials=Credentials(reads, verifier, clock),
+        rate_limits=RateLimits(client, organization=config.rate_limit_organization, writes=config.rate_limit_writes),
+        workers=workers,
+        units=Units(
+            engine,
+            clock,
+            parts.wakeups or RedisWakeups(config.redis_url),
+            replace(surroundings_of(config), cursor_secret=config.cursor_secret.encode()),
+        ),
+        reader=reads,
+        validators=Validators(contract.document),
+        builder=Builder(contract.document),
+        check_replies=config.validate_responses,
+        probes={},
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            stack.callback(engine.dispose)
+            stack.push_async_callback(client.aclose)
+            await reads.open()
+            stack.push_async_callback(reads.close)
+            stack.callback(workers.close)
+            yield
+
+    return assemble(edge, parts, lifespan)
+
+
+def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> Application:
+    """Return the application of an edge whose parts are already there."""
+    log = AccessLog(standard_error() if parts.access_log else None)
+    application: Application = connexion_adapter.build(
+        edge.contract,
+        parts.handlers,
+        partial(CompiledOperation, edge),
+        front=partial(Front, errors=edge.errors, log=log),
+        lifespan=lifespan,
+        pages=mounted_pages(edge.contract),
+    )
+    return application
+
+
+def from_environment() -> Application:
+    """Return the application that the environment describes, or end the process saying what is wrong."""
+    try:
+        config = load_config()
+        logs.configure(config.log_level)
+        return create_app(config)
+    except (ConfigurationError, ContractError) as error:
+        sys.stderr.write(f"The API cannot start.\n{error}\n")
+        raise SystemExit(3) from error
+
+
+def __getattr__(name: str) -> Application:
+    """Make `app` when it is first asked for, so that importing this module needs no environment."""
+    if name == "app":
+        globals()["app"] = made = from_environment()
+        return made
+    raise AttributeError(name)

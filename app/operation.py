@@ -1,0 +1,159 @@
+"""One operation of the contract, compiled once: the steps that every request takes, in their order."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy.exc
+
+from app.answers import Answers, make_conditional
+from app.auth import Credentials, Identity, authorize
+from app.bodies import JSON, BodyReader, read_bytes
+from app.errors import ErrorReplies
+from app.exchange import Exchange, Reply
+from app.faults import Fault, refuse
+from app.gates import require_entitlement, require_installation
+from app.idempotency import Claim, once, read_claim
+from app.maintenance import Maintenance
+from app.parameters import ParameterReader
+from app.rate_limits import RateLimits, refuse_when_spent
+from app.workers import Workers
+from rules.permissions import CODE_HOST
+from schemas.build import Builder
+from schemas.contract import Contract, Operation
+from schemas.dialect import Validators
+from services.reads import Probe, ReadContext, Reader
+from services.unit import Caller, Unit, Units
+
+_ATTEMPTS = 3
+_RETRIED_STATES = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL undid the whole unit
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What every operation of one application shares."""
+
+    contract: Contract
+    errors: ErrorReplies
+    maintenance: Maintenance
+    credentials: Credentials
+    rate_limits: RateLimits
+    workers: Workers
+    units: Units
+    reader: Reader
+    validators: Validators
+    builder: Builder
+    check_replies: bool
+    probes: dict[str, Probe] = field(default_factory=dict)
+
+
+class CompiledOperation:
+    """Answers the requests of one operation by its handler."""
+
+    def __init__(self, edge: Edge, operation: Operation, handler: Callable[..., Any]) -> None:
+        self.operation = operation
+        self._edge = edge
+        self._handler = handler
+        self._asynchronous = inspect.iscoroutinefunction(handler)
+        wanted = inspect.signature(handler).parameters
+        self._takes_raw_body = "raw_body" in wanted
+        self._takes_headers = "headers" in wanted
+        self._takes_body = "body" in wanted
+        self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
+        reads_json = JSON in operation.body and not self._takes_raw_body
+        self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
+        self._answers = Answers(operation, edge.builder, edge.validators if edge.check_replies else None)
+        self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session")
+        self._writes = operation.effect == "write"
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
+        """Answer one request: `scope["exchange"]` gets the reply, or the exception says why there is none."""
+        exchange: Exchange = scope["exchange"]
+        exchange.operation_id = self.operation.id
+        if self.operation.security:
+            self._edge.maintenance.refuse()
+        identity = await self._identify(exchange) if self._credentialled else None
+        if identity is not None:
+            authorize(identity, self.operation)
+        arguments, canonical_body = await self._read(exchange)
+        if identity is not None:
+            require_entitlement(identity.principal.plan, self.operation)
+        if self._asynchronous:
+            reply = self._answers.reply(await self._handler(self._context(exchange, identity), **arguments))
+        else:
+            claim = read_claim(exchange, canonical_body) if self._writes and identity else None
+            reply = await self._edge.workers.run(lambda: self._perform(exchange, identity, arguments, claim))
+        exchange.reply = make_conditional(reply, exchange) if self.operation.conditional else reply
+
+    async def _identify(self, exchange: Exchange) -> Identity:
+        """Tell who asks, and count the request."""
+        identity = await self._edge.credentials.identify(exchange.header(b"authorization"))
+        exchange.principal = identity.principal
+        exchange.budget = await self._edge.rate_limits.count(identity.principal, write=self._writes)
+        refuse_when_spent(exchange.budget)
+        return identity
+
+    async def _read(self, exchange: Exchange) -> tuple[dict[str, Any], bytes]:
+        """Return the handler's arguments and the canonical body; refuses all faults at once."""
+        faults: list[Fault] = []
+        arguments = self._parameters.read(exchange, faults)
+        canonical = b""
+        if self._body is not None:
+            body, canonical = await self._body.read(exchange, faults)
+            if self._takes_body:
+                arguments["body"] = body
+        elif self._takes_raw_body:
+            arguments["raw_body"] = await read_bytes(exchange, self.operation.body_limit)
+        if faults:
+            refuse(faults)
+        if self._takes_headers:
+            arguments["headers"] = exchange.all_headers()
+        return arguments, canonical
+
+    def _context(self, exchange: Exchange, identity: Identity | None) -> ReadContext:
+        edge = self._edge
+        now = identity.now if identity else datetime.now(UTC)
+        principal = identity.principal if identity else None
+        return ReadContext(edge.reader, principal, now, exchange.all_headers(), edge.probes)
+
+    def _perform(
+        self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
+    ) -> Reply:
+        """Run the handler in a unit, in a worker thread; what PostgreSQL undid is done again."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._in_unit(exchange, identity, arguments, claim)
+            except sqlalchemy.exc.OperationalError as error:
+                if attempt == _ATTEMPTS or getattr(error.orig, "sqlstate", None) not in _RETRIED_STATES:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _in_unit(
+        self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
+    ) -> Reply:
+        support = identity is not None and identity.principal.support
+        with self._edge.units.open(_caller(exchange, identity), read_only=support) as unit:
+            if self.operation.installation_required:
+                require_installation(unit)
+            if claim is None:
+                return self._answer(unit, arguments)
+            return once(unit, claim, exchange, self._edge.errors, lambda: self._answer(unit, arguments))
+
+    def _answer(self, unit: Unit, arguments: dict[str, Any]) -> Reply:
+        return self._answers.reply(self._handler(unit, **arguments))
+
+
+def _caller(exchange: Exchange, identity: Identity | None) -> Caller:
+    if identity is None:
+        return Caller(None, CODE_HOST, "code_host", request_id=exchange.request_id)
+    principal = identity.principal
+    return Caller(
+        organization_id=principal.organization_id,
+        actor=principal.actor,
+        source=principal.source,
+        plan=principal.plan,
+        principal_id=principal.id,
+        request_id=exchange.request_id,
+    )

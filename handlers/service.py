@@ -1,0 +1,63 @@
+"""Operations of the tag Service: the contract itself, and what operators and monitoring ask."""
+
+import asyncio
+import os
+
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from schemas.published import published
+from schemas.replies import RawReply
+from services.reads import Probe, ReadContext
+
+_CACHED = "public, max-age=300"
+_PROBE_SECONDS = 1.0
+
+
+async def get_openapi_json(_: ReadContext) -> RawReply:
+    """Return the contract as JSON, references included."""
+    document = published()
+    return RawReply(
+        200, {"Content-Type": "application/json", "ETag": document.tag, "Cache-Control": _CACHED}, document.json
+    )
+
+
+async def get_openapi_yaml(_: ReadContext) -> RawReply:
+    """Return the contract as it is written."""
+    document = published()
+    return RawReply(
+        200, {"Content-Type": "application/yaml", "ETag": document.tag, "Cache-Control": _CACHED}, document.yaml
+    )
+
+
+async def get_health(_: ReadContext) -> object:
+    """Tell that the process lives."""
+    return {"status": "ok"}
+
+
+async def get_readiness(context: ReadContext) -> object:
+    """Tell whether requests can be served: without the database this fails, the rest is reported."""
+    await context.fetch("SELECT 1")
+    names = ("redis", "code_host")
+    states = await asyncio.gather(*(_state(context.probes.get(name)) for name in names))
+    return {"status": "ready", "checks": {"database": "ok", **dict(zip(names, states, strict=True))}}
+
+
+async def _state(probe: Probe | None) -> str:
+    if probe is None:
+        return "unknown"
+    try:
+        async with asyncio.timeout(_PROBE_SECONDS):
+            await probe()
+    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is not there
+        return "unavailable"
+    return "ok"
+
+
+async def get_metrics(_: ReadContext) -> RawReply:
+    """Return the metrics of every worker process of this machine."""
+    registry = REGISTRY
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return RawReply(200, {"Content-Type": CONTENT_TYPE_LATEST}, generate_latest(registry))

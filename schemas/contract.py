@@ -1,0 +1,279 @@
+"""The contract, `openapi.yaml`, read once: what each operation takes, answers, asks of a credential and may refuse.
+
+Nothing of the contract is repeated in code: whoever needs a shape, a policy or an error code asks here.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+CONTRACT_PATH = Path(__file__).resolve().parent.parent / "openapi.yaml"
+METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
+DEFAULT_BODY_LIMIT = 1 << 20
+
+Node = Mapping[str, Any]
+"""A schema, or another object of the document, as it is written (references unresolved)."""
+
+
+class ContractError(Exception):
+    """The contract cannot be used; the message says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCode:
+    """One row of the catalogue of error codes."""
+
+    code: str
+    status: int
+    type: str
+    meaning: str
+    also_status: int | None = None
+    """The second status that the same code may have (`invalid_parameter`: 422 inside a validated body)."""
+    emitted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One path, query or header parameter."""
+
+    name: str
+    location: Literal["path", "query", "header", "cookie"]
+    required: bool
+    schema: Node
+    explode: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """The 2xx answer of an operation."""
+
+    status: int
+    media_type: str | None
+    schema: Node | None
+    location: tuple[str, Mapping[str, str]] | None
+    """Path template of the created object, and its parameters' runtime expressions (the link `self`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation with everything that the contract says about it."""
+
+    id: str
+    method: str
+    path: str
+    tag: str
+    security: tuple[Mapping[str, list[str]], ...]
+    effect: Literal["read", "write"]
+    least_role: str | None
+    entitlement: str | None
+    organization_required: bool
+    installation_required: bool
+    body_limit: int
+    mcp_tool: str | None
+    error_codes: frozenset[str]
+    parameters: tuple[Parameter, ...]
+    body: Mapping[str, Node] = field(default_factory=dict)
+    """Media type → schema of the request's body; empty when it takes none."""
+    body_required: bool = False
+    success: Success = Success(204, None, None, None)
+    conditional: bool = False
+    """It answers 304 to a fresh `If-None-Match`."""
+
+    @property
+    def module(self) -> str:
+        """The module of `handlers/` that holds its function: the tag in lower snake case."""
+        return self.tag.lower().replace(" ", "_")
+
+    @property
+    def any_scope(self) -> tuple[str, ...]:
+        """The scopes of which a key needs one."""
+        return tuple(scope for scheme in self.security for scope in scheme.get("ApiKey", ()))
+
+    def accepts(self, scheme: str) -> bool:
+        """Tell whether a credential of this security scheme may call it."""
+        return any(scheme in alternative for alternative in self.security)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The document and what is read from it."""
+
+    document: Mapping[str, Any]
+    source: bytes
+    operations: Mapping[str, Operation]
+    errors: Mapping[str, ErrorCode]
+    cross_cutting: frozenset[str]
+
+    def resolve(self, node: Node) -> Node:
+        """Follow `$ref` until there is none."""
+        return resolve(self.document, node)
+
+
+def resolve(document: Mapping[str, Any], node: Node) -> Node:
+    """Follow `$ref` inside `document` until there is none."""
+    while "$ref" in node:
+        target: Any = document
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            target = target[part.replace("~1", "/").replace("~0", "~")]
+        node = target
+    return node
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads YAML as JSON would be read: no dates, `true` and `false` only, no key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - PyYAML's own signature
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        if repeated := {str(key) for key in keys if keys.count(key) > 1}:
+            raise ContractError(f"{', '.join(sorted(repeated))} given twice, line {node.start_mark.line + 1}")
+        return super().construct_mapping(node, deep=deep)  # type: ignore[no-any-return]
+
+
+_NOT_JSON = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge")
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in pairs if tag not in _NOT_JSON]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", __import__("re").compile("^(?:true|false)$"), list("tf"))
+
+
+def parse_yaml(source: bytes) -> dict[str, Any]:
+    """Return the document as JSON values with text keys; raises ContractError when it is not one."""
+    try:
+        document = yaml.load(source, Loader=_Loader)  # noqa: S506 - the loader is a safe one
+    except yaml.YAMLError as error:
+        raise ContractError(f"not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise ContractError("the contract is not an object")
+    texts: dict[str, Any] = _with_text_keys(document)
+    return texts
+
+
+def _with_text_keys(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {str(key): _with_text_keys(value) for key, value in node.items()}
+    return [_with_text_keys(item) for item in node] if isinstance(node, list) else node
+
+
+@cache
+def load_contract(path: Path = CONTRACT_PATH) -> Contract:
+    """Read the contract once per process; raises ContractError naming what is wrong."""
+    try:
+        return parse_contract(path.read_bytes())
+    except OSError as error:
+        raise ContractError(f"cannot read the contract: {error}") from error
+
+
+def parse_contract(source: bytes) -> Contract:
+    """Read a contract from its text; raises ContractError naming what is wrong."""
+    document = parse_yaml(source)
+    operations: dict[str, Operation] = {}
+    for path, method, item, raw in _raw_operations(document):
+        try:
+            operation = _operation(document, path, method, item, raw)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ContractError(f"{method.upper()} {path}: {error!r}") from error
+        if operation.id in operations:
+            raise ContractError(f"operationId {operation.id} given twice")
+        operations[operation.id] = operation
+    _add_locations(document, operations)
+    return Contract(
+        document=document,
+        source=source,
+        operations=operations,
+        errors=_catalogue(document),
+        cross_cutting=frozenset(document.get("x-cross-cutting-errors", ())),
+    )
+
+
+def _raw_operations(document: Node) -> Iterator[tuple[str, str, Node, Node]]:
+    for path, item in document.get("paths", {}).items():
+        for method in METHODS:
+            if method in item:
+                yield path, method, item, item[method]
+
+
+def _catalogue(document: Node) -> dict[str, ErrorCode]:
+    try:
+        return {
+            code: ErrorCode(
+                code=code,
+                status=row["status"],
+                type=row["type"],
+                meaning=row["meaning"],
+                also_status=row.get("alsoStatus"),
+                emitted=row.get("emitted", True),
+            )
+            for code, row in document["x-error-catalogue"].items()
+        }
+    except (KeyError, TypeError) as error:
+        raise ContractError(f"x-error-catalogue: {error!r} is missing") from error
+
+
+def _operation(document: Node, path: str, method: str, item: Node, raw: Node) -> Operation:
+    body = resolve(document, raw["requestBody"]) if "requestBody" in raw else {}
+    return Operation(
+        id=raw["operationId"],
+        method=method.upper(),
+        path=path,
+        tag=raw["tags"][0],
+        security=tuple(raw["security"] if "security" in raw else document.get("security", ())),
+        effect=raw.get("x-effect", "read" if method in {"get", "head"} else "write"),
+        least_role=raw.get("x-least-role"),
+        entitlement=raw.get("x-entitlement"),
+        organization_required=raw.get("x-organization", "required") == "required",
+        installation_required=raw.get("x-installation", "none") == "required",
+        body_limit=raw.get("x-body-limit", DEFAULT_BODY_LIMIT),
+        mcp_tool=raw.get("x-mcp-tool"),
+        error_codes=frozenset(raw.get("x-errors", ())),
+        parameters=tuple(_parameters(document, item, raw)),
+        body={media.lower(): content.get("schema", {}) for media, content in body.get("content", {}).items()},
+        body_required=bool(body.get("required")),
+        success=_success(document, raw),
+        conditional="304" in raw["responses"],
+    )
+
+
+def _parameters(document: Node, item: Node, raw: Node) -> Iterator[Parameter]:
+    seen = {}
+    for parameter in [*item.get("parameters", ()), *raw.get("parameters", ())]:
+        found = resolve(document, parameter)
+        seen[found["in"], found["name"]] = found
+    for found in seen.values():
+        yield Parameter(
+            name=found["name"],
+            location=found["in"],
+            required=bool(found.get("required")),
+            schema=found.get("schema", {}),
+            explode=found.get("explode", found["in"] in {"query", "cookie"}),
+        )
+
+
+def _success(document: Node, raw: Node) -> Success:
+    status = min(int(status) for status in raw["responses"] if status.startswith("2"))
+    response = resolve(document, raw["responses"][str(status)])
+    for media_type, content in response.get("content", {}).items():
+        return Success(status, media_type.lower(), content.get("schema"), None)
+    return Success(status, None, None, None)
+
+
+def _add_locations(document: Node, operations: dict[str, Operation]) -> None:
+    """Tie the link `self` of a 201 to the path of the operation that it names."""
+    from dataclasses import replace
+
+    for operation in list(operations.values()):
+        raw = document["paths"][operation.path][operation.method.lower()]
+        response = resolve(document, raw["responses"].get("201", {}))
+        link = response.get("links", {}).get("self")
+        if link is None:
+            continue
+        link = resolve(document, link)
+        if link.get("operationId") not in operations:
+            raise ContractError(f"{operation.id}: its link names no operation, {link.get('operationId')}")
+        target = operations[link["operationId"]].path
+        success = replace(operation.success, location=(target, link.get("parameters", {})))
+        operations[operation.id] = replace(operation, success=success)

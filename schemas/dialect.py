@@ -1,0 +1,104 @@
+"""From OpenAPI 3.0's schemas to JSON Schema 2020-12, and its compiled validators.
+
+Two things are more than renaming. `nullable` becomes a branch of its own, so that an error inside a nullable
+object is told as such and not as "matches none of two". `oneOf` with a discriminator becomes one `if`/`then` for
+each tag, so that errors come from the branch which the client chose.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jsonschema_rs
+
+from schemas.contract import Node, resolve
+
+_BASE = "urn:contract"
+_UNKNOWN_TO_JSON_SCHEMA = ("nullable", "discriminator", "example", "xml", "externalDocs", "deprecated")
+
+
+class Validators:
+    """Compiles schemas of one document; references, recursive ones too, are resolved inside it."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+        components = {
+            name: self.convert(node) for name, node in document.get("components", {}).get("schemas", {}).items()
+        }
+        self._registry = jsonschema_rs.Registry(
+            [(_BASE, {"components": {"schemas": components}})], draft=jsonschema_rs.Draft202012
+        )
+
+    def compile(
+        self, schema: Node, formats: dict[str, Callable[[str], bool]] | None = None
+    ) -> jsonschema_rs.Draft202012Validator:
+        """Return the validator of a schema as the contract writes it; `formats` replaces built-in checks."""
+        return jsonschema_rs.Draft202012Validator(
+            self.convert(schema), registry=self._registry, validate_formats=True, formats=formats, offline=True
+        )
+
+    def convert(self, node: Node) -> dict[str, Any]:
+        """Return the JSON Schema of one OpenAPI 3.0 schema."""
+        if "$ref" in node:
+            return {"$ref": _BASE + node["$ref"]}
+        schema = {key: self._keyword(key, value) for key, value in node.items() if not _is_foreign(key)}
+        _number_bounds(schema)
+        if "discriminator" in node and "oneOf" in node:
+            del schema["oneOf"]
+            schema = {**schema, **self._by_tag(node)}
+        return _nullable(schema) if node.get("nullable") else schema
+
+    def _keyword(self, key: str, value: Any) -> Any:
+        if key in {"properties", "patternProperties"}:
+            return {name: self.convert(child) for name, child in value.items()}
+        if key in {"items", "not"} or (key == "additionalProperties" and isinstance(value, dict)):
+            return self.convert(value)
+        if key in {"allOf", "anyOf", "oneOf"}:
+            return [self.convert(child) for child in value]
+        return value
+
+    def _by_tag(self, node: Node) -> dict[str, Any]:
+        tag = node["discriminator"]["propertyName"]
+        branches = branches_by_tag(self._document, node)
+        choices = [
+            {
+                "if": {"properties": {tag: {"const": value}}, "required": [tag]},
+                "then": self.convert(found[0]) if len(found) == 1 else {"anyOf": [self.convert(one) for one in found]},
+            }
+            for value, found in branches.items()
+        ]
+        return {
+            "if": {"type": "object"},
+            "then": {"required": [tag], "properties": {tag: {"enum": list(branches)}}, "allOf": choices},
+            "else": {"type": "object"},
+        }
+
+
+def branches_by_tag(document: Mapping[str, Any], node: Node) -> dict[str, list[Node]]:
+    """Return the branches of a discriminated `oneOf` by the tags that their `enum` names."""
+    tag = node["discriminator"]["propertyName"]
+    found: dict[str, list[Node]] = {}
+    for branch in node["oneOf"]:
+        for leaf in resolve(document, branch).get("oneOf", [branch]):
+            schema = resolve(document, leaf)
+            for value in resolve(document, schema["properties"][tag])["enum"]:
+                found.setdefault(value, []).append(leaf)
+    return found
+
+
+def _is_foreign(key: str) -> bool:
+    return key.startswith("x-") or key in _UNKNOWN_TO_JSON_SCHEMA
+
+
+def _number_bounds(schema: dict[str, Any]) -> None:
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(exclusive), bool) and schema.pop(exclusive) and bound in schema:
+            schema[exclusive] = schema.pop(bound)
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if isinstance(schema.get("type"), str) and "if" not in schema:
+        schema["type"] = [schema["type"], "null"]
+        if "enum" in schema and None not in schema["enum"]:
+            schema["enum"] = [*schema["enum"], None]
+        return schema
+    return {"if": {"type": "null"}, "else": schema}

@@ -1,0 +1,45 @@
+"""What an asynchronous handler is given instead of a unit: reads only, on the event loop."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, LiteralString, Protocol
+
+from rules.permissions import Principal
+
+Probe = Callable[[], Awaitable[None]]
+Parameters = Mapping[str, Any] | tuple[Any, ...]
+
+
+class Reader(Protocol):
+    """Runs single queries without leaving the event loop."""
+
+    async def fetch(
+        self, sql: LiteralString, parameters: Parameters = (), organization_id: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the rows of one query that `organization_id` may see; None is for functions that look beyond it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadContext:
+    """One request's reads, bound to its organisation by row-level security."""
+
+    reader: Reader
+    principal: Principal | None
+    now: datetime
+    headers: Mapping[str, str]
+    """The request's headers, by lower-case name."""
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+    """Checks of what the service leans on, by name; each raises when it is away."""
+
+    @property
+    def organization(self) -> str:
+        """The organisation's id; operations that need none never ask."""
+        if self.principal is None or self.principal.organization_id is None:
+            raise RuntimeError("this request belongs to no organisation")
+        return self.principal.organization_id
+
+    async def fetch(self, sql: LiteralString, parameters: Parameters = ()) -> list[dict[str, Any]]:
+        """Run one query and return its rows as dictionaries."""
+        organization_id = self.principal.organization_id if self.principal else None
+        return await self.reader.fetch(sql, parameters, organization_id or "")

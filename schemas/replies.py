@@ -1,16 +1,8 @@
 """What a handler may return besides the object that its contract describes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of a list: `{"data": [...], "nextCursor": …}`."""
-
-    data: Sequence[Any]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ of its list, so that it can neither be made, nor changed, nor taken along to ano
 import base64
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,16 +16,21 @@ from sqlalchemy import ColumnElement, Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
 from rules.errors import Detail, ServiceError
-from schemas.replies import Page
 from services.unit import Unit
-
-__all__ = ["Page", "open_cursor", "page_of", "sign_cursor"]
 
 _TAG_BYTES = 16
 _LONGEST = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Key = ColumnElement[Any] | InstrumentedAttribute[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list: `{"data": [...], "nextCursor": …}`."""
+
+    data: Sequence[Any]
+    next_cursor: str | None
 
 
 def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names them once

@@ -1,0 +1,77 @@
+"""Every migration goes up and down again, and the models say what the migrations made."""
+
+from collections.abc import Callable
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, inspect, text
+
+import models
+
+CONFIG = Config("alembic.ini")
+REVISIONS = [script.revision for script in reversed(list(ScriptDirectory.from_config(CONFIG).walk_revisions()))]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_migration_goes_up_and_down_and_up_again(unmigrated_database: str, revision: str) -> None:
+    engine = create_engine(unmigrated_database)
+
+    def run(step: Callable[[Config, str], None], target: str) -> set[str]:
+        with engine.connect() as connection:
+            CONFIG.attributes["connection"] = connection
+            step(CONFIG, target)
+        return set(inspect(engine).get_table_names())
+
+    before = run(command.upgrade, revision)
+    left = run(command.downgrade, "-1") - {"alembic_version"}
+    again = run(command.upgrade, revision)
+    engine.dispose()
+    assert again == before
+    assert left < before
+
+
+def test_the_models_say_what_the_migrations_made(own_database: str) -> None:
+    engine = create_engine(own_database)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        differences = [
+            difference
+            for difference in compare_metadata(context, models.Base.metadata)
+            # PostgreSQL spells the expression of an index in its own way.
+            if getattr(difference[1], "name", "") != "ix_repositories_full_name"
+        ]
+    engine.dispose()
+    assert differences == []
+
+
+def test_every_table_with_an_organisation_is_forced_behind_row_level_security(own_database: str) -> None:
+    engine = create_engine(own_database)
+    with engine.connect() as connection:
+        open_tables = connection.scalars(
+            text(
+                "SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid "
+                "WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND a.attname = 'organization_id' "
+                "AND NOT (c.relrowsecurity AND c.relforcerowsecurity) AND c.relname <> 'sessions'"
+            )
+        ).all()
+    engine.dispose()
+    assert open_tables == []
+
+
+@pytest.mark.parametrize("role", ["change_freeze_app", "change_freeze_worker"])
+def test_nobody_has_the_right_to_change_the_audit(own_database: str, role: str) -> None:
+    engine = create_engine(own_database)
+    with engine.connect() as connection:
+        rights = connection.scalars(
+            text(
+                "SELECT privilege_type FROM information_schema.role_table_grants "
+                "WHERE grantee = :role AND table_name = 'audit_entries'"
+            ),
+            {"role": role},
+        ).all()
+    engine.dispose()
+    assert set(rights) == {"SELECT", "INSERT"}

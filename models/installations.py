@@ -27,3 +27,6 @@ class Installation(Base):
     served_at: Mapped[datetime | None]
     """When a worker last claimed work of it: the one served longest ago is next."""
     synced_at: Mapped[datetime | None]
+    sync_requested_at: Mapped[datetime | None]
+    """Since when its list of repositories is to be read anew; done once `synced_at` is not before it."""
+    sync_started_at: Mapped[datetime | None]

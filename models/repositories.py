@@ -1,8 +1,10 @@
 """Repositories mirrored from the code host, and the branches watched in them."""
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, SmallInteger, text
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
@@ -25,6 +27,8 @@ class Repository(Base):
     archived: Mapped[bool] = mapped_column(server_default="false")
     enabled: Mapped[bool] = mapped_column(server_default="false")
     auto_watch: Mapped[list[str]] = mapped_column(server_default="{}")
+    former_names: Mapped[list[str]] = mapped_column(server_default="{}")
+    """Names it had before, in lower case, kept by a trigger: references go on leading to it."""
     created_at: Mapped[datetime]
     synced_at: Mapped[datetime]
     removed_at: Mapped[datetime | None]
@@ -33,6 +37,7 @@ class Repository(Base):
     __table_args__ = (
         Index("uq_repositories_github_id", "organization_id", "github_id", unique=True),
         Index("ix_repositories_full_name", "organization_id", text("lower(owner || '/' || name)")),
+        Index("ix_repositories_former_names", "former_names", postgresql_using="gin"),
         Index("ix_repositories_page", "organization_id", "created_at", "id"),
         Index("ix_repositories_installation", "installation_id"),
     )
@@ -41,6 +46,18 @@ class Repository(Base):
     def full_name(self) -> str:
         """`owner/name`, as the code host spells it now."""
         return f"{self.owner}/{self.name}"
+
+
+class RemoteBranchList(Base):
+    """The branches that the code host listed at `fetched_at`: a cache that all processes share."""
+
+    __tablename__ = "remote_branch_lists"
+
+    repository_id: Mapped[str] = mapped_column(ForeignKey("repositories.id"), primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    fetched_at: Mapped[datetime]
+    branches: Mapped[list[dict[str, Any]]] = mapped_column(JSONB)
+    """Each with `name`, `sha` and `protected`, by name."""
 
 
 class WatchedBranch(Base):

@@ -143,6 +143,8 @@ CREATE TABLE installations (
     paused_until TIMESTAMP WITH TIME ZONE,
     served_at TIMESTAMP WITH TIME ZONE,
     synced_at TIMESTAMP WITH TIME ZONE,
+    sync_requested_at TIMESTAMP WITH TIME ZONE,
+    sync_started_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT pk_installations PRIMARY KEY (id),
     CONSTRAINT fk_installations_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id)
 );
@@ -194,6 +196,7 @@ CREATE TABLE repositories (
     archived BOOLEAN DEFAULT 'false' NOT NULL,
     enabled BOOLEAN DEFAULT 'false' NOT NULL,
     auto_watch TEXT[] DEFAULT '{}' NOT NULL,
+    former_names TEXT[] DEFAULT '{}' NOT NULL,
     created_at TIMESTAMP WITH TIME ZONE NOT NULL,
     synced_at TIMESTAMP WITH TIME ZONE NOT NULL,
     removed_at TIMESTAMP WITH TIME ZONE,
@@ -201,6 +204,7 @@ CREATE TABLE repositories (
     CONSTRAINT fk_repositories_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id),
     CONSTRAINT fk_repositories_installation_id FOREIGN KEY(installation_id) REFERENCES installations (id)
 );
+CREATE INDEX ix_repositories_former_names ON repositories USING gin (former_names);
 CREATE INDEX ix_repositories_full_name ON repositories (organization_id, lower(owner || '/' || name));
 CREATE INDEX ix_repositories_installation ON repositories (installation_id);
 CREATE INDEX ix_repositories_page ON repositories (organization_id, created_at, id);
@@ -226,6 +230,15 @@ CREATE TABLE pull_requests (
 CREATE INDEX ix_pull_requests_head ON pull_requests (repository_id, head_sha) WHERE state = 'open';
 CREATE INDEX ix_pull_requests_open ON pull_requests (repository_id, base_branch) WHERE state = 'open';
 CREATE UNIQUE INDEX uq_pull_requests_number ON pull_requests (repository_id, number);
+CREATE TABLE remote_branch_lists (
+    repository_id TEXT NOT NULL,
+    organization_id TEXT NOT NULL,
+    fetched_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    branches JSONB NOT NULL,
+    CONSTRAINT pk_remote_branch_lists PRIMARY KEY (repository_id),
+    CONSTRAINT fk_remote_branch_lists_repository_id FOREIGN KEY(repository_id) REFERENCES repositories (id),
+    CONSTRAINT fk_remote_branch_lists_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id)
+);
 CREATE TABLE watched_branches (
     id TEXT NOT NULL,
     organization_id TEXT NOT NULL,
@@ -323,6 +336,7 @@ RIGHTS = {
     "api_key_secrets": "SELECT, INSERT, UPDATE, DELETE",
     "installations": "SELECT, UPDATE",
     "repositories": "SELECT, INSERT, UPDATE",
+    "remote_branch_lists": "SELECT, INSERT, UPDATE",
     "watched_branches": "SELECT, INSERT, UPDATE",
     "pull_requests": "SELECT, INSERT, UPDATE",
     "head_checks": "SELECT",
@@ -331,6 +345,19 @@ RIGHTS = {
     "idempotency_keys": "SELECT, INSERT, UPDATE, DELETE",
     "audit_entries": "SELECT, INSERT",
 }
+
+FORMER_NAMES = """
+CREATE FUNCTION remember_former_name() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
+BEGIN
+    NEW.former_names := array_append(
+        array_remove(OLD.former_names, lower(OLD.owner || '/' || OLD.name)), lower(OLD.owner || '/' || OLD.name)
+    );
+    RETURN NEW;
+END $$;
+CREATE TRIGGER remember_former_name BEFORE UPDATE OF owner, name ON repositories FOR EACH ROW
+    WHEN (lower(OLD.owner || '/' || OLD.name) <> lower(NEW.owner || '/' || NEW.name))
+    EXECUTE FUNCTION remember_former_name();
+"""
 
 FUNCTIONS = """
 CREATE SEQUENCE evaluations;
@@ -386,6 +413,7 @@ DROPPED = (
     "freeze_targets",
     "watched_branches",
     "pull_requests",
+    "remote_branch_lists",
     "repositories",
     "api_key_secrets",
     "sessions",
@@ -420,6 +448,7 @@ def upgrade() -> None:
         op.execute(f"GRANT {rights} ON {table} TO change_freeze_app")
         op.execute(f"GRANT {all_rights} ON {table} TO change_freeze_worker")
     op.execute(OTHERS)
+    op.execute(FORMER_NAMES)
     op.execute(FUNCTIONS)
     op.execute("REVOKE CREATE ON SCHEMA public FROM change_freeze_worker")
 
@@ -428,3 +457,4 @@ def downgrade() -> None:
     op.execute("DROP FUNCTION find_api_key(bytea), find_session(text, text)")
     op.execute("DROP SEQUENCE evaluations")
     op.execute("DROP TABLE " + ", ".join(DROPPED))
+    op.execute("DROP FUNCTION remember_former_name()")

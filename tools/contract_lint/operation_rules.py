@@ -1,0 +1,181 @@
+"""Rules on one operation: its names, its policies, its parameters and its answers."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from tools.contract_lint.document import Fault, Operation
+from tools.contract_lint.vocabulary import OPERATION_VALUES, SNAKE_CASE
+
+_MCP_TOOL = re.compile(r"svc_[a-z][a-z0-9_]*")
+_TEMPLATE = re.compile(r"\{([^}]*)\}")
+
+
+def operation_id(operation: Operation) -> Iterator[Fault]:
+    """Demand an operationId of its own that can be a Python function's name."""
+    if not operation.id:
+        yield operation.fault("has no operationId")
+    elif not SNAKE_CASE.fullmatch(operation.id):
+        yield operation.fault("its operationId is not snake_case", "operationId")
+    elif any(other.id == operation.id and other.place != operation.place for other in operation.document.operations()):
+        yield operation.fault("its operationId is given twice", "operationId")
+
+
+def tag(operation: Operation) -> Iterator[Fault]:
+    """Demand one declared tag, which is the handler's module."""
+    tags = operation.raw.get("tags", [])
+    declared = {tag["name"] for tag in operation.document.root.get("tags", [])}
+    if len(tags) != 1:
+        yield operation.fault("needs exactly one tag")
+    elif tags[0] not in declared:
+        yield operation.fault(f"its tag {tags[0]} is not declared", "tags")
+
+
+def summary(operation: Operation) -> Iterator[Fault]:
+    """Demand a summary for the menu and a description for the page."""
+    for name in ("summary", "description"):
+        if not operation.raw.get(name):
+            yield operation.fault(f"has no {name}")
+
+
+def security(operation: Operation) -> Iterator[Fault]:
+    """Demand stated credentials, `[]` for none, whose schemes and scopes exist."""
+    if "security" not in operation.raw:
+        yield operation.fault("has no security; write [] where no credential is needed")
+    schemes = operation.document.root.get("components", {}).get("securitySchemes", {})
+    for alternative in operation.raw.get("security", ()):
+        for name, scopes in alternative.items():
+            known = schemes.get(name, {}).get("x-scopes", {})
+            if name not in schemes:
+                yield operation.fault(f"its security scheme {name} does not exist", "security")
+            elif known and not scopes:
+                yield operation.fault(f"{name} names no scope", "security")
+            for scope in scopes:
+                if scope not in known:
+                    yield operation.fault(f"its scope {scope} is not in the vocabulary", "security")
+
+
+def effect(operation: Operation) -> Iterator[Fault]:
+    """Demand read or write, which decides idempotency, budgets, support sessions and audit."""
+    if "x-effect" not in operation.raw:
+        yield operation.fault("has no x-effect")
+
+
+def policy_values(operation: Operation) -> Iterator[Fault]:
+    """Demand that an extension has one of its known values."""
+    for key, values in OPERATION_VALUES.items():
+        if key in operation.raw and operation.raw[key] not in values:
+            yield operation.fault(f"{key} must be one of {', '.join(values)}", key)
+    limit = operation.raw.get("x-body-limit", 1)
+    if not isinstance(limit, int) or limit < 1:
+        yield operation.fault("x-body-limit must be a number of bytes", "x-body-limit")
+
+
+def mcp_tool(operation: Operation) -> Iterator[Fault]:
+    """Demand that a tool's name is its own."""
+    name = operation.raw.get("x-mcp-tool")
+    if name is None:
+        return
+    if not _MCP_TOOL.fullmatch(name):
+        yield operation.fault("x-mcp-tool must look like svc_list_freezes", "x-mcp-tool")
+    if sum(other.raw.get("x-mcp-tool") == name for other in operation.document.operations()) > 1:
+        yield operation.fault(f"the tool {name} is given twice", "x-mcp-tool")
+
+
+def least_role(operation: Operation) -> Iterator[Fault]:
+    """Demand a least role exactly where sessions are taken."""
+    if "Session" in operation.schemes and "x-least-role" not in operation.raw:
+        yield operation.fault("takes sessions and has no x-least-role")
+    if "Session" not in operation.schemes and "x-least-role" in operation.raw:
+        yield operation.fault("takes no sessions and has an x-least-role", "x-least-role")
+
+
+def idempotency(operation: Operation) -> Iterator[Fault]:
+    """Demand that every write of a client is safe to repeat."""
+    keyed = _has_parameter(operation, "Idempotency-Key", "header")
+    if operation.writes and operation.credentialled and not keyed:
+        yield operation.fault("writes and takes no Idempotency-Key")
+    if keyed and not operation.writes:
+        yield operation.fault("only reads and takes an Idempotency-Key", "parameters")
+
+
+def paging(operation: Operation) -> Iterator[Fault]:
+    """Demand that a list takes limit and cursor, and that what is called a list is one."""
+    if operation.is_list:
+        for name in ("limit", "cursor"):
+            if not _has_parameter(operation, name, "query"):
+                yield operation.fault(f"is a list and takes no {name}")
+    elif operation.id.startswith("list_"):
+        yield operation.fault("is called a list and answers no nextCursor")
+
+
+def path_parameters(operation: Operation) -> Iterator[Fault]:
+    """Demand that the path's template and its parameters agree."""
+    declared = {parameter["name"] for _, parameter in operation.parameters if parameter["in"] == "path"}
+    for name in sorted(declared ^ set(_TEMPLATE.findall(operation.path))):
+        yield operation.fault(f"path parameter {name} is not both in the path and declared")
+
+
+def created(operation: Operation) -> Iterator[Fault]:
+    """Demand a link and a header that lead to what is created."""
+    response = operation.responses.get("201")
+    if response is None:
+        return
+    if "self" not in response.get("links", {}):
+        yield operation.fault("its 201 has no link self", "responses", "201")
+    if "Location" not in response.get("headers", {}):
+        yield operation.fault("its 201 has no Location header", "responses", "201")
+
+
+def answer_headers(operation: Operation) -> Iterator[Fault]:
+    """Demand the request's id on every answer, and the rate limit's state on every success of a credential."""
+    for status, response in operation.responses.items():
+        wanted = ["X-Request-Id"]
+        if operation.credentialled and status < "400":
+            wanted += ["RateLimit-Remaining", "RateLimit-Reset"]
+        for name in wanted:
+            if name not in response.get("headers", {}):
+                yield operation.fault(f"its {status} has no header {name}", "responses", status)
+
+
+def successes(operation: Operation) -> Iterator[Fault]:
+    """Demand exactly one success."""
+    if len(operation.successes) != 1:
+        yield operation.fault("needs exactly one 2xx response", "responses")
+
+
+def links(operation: Operation) -> Iterator[Fault]:
+    """Demand that a link names an operation and parameters that exist."""
+    others = {other.id: other for other in operation.document.operations()}
+    for status, response in operation.responses.items():
+        for name, link in response.get("links", {}).items():
+            target = others.get(link.get("operationId"))
+            if target is None:
+                yield operation.fault(f"its link {name} names no operation", "responses", status, "links", name)
+                continue
+            known = {parameter["name"] for _, parameter in target.parameters}
+            for unknown in sorted(set(link.get("parameters", {})) - known):
+                message = f"its link {name} fills {unknown}, which {target.id} does not take"
+                yield operation.fault(message, "responses", status, "links", name)
+
+
+def _has_parameter(operation: Operation, name: str, location: str) -> bool:
+    return any(parameter["name"] == name and parameter["in"] == location for _, parameter in operation.parameters)
+
+
+RULES: tuple[Callable[[Operation], Iterator[Fault]], ...] = (
+    operation_id,
+    tag,
+    summary,
+    security,
+    effect,
+    policy_values,
+    mcp_tool,
+    least_role,
+    idempotency,
+    paging,
+    path_parameters,
+    created,
+    answer_headers,
+    successes,
+    links,
+)

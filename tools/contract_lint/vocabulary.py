@@ -1,0 +1,18 @@
+"""The words that our extensions of OpenAPI may use."""
+
+import re
+
+SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+
+ROOT_KEYS = frozenset({"x-error-catalogue", "x-cross-cutting-errors"})
+SCHEME_KEYS = frozenset({"x-scopes"})
+SCHEMA_KEYS = frozenset({"x-error-code"})
+OPERATION_VALUES: dict[str, tuple[str, ...]] = {
+    "x-effect": ("read", "write"),
+    "x-least-role": ("viewer", "member", "admin", "owner"),
+    "x-entitlement": ("pr_exceptions", "audit_export"),
+    "x-organization": ("required", "optional"),
+    "x-installation": ("required", "none"),
+}
+OPERATION_KEYS = frozenset({*OPERATION_VALUES, "x-errors", "x-mcp-tool", "x-body-limit"})
+CATALOGUE_KEYS = frozenset({"status", "type", "meaning", "alsoStatus", "emitted"})

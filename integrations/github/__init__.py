@@ -20,6 +20,7 @@ from integrations.github.values import (
     PullHead,
     QueueEntry,
     RepositoryInfo,
+    RepositoryTips,
 )
 
 __all__ = [
@@ -40,5 +41,6 @@ __all__ = [
     "PullHead",
     "QueueEntry",
     "RepositoryInfo",
+    "RepositoryTips",
     "graphql_url_of",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from integrations.github import checks, heads, rulesets
+from integrations.github import checks, heads, rulesets, tips
 from integrations.github.answers import reading
 from integrations.github.budget import Budget
 from integrations.github.calls import Calls, path
@@ -16,6 +16,7 @@ from integrations.github.values import (
     CheckState,
     CheckWrite,
     RepositoryInfo,
+    RepositoryTips,
     branch_from_rest,
     repository_from_rest,
 )
@@ -62,6 +63,14 @@ class InstallationClient:
             raise
         with reading():
             return branch_from_rest(payload)
+
+    def branch_tips(self, repository_node_ids: Sequence[str], containing: str = "") -> list[RepositoryTips]:
+        """Return the branches of each repository whose names contain a text, in the order asked for.
+
+        One GraphQL call for up to `settings.repositories_per_query` repositories, and one more for each further
+        hundred branches of one. What fails for one repository is in its `error`.
+        """
+        return tips.branch_tips(self._calls, repository_node_ids, containing)
 
     def open_heads(
         self,

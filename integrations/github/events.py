@@ -13,9 +13,10 @@ from typing import Any
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HEADS = "refs/heads/"
 _QUEUE = re.compile(r"gh-readonly-queue/(?P<base>.+)/[^/]+")
-_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,255}")
+_NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,300}")
 _UNSTORABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _LARGEST_ID = 2**63 - 1
+_LONGEST_BRANCH = 255
 _LONGEST_TITLE = 500
 
 
@@ -233,7 +234,10 @@ def _check_suite(payload: _Payload) -> list[Hint]:
 
 
 def _short(ref: str) -> str:
-    return ref.removeprefix(_HEADS)
+    name = ref.removeprefix(_HEADS)
+    if not 0 < len(name) <= _LONGEST_BRANCH:
+        raise _OddError
+    return name
 
 
 _READERS: dict[str, Callable[[_Payload], list[Hint]]] = {

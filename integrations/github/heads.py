@@ -7,18 +7,11 @@ from typing import Any
 from integrations.github import queries
 from integrations.github.answers import reading
 from integrations.github.calls import Calls
-from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.errors import GitHubError
 from integrations.github.graphql import Data
+from integrations.github.pages import WHOLE, Listing, all_pages, no_repository, repository_from_graphql, target_of
 from integrations.github.readback import read_back
-from integrations.github.transport import unavailable
-from integrations.github.values import BranchHeads, BranchRef, PullHead, QueueEntry, RepositoryInfo
-
-_WHOLE = {
-    ErrorKind.RATE_LIMIT,
-    ErrorKind.SECONDARY_RATE_LIMIT,
-    ErrorKind.INSTALLATION_REMOVED,
-    ErrorKind.APP_REFUSED,
-}
+from integrations.github.values import BranchHeads, BranchRef, PullHead, QueueEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +22,8 @@ class _Group:
     ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """A connection below a repository, and the document that reads its further pages."""
-
-    next_page: str
-    below: tuple[str, ...]
-
-
-_PULLS = _Listing(queries.PULLS_PAGE, ("pullRequests",))
-_ENTRIES = _Listing(queries.ENTRIES_PAGE, ("mergeQueue", "entries"))
+_PULLS = Listing(queries.PULLS_PAGE, ("pullRequests",))
+_ENTRIES = Listing(queries.ENTRIES_PAGE, ("mergeQueue", "entries"))
 
 
 def open_heads(
@@ -89,22 +74,24 @@ def _alone(calls: Calls, group: _Group) -> Iterable[BranchHeads]:
     try:
         yield from _ask(calls, [group])
     except GitHubError as error:
-        if error.kind in _WHOLE:
+        if error.kind in WHOLE:
             raise
         yield _missing(BranchRef(group.ids[0], group.name), error)
 
 
 def _missing(ref: BranchRef, error: GitHubError | None) -> BranchHeads:
-    if error is None:
-        error = GitHubError(ErrorKind.NOT_FOUND, "GitHub has no such repository, or shows it not")
-    return BranchHeads(ref.repository_node_id, ref.name, None, error=error)
+    return BranchHeads(ref.repository_node_id, ref.name, None, error=error or no_repository())
 
 
 def _branch(calls: Calls, ref: BranchRef, node: Any, data: Data, place: tuple[str, int]) -> BranchHeads:
     if not isinstance(node, dict) or "databaseId" not in node:
         return _missing(ref, data.fault_at(*place))
-    with reading():
-        heads = BranchHeads(ref.repository_node_id, ref.name, _repository(node), sha=_target(node.get("ref")))
+    try:
+        with reading():
+            repository = repository_from_graphql(node)
+    except GitHubError as error:
+        return _missing(ref, error)
+    heads = BranchHeads(ref.repository_node_id, ref.name, repository, sha=target_of(node.get("ref")))
     heads = _with_pulls(calls, heads, node.get("pullRequests"), data.fault_at(*place, "pullRequests"))
     queue, fault = node.get("mergeQueue"), data.fault_at(*place, "mergeQueue")
     if queue is None:
@@ -115,10 +102,10 @@ def _branch(calls: Calls, ref: BranchRef, node: Any, data: Data, place: tuple[st
 def _with_pulls(calls: Calls, heads: BranchHeads, first: Any, fault: GitHubError | None) -> BranchHeads:
     try:
         with reading():
-            nodes = _all_pages(calls, _PULLS, heads, first, fault)
+            nodes = all_pages(calls, _PULLS, _variables(heads), first, fault)
             return replace(heads, pulls=tuple(_pull(node) for node in nodes))
     except GitHubError as error:
-        if error.kind in _WHOLE:
+        if error.kind in WHOLE:
             raise
         return replace(heads, error=error)
 
@@ -126,42 +113,16 @@ def _with_pulls(calls: Calls, heads: BranchHeads, first: Any, fault: GitHubError
 def _with_queue(calls: Calls, heads: BranchHeads, first: Any, fault: GitHubError | None) -> BranchHeads:
     try:
         with reading():
-            nodes = _all_pages(calls, _ENTRIES, heads, first, fault)
+            nodes = all_pages(calls, _ENTRIES, _variables(heads), first, fault)
             return replace(heads, queue=tuple(sorted(map(_entry, nodes), key=lambda entry: entry.position)))
     except GitHubError as error:
-        if error.kind in _WHOLE:
+        if error.kind in WHOLE:
             raise
         return replace(heads, queue_error=error)
 
 
-def _all_pages(
-    calls: Calls, listing: _Listing, heads: BranchHeads, connection: Any, fault: GitHubError | None
-) -> list[dict[str, Any]]:
-    """Return the nodes of a connection from its first page on; raises when a single one is missing."""
-    nodes: list[dict[str, Any]] = []
-    while True:
-        if not isinstance(connection, dict) or not all(isinstance(node, dict) for node in connection["nodes"]):
-            raise fault or unavailable("sent an incomplete list", maybe_applied=False)
-        nodes += connection["nodes"]
-        if not connection["pageInfo"]["hasNextPage"]:
-            return nodes
-        variables = {"id": heads.repository_node_id, "branch": heads.name, "after": connection["pageInfo"]["endCursor"]}
-        data = calls.query(listing.next_page, variables)
-        connection, fault = data.fields.get("node"), data.fault_at("node")
-        for field in listing.below:
-            connection = connection.get(field) if isinstance(connection, dict) else None
-
-
-def _repository(node: Mapping[str, Any]) -> RepositoryInfo:
-    return RepositoryInfo(
-        github_id=int(node["databaseId"]),
-        node_id=str(node["id"]),
-        owner=str(node["owner"]["login"]),
-        name=str(node["name"]),
-        default_branch=str((node.get("defaultBranchRef") or {}).get("name") or "main"),
-        private=bool(node["isPrivate"]),
-        archived=bool(node["isArchived"]),
-    )
+def _variables(heads: BranchHeads) -> Mapping[str, str]:
+    return {"id": heads.repository_node_id, "branch": heads.name}
 
 
 def _pull(node: Mapping[str, Any]) -> PullHead:
@@ -186,11 +147,6 @@ def _entry(node: Mapping[str, Any]) -> QueueEntry:
     return QueueEntry(
         position=int(node["position"]),
         pull_number=(node.get("pullRequest") or {}).get("number"),
-        head_sha=_target({"target": node.get("headCommit")}),
+        head_sha=target_of({"target": node.get("headCommit")}),
         state=str(node["state"]).lower(),
     )
-
-
-def _target(ref: Any) -> str | None:
-    found = (ref.get("target") or {}).get("oid") if isinstance(ref, dict) else None
-    return found if isinstance(found, str) else None

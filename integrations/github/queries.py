@@ -47,6 +47,27 @@ ENTRIES_PAGE = f"""query EntriesPage($id:ID!,$branch:String!,$after:String!){{
 """The merge queue of one branch after the first hundred."""
 
 
+_REFS = """fragment Refs on RefConnection{
+ pageInfo{hasNextPage endCursor}
+ nodes{name target{oid}}
+}
+"""
+
+TIPS = f"""query Tips($ids:[ID!]!,$text:String!){{
+ {_RATE}
+ nodes(ids:$ids){{...on Repository{{{_REPOSITORY} refs(refPrefix:"refs/heads/",query:$text,first:100){{...Refs}}}}}}
+}}
+{_REFS}"""
+"""The branches of many repositories whose names contain a text."""
+
+TIPS_PAGE = f"""query TipsPage($id:ID!,$text:String!,$after:String!){{
+ {_RATE}
+ node(id:$id){{...on Repository{{refs(refPrefix:"refs/heads/",query:$text,first:100,after:$after){{...Refs}}}}}}
+}}
+{_REFS}"""
+"""The branches of one repository after the first hundred."""
+
+
 @lru_cache(maxsize=64)
 def heads(groups: int) -> str:
     """Read branches: `$i0 $b0 $q0`, `$i1 …` are a group's repository ids, branch name and fully qualified name."""

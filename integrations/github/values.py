@@ -118,6 +118,19 @@ class BranchHeads:
 
 
 @dataclass(frozen=True, slots=True)
+class RepositoryTips:
+    """A repository with its branches, or why they could not be read."""
+
+    repository_node_id: str
+    repository: RepositoryInfo | None
+    """None: there is no such repository, or no access to it."""
+    branches: Mapping[str, str] = field(default_factory=dict)
+    """The commit of each branch, by short name."""
+    error: GitHubError | None = None
+    """Set when they could not be read whole; then nothing may be concluded from an absence."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckWrite:
     """One completed check run to create."""
 

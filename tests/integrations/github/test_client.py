@@ -157,6 +157,14 @@ def test_a_pull_request_that_came_back_null_is_an_error_never_an_absence(github:
     assert heads.error.code == "github_unavailable"
 
 
+def test_a_repository_that_cannot_be_read_hides_no_other(github: GitHub, script: Script) -> None:
+    script.then("POST /graphql", graph({"g0": [node(1, owner=None), node(2)]}))
+    first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
+    assert first.error is not None
+    assert first.error.code == "github_unavailable"
+    assert second.error is None
+
+
 def test_queue_entries_come_in_order_of_position(github: GitHub, script: Script) -> None:
     entries = [
         {"position": 2, "state": "QUEUED", "headCommit": None, "pullRequest": {"number": 8}},
@@ -169,6 +177,40 @@ def test_queue_entries_come_in_order_of_position(github: GitHub, script: Script)
         (1, None, SHA),
         (2, 8, None),
     ]
+
+
+def refs(*names: str, after: str | None = None) -> dict[str, Any]:
+    nodes = [{"name": name, "target": {"oid": SHA}} for name in names]
+    return {"refs": {"pageInfo": {"hasNextPage": after is not None, "endCursor": after}, "nodes": nodes}}
+
+
+def test_branches_of_many_repositories_come_from_one_call(github: GitHub, script: Script) -> None:
+    fault = {"type": "NOT_FOUND", "path": ["nodes", 1], "message": "Could not resolve to a node"}
+    script.then(
+        "POST /graphql",
+        graph({"nodes": [node(1, **refs("main", after="c1")), None, node(3, **refs("main"))]}, fault),
+        graph({"node": refs("release/9")}),
+    )
+    first, second, third = github.client(7).branch_tips(["R_1", "R_2", "R_3"])
+    assert first.branches == {"main": SHA, "release/9": SHA}
+    assert second.repository is None
+    assert second.error is not None
+    assert second.error.kind is ErrorKind.NOT_FOUND
+    assert third.branches == {"main": SHA}
+    assert third.error is None
+
+
+def test_repositories_refused_as_a_whole_are_asked_for_one_by_one(github: GitHub, script: Script) -> None:
+    fault = {"type": "NOT_FOUND", "path": ["nodes"], "message": "Could not resolve to a node"}
+    script.then(
+        "POST /graphql",
+        graph({"nodes": None}, fault),
+        Reply({"message": "Bad gateway"}, 502),
+        graph({"nodes": [node(2, **refs("main"))]}),
+    )
+    first, second = github.client(7).branch_tips(["R_1", "R_2"])
+    assert first.error is not None
+    assert second.branches == {"main": SHA}
 
 
 def test_reading_back_tells_the_newest_run_of_each_name(github: GitHub, script: Script) -> None:

@@ -1,0 +1,212 @@
+"""Webhooks become hints about what to look at again, and nothing else."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from integrations.github.events import (
+    _READERS,
+    BranchHint,
+    InstallationHint,
+    PullRequestHint,
+    RepositoryHint,
+    read_event,
+)
+
+SHA = "a" * 40
+REPOSITORY = {"id": 9, "name": "web"}
+BASE = {"repository": REPOSITORY, "installation": {"id": 7}}
+PULL = {
+    "number": 5,
+    "title": "Change",
+    "state": "open",
+    "draft": False,
+    "auto_merge": None,
+    "user": {"login": "ann"},
+    "head": {"sha": SHA, "ref": "topic"},
+    "base": {"ref": "main"},
+}
+RUN = {"id": 1, "head_sha": SHA, "app": {"id": 42, "slug": "change-freeze"}}
+
+
+def branches(*names: str, head_sha: str | None = None) -> BranchHint:
+    return BranchHint(7, 9, frozenset(names), head_sha)
+
+
+def pull(action: str, **extra: Any) -> dict[str, Any]:
+    return {"action": action, "pull_request": PULL, **BASE, **extra}
+
+
+@pytest.mark.parametrize("event", ["installation", "installation_repositories", "installation_target"])
+def test_an_installation_is_read_again(event: str) -> None:
+    assert read_event(event, {"action": "anything", "installation": {"id": 7}}) == [InstallationHint(7)]
+
+
+@pytest.mark.parametrize("action", ["renamed", "transferred", "archived", "deleted", "edited", "publicized"])
+def test_a_repository_is_read_again(action: str) -> None:
+    assert read_event("repository", {"action": action, **BASE}) == [RepositoryHint(7, 9)]
+
+
+def test_a_repository_may_come_without_its_installation() -> None:
+    assert read_event("repository", {"action": "renamed", "repository": REPOSITORY}) == [RepositoryHint(None, 9)]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "opened",
+        "reopened",
+        "synchronize",
+        "closed",
+        "ready_for_review",
+        "converted_to_draft",
+        "enqueued",
+        "dequeued",
+        "auto_merge_enabled",
+        "auto_merge_disabled",
+    ],
+)
+def test_a_pull_request_names_its_base(action: str) -> None:
+    hints = read_event("pull_request", pull(action))
+    assert hints == [branches("main"), PullRequestHint(7, 9, 5, "main", SHA, True, False, False, "Change", "ann")]
+
+
+def test_a_retargeted_pull_request_names_both_bases() -> None:
+    hints = read_event("pull_request", pull("edited", changes={"base": {"ref": {"from": "release/9"}}}))
+    assert hints[0] == branches("main", "release/9")
+
+
+def test_a_new_title_is_a_fact_and_no_reason_to_judge_again() -> None:
+    (hint,) = read_event("pull_request", pull("edited", changes={"title": {"from": "Old"}}))
+    assert isinstance(hint, PullRequestHint)
+
+
+def test_a_label_is_nothing_to_us() -> None:
+    assert read_event("pull_request", pull("labeled")) == []
+
+
+def test_a_title_is_made_fit_to_store() -> None:
+    odd = PULL | {"title": "a\x00b\ud800" + "c" * 9000, "auto_merge": {"merge_method": "squash"}, "user": None}
+    hint = read_event("pull_request", pull("opened") | {"pull_request": odd})[1]
+    assert isinstance(hint, PullRequestHint)
+    assert hint.title.startswith("a b ccc")
+    assert len(hint.title) == 500
+    assert hint.auto_merge
+    assert hint.author is None
+
+
+def test_a_merge_group_names_its_base_without_the_prefix() -> None:
+    group = {
+        "head_sha": SHA,
+        "head_ref": "refs/heads/gh-readonly-queue/release/9/pr-5-abc",
+        "base_ref": "refs/heads/release/9",
+    }
+    assert read_event("merge_group", {"action": "checks_requested", "merge_group": group, **BASE}) == [
+        branches("release/9")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ref", "hints"),
+    [
+        ("refs/heads/main", [branches("main")]),
+        ("refs/heads/release/9", [branches("release/9")]),
+        ("refs/heads/gh-readonly-queue/release/9/pr-5-abc", [branches("release/9")]),
+        ("refs/heads/日本", [branches("日本")]),
+        ("refs/tags/v1", []),
+        ("refs/heads/", []),
+        ("refs/heads/" + "x" * 300, []),
+    ],
+)
+def test_a_push_names_its_branch(ref: str, hints: list[Any]) -> None:
+    assert read_event("push", {"ref": ref, **BASE}) == hints
+
+
+@pytest.mark.parametrize("event", ["create", "delete"])
+def test_a_branch_that_appears_or_vanishes_is_named_and_a_tag_is_not(event: str) -> None:
+    assert read_event(event, {"ref": "release/9", "ref_type": "branch", **BASE}) == [branches("release/9")]
+    assert read_event(event, {"ref": "v1", "ref_type": "tag", **BASE}) == []
+
+
+@pytest.mark.parametrize("action", ["rerequested", "requested_action"])
+def test_a_check_asked_for_again_is_written_again_wherever_its_commit_may_be_merged(action: str) -> None:
+    assert read_event("check_run", {"action": action, "check_run": RUN, **BASE}) == [branches(head_sha=SHA)]
+
+
+def test_re_running_all_checks_asks_for_ours_too() -> None:
+    suite = {"head_sha": SHA}
+    assert read_event("check_suite", {"action": "rerequested", "check_suite": suite, **BASE}) == [
+        branches(head_sha=SHA)
+    ]
+    assert read_event("check_suite", {"action": "requested", "check_suite": suite, **BASE}) == []
+
+
+@pytest.mark.parametrize("action", ["created", "completed"])
+def test_our_check_written_by_another_is_a_hint_and_our_own_writing_is_none(action: str) -> None:
+    payload = {"action": action, "check_run": RUN, **BASE}
+    by_hand = payload | {"sender": {"login": "mallory"}}
+    assert read_event("check_run", by_hand, app_id=42) == [branches(head_sha=SHA)]
+    assert read_event("check_run", by_hand) == []
+    assert read_event("check_run", by_hand, app_id=43) == []
+    assert read_event("check_run", payload | {"sender": {"login": "change-freeze[bot]"}}, app_id=42) == []
+
+
+@pytest.mark.parametrize("event", ["repository_ruleset", "branch_protection_rule", "branch_protection_configuration"])
+def test_changed_rules_say_so(event: str) -> None:
+    assert read_event(event, {"action": "edited", **BASE}) == [RepositoryHint(7, 9, rules_changed=True)]
+
+
+def test_a_ruleset_of_the_organisation_concerns_the_installation() -> None:
+    payload = {"action": "edited", "installation": {"id": 7}, "organization": {"login": "acme"}}
+    assert read_event("repository_ruleset", payload) == [InstallationHint(7, rules_changed=True)]
+
+
+@pytest.mark.parametrize("event", ["ping", "issues", "star", "", "__class__"])
+def test_other_events_are_nothing_to_us(event: str) -> None:
+    assert read_event(event, {"action": "created", **BASE}) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["refs/heads/main", SHA]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+PLACES = sorted(_READERS)
+FULL: dict[str, Any] = {
+    "action": "created",
+    "ref": "refs/heads/main",
+    "ref_type": "branch",
+    "pull_request": PULL,
+    "merge_group": {"base_ref": "refs/heads/main"},
+    "check_run": RUN,
+    "check_suite": {"head_sha": SHA},
+    "sender": {"login": "ann"},
+    "changes": {"base": {"ref": {"from": "old"}}},
+    **BASE,
+}
+
+
+@given(
+    event=st.sampled_from(PLACES),
+    place=st.sampled_from(
+        [(), *[(name,) for name in FULL], *[("pull_request", name) for name in PULL], ("check_run", "app")]
+    ),
+    odd=JSON,
+    action=st.sampled_from(["created", "opened", "edited", "rerequested", "checks_requested"]),
+)
+def test_odd_payloads_never_raise_and_never_name_what_cannot_be(
+    event: str, place: tuple[str, ...], odd: Any, action: str
+) -> None:
+    payload: Any = FULL | {"action": action}
+    if not place:
+        payload = odd
+    elif len(place) == 1:
+        payload = payload | {place[0]: odd}
+    else:
+        payload = payload | {place[0]: payload[place[0]] | {place[1]: odd}}
+    for hint in read_event(event, payload, app_id=42):
+        if isinstance(hint, BranchHint):
+            assert hint.github_id > 0
+            assert all(name.encode() for name in hint.names)

@@ -1,0 +1,37 @@
+"""The documents fit the schema that the simulated code host cut out of GitHub's own."""
+
+from pathlib import Path
+
+import graphql
+import pytest
+
+from integrations.github import queries
+
+SCHEMA = Path(__file__).parents[3] / "tools/codehost/graph/schema.graphql"
+DOCUMENTS = {
+    "heads of one branch": queries.heads(1),
+    "heads of 25 branches": queries.heads(25),
+    "checks of one commit": queries.checks(1),
+    "checks of 50 commits": queries.checks(50),
+    "one new check": queries.create_checks(1),
+    "25 new checks": queries.create_checks(25),
+    "further pull requests": queries.PULLS_PAGE,
+    "further queue entries": queries.ENTRIES_PAGE,
+    "branches of repositories": queries.TIPS,
+    "further branches": queries.TIPS_PAGE,
+}
+
+
+@pytest.fixture(scope="module")
+def schema() -> graphql.GraphQLSchema:
+    return graphql.build_schema(SCHEMA.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_document_is_valid(schema: graphql.GraphQLSchema, name: str) -> None:
+    assert graphql.validate(schema, graphql.parse(DOCUMENTS[name])) == []
+
+
+def test_a_shape_is_always_the_same_text() -> None:
+    assert queries.heads(3) is queries.heads(3)
+    assert queries.create_checks(7) is queries.create_checks(7)

@@ -1,0 +1,242 @@
+"""One exchange is bounded in time and size, stays on its host, and says whether a write may have happened."""
+
+import gzip
+import http.server
+import multiprocessing
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from integrations.github import CheckWrite, GitHub, GitHubError, GitHubSettings
+from integrations.github.transport import Bearer
+from tests.integrations.github.script import Reply, Script, hang_up, serving
+
+REPOSITORY = "GET /repositories/9"
+FOUND = Reply({"id": 9, "node_id": "R_9", "name": "web", "owner": {"login": "acme"}})
+WRITE = CheckWrite("R_1", "Change freeze", "a" * 40, "failure", "Frozen", "Until Monday", "g1")
+Handler = http.server.BaseHTTPRequestHandler
+Action = Callable[[GitHub], object]
+
+
+def read(github: GitHub) -> object:
+    return github.client(7).repository(9)
+
+
+def write(github: GitHub) -> object:
+    return github.client(7).write_checks([WRITE])
+
+
+def failing(github: GitHub, action: Action) -> GitHubError:
+    with pytest.raises(GitHubError) as caught:
+        action(github)
+    assert caught.value.code == "github_unavailable"
+    return caught.value
+
+
+@pytest.fixture
+def hasty(settings: GitHubSettings) -> GitHub:
+    return GitHub(replace(settings, deadline_seconds=0.6))
+
+
+def trickle(handler: Handler, start: bytes, drop: bytes) -> None:
+    """Send `start`, then `drop` for ever, always quicker than any timeout of a single read."""
+    try:
+        handler.wfile.write(start)
+        while True:
+            handler.wfile.write(drop)
+            time.sleep(0.05)  # the point is a slow server
+    except OSError:
+        handler.close_connection = True
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
+SLOW: dict[str, Callable[[Handler], None]] = {
+    "never": lambda handler: trickle(handler, b"", b""),
+    "status line": lambda handler: trickle(handler, b"HTTP/1.1 2", b"0"),
+    "headers": lambda handler: trickle(handler, b"HTTP/1.1 200 OK\r\nX-Long: ", b"a"),
+    "body": lambda handler: trickle(handler, HEAD, b" "),
+    "chunks": lambda handler: trickle(handler, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+}
+
+
+@pytest.mark.parametrize("slow", SLOW)
+@pytest.mark.parametrize("action", [read, write])
+def test_a_slow_answer_is_given_up_at_the_deadline(hasty: GitHub, script: Script, slow: str, action: Action) -> None:
+    script.always[REPOSITORY] = script.always["POST /graphql"] = Reply(by_hand=SLOW[slow])
+    began = time.monotonic()
+    error = failing(hasty, action)
+    assert time.monotonic() - began < 1.5
+    assert "in time" in error.message
+    assert error.maybe_applied == (action is write)
+
+
+def test_a_server_that_reads_nothing_is_given_up_at_the_deadline(settings: GitHubSettings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        base = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        github = GitHub(replace(settings, api_url=base, graphql_url=base + "/graphql", deadline_seconds=0.6))
+        began = time.monotonic()
+        failing(github, read)
+        assert time.monotonic() - began < 1.5
+
+
+def test_nobody_listening_means_that_nothing_was_applied(settings: GitHubSettings, script: Script) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    github = GitHub(replace(settings, graphql_url=f"http://127.0.0.1:{port}/graphql"))
+    assert not failing(github, write).maybe_applied
+
+
+def test_a_dead_pooled_connection_is_replaced_for_a_read(github: GitHub, script: Script) -> None:
+    script.then(REPOSITORY, Reply(by_hand=hang_up), FOUND)
+    read(github)
+    assert len(script.asked(REPOSITORY)) == 2
+
+
+def test_a_write_whose_answer_was_lost_is_not_sent_again(github: GitHub, script: Script) -> None:
+    script.then("POST /graphql", Reply(by_hand=hang_up))
+    assert failing(github, write).maybe_applied
+    assert len(script.asked("POST /graphql")) == 1
+
+
+def test_a_body_cut_short_is_no_answer(github: GitHub, script: Script) -> None:
+    def cut(handler: Handler) -> None:
+        handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"data"')
+        hang_up(handler)
+
+    script.then("POST /graphql", Reply(by_hand=cut))
+    assert failing(github, write).maybe_applied
+
+
+def test_a_huge_body_is_not_read_whole(github: GitHub, script: Script) -> None:
+    bomb = gzip.compress(b" " * (64 * 1024 * 1024))
+    script.then(REPOSITORY, Reply(bomb, headers={"Content-Encoding": "gzip"}))
+    assert "too large" in failing(github, read).message
+
+
+def test_a_damaged_compression_is_no_answer(github: GitHub, script: Script) -> None:
+    script.always[REPOSITORY] = Reply(b"not gzip", headers={"Content-Encoding": "gzip"})
+    failing(github, read)
+
+
+def test_deep_nesting_is_no_answer(github: GitHub, script: Script) -> None:
+    script.then(REPOSITORY, Reply(b"[" * 100_000))
+    failing(github, read)
+
+
+@pytest.mark.parametrize("target", ["http://elsewhere.test/x", "//elsewhere.test/x", "https://127.0.0.1/x", "ftp://x/"])
+def test_a_redirect_to_another_host_is_not_followed(github: GitHub, script: Script, target: str) -> None:
+    script.then(REPOSITORY, Reply({"message": "Moved"}, 302, {"Location": target}))
+    assert "another host" in failing(github, read).message
+
+
+def test_redirects_in_circles_end(github: GitHub, script: Script) -> None:
+    script.always[REPOSITORY] = Reply({"message": "Moved"}, 301, {"Location": "/repositories/9"})
+    failing(github, read)
+    assert len(script.asked(REPOSITORY)) == 3
+
+
+def test_a_write_is_not_turned_into_a_read_by_a_redirect(github: GitHub, script: Script) -> None:
+    script.then("POST /repos/acme/web/rulesets", Reply({"message": "Moved"}, 301, {"Location": "/elsewhere"}))
+    with pytest.raises(GitHubError):
+        github.client(7).repository_rulesets("acme", "web").create({})
+    assert script.asked("GET /elsewhere") == []
+
+
+def test_connections_are_kept_and_cookies_are_not(github: GitHub, script: Script) -> None:
+    script.always[REPOSITORY] = Reply(FOUND.body, headers={"Set-Cookie": "tracking=1; Path=/"})
+    for _ in range(5):
+        read(github)
+    assert script.connections == 1
+    assert all("cookie" not in seen.headers for seen in script.seen)
+
+
+def test_a_netrc_entry_does_not_replace_the_token(
+    settings: GitHubSettings, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login ann password canary\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script.then(REPOSITORY, FOUND)
+    read(GitHub(settings))
+    assert script.asked(REPOSITORY)[0].headers["authorization"] == "Bearer ghs_secret"
+
+
+def test_a_token_shows_nothing_of_itself() -> None:
+    assert "canary" not in repr(Bearer("canary"))
+
+
+def test_a_forked_child_uses_connections_of_its_own(github: GitHub, script: Script) -> None:
+    script.always[REPOSITORY] = FOUND
+    read(github)
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=read, args=(github,))
+    child.start()
+    child.join(10)
+    assert child.exitcode == 0
+    assert script.connections == 2
+
+
+def test_threads_are_answered_each_with_their_own(github: GitHub, script: Script) -> None:
+    for number in range(1, 17):
+        script.always[f"GET /repositories/{number}"] = Reply(FOUND.body | {"id": number})
+    found: dict[int, int] = {}
+
+    def look(number: int) -> None:
+        found[number] = github.client(7).repository(number).github_id
+
+    threads = [threading.Thread(target=look, args=(number,)) for number in range(1, 17)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: number for number in range(1, 17)}
+
+
+@contextmanager
+def certified(directory: Path) -> Iterator[ssl.SSLContext]:
+    """Make a server context with a certificate for 127.0.0.1, which is written to `directory`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+    alternative = x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))])
+    certificate = builder.add_extension(alternative, critical=False).sign(key, SHA256())
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
+    (directory / "server.pem").write_bytes(pem)
+    (directory / "authority.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(directory / "server.pem")
+    yield context
+
+
+def test_tls_is_verified_and_kept_to_the_same_deadline(
+    settings: GitHubSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script()
+    with certified(tmp_path) as context, serving(script, context) as base:
+        secure = replace(settings, api_url=base, graphql_url=base + "/graphql", deadline_seconds=0.8)
+        failing(GitHub(secure), read)
+        assert script.seen == []
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "authority.pem"))
+        script.then(REPOSITORY, FOUND, Reply(by_hand=SLOW["body"]))
+        github = GitHub(secure)
+        read(github)
+        began = time.monotonic()
+        assert "in time" in failing(github, read).message
+        assert time.monotonic() - began < 1.7
+        script.then("POST /graphql", Reply(by_hand=hang_up))
+        assert failing(github, write).maybe_applied

@@ -1,0 +1,87 @@
+"""Units on a real database, as the API opens them: under row-level security, with a clock that tests move."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import Engine, create_engine
+from sqlalchemy.orm import Session
+
+from app.database import make_engine
+from models.organizations import Organization
+from rules.permissions import Actor
+from services.clock import whole_milliseconds
+from services.unit import Caller, Surroundings, Unit, Units
+from tests import factories
+
+ADA = Actor("user", "usr_ada", "Ada")
+Opener = Callable[[Organization], AbstractContextManager[Unit]]
+
+
+class MovedClock:
+    """The database's clock, moved by `ahead`."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def read(self, database_now: datetime) -> datetime:
+        return whole_milliseconds(database_now + self.ahead)
+
+
+class Listener:
+    """Hears wake-ups instead of sending them."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def send(self, names: set[str]) -> None:
+        self.heard += sorted(names)
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def engine(database: str) -> Iterator[Engine]:
+    engine = make_engine(database, 8)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def units(engine: Engine, clock: MovedClock, listener: Listener) -> Units:
+    return Units(engine, clock, listener, Surroundings(cursor_secret=b"a secret of the tests"))
+
+
+@pytest.fixture
+def session(database: str) -> Iterator[Session]:
+    """Open a session that sees everything, and commits when told to."""
+    engine = create_engine(database)
+    with Session(engine, expire_on_commit=False) as session:
+        yield session
+    engine.dispose()
+
+
+@pytest.fixture
+def acme(session: Session) -> Organization:
+    organization = factories.organization(session)
+    session.commit()
+    return organization
+
+
+@pytest.fixture
+def unit_of(units: Units) -> Opener:
+    """Open a unit of an organisation, as Ada."""
+
+    def open_unit(organization: Organization) -> AbstractContextManager[Unit]:
+        return units.open(Caller(organization.id, ADA, "dashboard", organization.plan))
+
+    return open_unit

@@ -97,6 +97,11 @@ def _error(entry: Mapping[str, Any], *, mutates: bool) -> GitHubError:
 
 
 def _is_refused_document(entry: Mapping[str, Any]) -> bool:
-    """Tell a refused variable or document from a fault of the server: GitHub names the rule in `extensions.code`."""
+    """Tell a refused document or variable from a fault of the server.
+
+    GitHub names a broken rule of documents in `extensions.code`, and what is wrong with a variable in
+    `extensions.problems`.
+    """
     extensions = entry.get("extensions")
-    return isinstance(extensions, dict) and isinstance(extensions.get("code"), str)
+    named = isinstance(extensions, dict) and ("code" in extensions or "problems" in extensions)
+    return named or str(entry.get("message") or "").startswith("Variable ")

@@ -187,8 +187,15 @@ def test_a_write_refused_by_permission_did_not_happen(github: GitHub, script: Sc
     assert not refused_write(github).maybe_applied
 
 
-def test_a_refused_document_is_not_asked_for_again(github: GitHub, script: Script) -> None:
-    fault = {"message": "Variable $i0 was provided invalid value", "extensions": {"code": "variableMismatch"}}
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"message": "Field 'x' doesn't exist on type 'Query'", "extensions": {"code": "undefinedField"}},
+        {"message": "Something of $i0", "extensions": {"value": None, "problems": []}},
+        {"message": "Variable '$i0' got invalid value"},
+    ],
+)
+def test_a_refused_document_is_not_asked_for_again(github: GitHub, script: Script, fault: dict[str, Any]) -> None:
     script.then(GRAPHQL, Reply({"errors": [fault]}))
     error = refused_write(github)
     assert (error.kind, error.maybe_applied, error.transient) == (ErrorKind.REJECTED, False, False)

@@ -10,22 +10,26 @@ that it fills. `tests/app/test_connexion_adapter.py` fails loudly when one of th
 """
 
 import importlib
+import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
-import connexion
-from connexion.apps.asynchronous import AsyncApi, AsyncASGIApp
-from connexion.exceptions import InvalidSpecification, ResolverError
-from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
-from connexion.middleware.lifespan import LifespanMiddleware
-from connexion.resolver import Resolution, Resolver
 
 from app.errors import MethodNotAllowedError
 from app.router import Router
 from rules.errors import ServiceError
 from schemas.contract import Contract, ContractError, Operation
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Connexion imports Starlette's test client, which complains
+    import connexion
+    from connexion.apps.asynchronous import AsyncApi, AsyncASGIApp
+    from connexion.exceptions import InvalidSpecification, ResolverError
+    from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
+    from connexion.middleware.lifespan import LifespanMiddleware
+    from connexion.resolver import Resolution, Resolver
 
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Compile = Callable[[Operation, Callable[..., Any]], Application]
@@ -113,10 +117,12 @@ def build(
     front: Callable[[Application], Application],
     lifespan: Lifespan,
     pages: Application | None = None,
+    complete: bool = True,
 ) -> connexion.AsyncApp:
     """Return the application with its stack built: a bad contract or a missing handler stops the start.
 
-    `handlers` is the package of the handlers; `front` wraps everything. Raises ContractError.
+    `handlers` is the package of the handlers; `front` wraps everything. Unless `complete`, operations without a
+    handler are left out. Raises ContractError.
     """
     app = connexion.AsyncApp(
         "app",
@@ -132,7 +138,8 @@ def build(
     except InvalidSpecification as error:
         raise ContractError(f"the contract is not OpenAPI 3.0: {error}") from error
     app.middleware.app, app.middleware.middleware_stack = stack
-    _require_handlers(contract, handlers, app)
+    if complete:
+        _require_handlers(contract, handlers, app)
     return app
 
 

@@ -45,6 +45,8 @@ class Parts:
     clock: Clock | None = None
     wakeups: Wakeups | None = None
     access_log: bool = True
+    complete: bool = True
+    """Whether an operation without a handler stops the start."""
 
 
 def create_app(config: Config, parts: Parts | None = None) -> Application:
@@ -100,6 +102,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
         front=partial(Front, errors=edge.errors, log=log),
         lifespan=lifespan,
         pages=mounted_pages(edge.contract),
+        complete=parts.complete,
     )
     return application
 

@@ -1,0 +1,108 @@
+"""The small contract's application, served over real HTTP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from app.main import Parts, create_app
+from schemas.contract import Contract, parse_contract
+from tests.app.machinery import things
+from tests.support.clocks import MovableClock
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+from tests.support.tenants import Tenant, tenant
+
+
+@pytest.fixture(scope="session")
+def small_contract() -> Contract:
+    return parse_contract((Path(__file__).parent / "machinery" / "contract.yaml").read_bytes())
+
+
+class RecordedWakeups:
+    def __init__(self) -> None:
+        self.sent: list[set[str]] = []
+
+    def send(self, names: set[str]) -> None:
+        self.sent.append(names)
+
+
+@pytest.fixture(scope="session")
+def wakeups_of_session() -> RecordedWakeups:
+    return RecordedWakeups()
+
+
+@pytest.fixture(scope="session")
+def clock_of_session() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture(scope="session")
+def maintenance_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("operator") / "maintenance"
+
+
+@pytest.fixture(scope="session")
+def served(
+    shared_database: psycopg.Connection,
+    redis_url: str,
+    small_contract: Contract,
+    clock_of_session: MovableClock,
+    wakeups_of_session: RecordedWakeups,
+    maintenance_file: Path,
+) -> Iterator[str]:
+    config = product_config(
+        address_of(shared_database),
+        redis_url,
+        maintenance_file=maintenance_file,
+        rate_limit_organization=100_000,
+        rate_limit_writes=50_000,
+    )
+    parts = Parts(
+        contract=small_contract,
+        handlers="tests.app.machinery",
+        clock=clock_of_session,
+        wakeups=wakeups_of_session,
+        access_log=False,
+    )
+    with serving(create_app(config, parts)) as url:
+        yield url
+
+
+@pytest.fixture
+def clock(clock_of_session: MovableClock) -> Iterator[MovableClock]:
+    yield clock_of_session
+    clock_of_session.reset()
+
+
+@pytest.fixture
+def wakeups(wakeups_of_session: RecordedWakeups) -> RecordedWakeups:
+    wakeups_of_session.sent.clear()
+    return wakeups_of_session
+
+
+@pytest.fixture
+def http(served: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def sql(database: str, shared_database: psycopg.Connection) -> psycopg.Connection[Any]:
+    return shared_database
+
+
+@pytest.fixture
+def acme(sql: psycopg.Connection[Any], redis: Any) -> Tenant:
+    things.SEEN.clear()
+    return tenant(sql)
+
+
+@pytest.fixture
+def api(http: httpx.Client, acme: Tenant) -> httpx.Client:
+    """Return a client with a key of all scopes."""
+    http.headers["Authorization"] = f"Bearer {acme.key()}"
+    return http

@@ -1,0 +1,1 @@
+"""A small contract and its handlers: the machinery is tested without the product."""

@@ -1,0 +1,1 @@
+"""What several test packages share: a served application, tenants with credentials, and a second opinion on answers."""

@@ -1,0 +1,36 @@
+"""Serving an application over real HTTP, in a thread of the test process."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from app.connexion_adapter import Application
+
+
+@contextmanager
+def serving(application: Application) -> Iterator[str]:
+    """Serve on a free port of this machine, and yield the base URL; stops gracefully."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        application, log_config=None, lifespan="on", loop="uvloop", http="httptools", server_header=False
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    try:
+        _wait_until_ready(server, thread)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        listener.close()
+    assert not thread.is_alive(), "the server did not stop"
+
+
+def _wait_until_ready(server: uvicorn.Server, thread: threading.Thread) -> None:
+    while not server.started:
+        thread.join(timeout=0.01)
+        assert thread.is_alive(), "the server did not start"

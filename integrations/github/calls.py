@@ -104,11 +104,13 @@ class Calls:
 
     def _note(self, value: object, resource: Resource) -> None:
         """Pause after an answer that a limit cut short; any other answer ends a row of refusals."""
-        limit = value.limit if isinstance(value, Data) else None
-        if limit is None:
+        limits = value.limits if isinstance(value, Data) else []
+        if not limits:
             self.meter.succeeded()
-        else:
-            self.meter.refused(limit, resource)
+            return
+        self.meter.refused(limits[0], resource)
+        for limit in limits[1:]:
+            limit.retry_after = limits[0].retry_after
 
     def _send(self, request: Request) -> Answer:
         """Send, and once more with a fresh token if GitHub refuses the one we had.
@@ -116,11 +118,11 @@ class Calls:
         A refused fresh token is no removed installation, for GitHub has just granted it: copies of a grant need
         some seconds to arrive everywhere, so that is an error that passes.
         """
-        token = self._token.get()
-        answer = self._transport.send(request, token)
+        bearer = self._token.get()
+        answer = self._transport.send(request, bearer)
         if answer.status != 401:
             return answer
-        self._token.drop(token)
+        self._token.drop(bearer)
         answer = self._transport.send(request, self._token.get())
         if answer.status == 401:
             raise unavailable("refuses a fresh token", maybe_applied=False, status=401)

@@ -40,9 +40,9 @@ class Data:
     faults: Sequence[Fault]
 
     @property
-    def limit(self) -> GitHubError | None:
-        """The rate limit that cut the answer short, if one did."""
-        return next((fault.error for fault in self.faults if fault.error.kind in LIMITS), None)
+    def limits(self) -> list[GitHubError]:
+        """The rate limits that cut the answer short, if any did."""
+        return [fault.error for fault in self.faults if fault.error.kind in LIMITS]
 
     def fault_at(self, *path: str | int) -> GitHubError | None:
         """Return the first error at this place, above it or below it."""

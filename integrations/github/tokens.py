@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -12,7 +12,7 @@ from integrations.github.answers import read_object, refusal, server_time
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.settings import GitHubSettings
 from integrations.github.sockets import STOPWATCH
-from integrations.github.transport import Answer, Request, Transport, unavailable
+from integrations.github.transport import Answer, Bearer, Request, Transport, unavailable
 from integrations.github.values import moment
 
 _BACKDATED = 60
@@ -28,8 +28,11 @@ _TOLERATED_SKEW = 20.0
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    value: str = field(repr=False)
+    bearer: Bearer
     ends: float
+
+
+_NONE = _Kept(Bearer(""), 0.0)
 
 
 class AppTokens:
@@ -44,16 +47,16 @@ class AppTokens:
         self._clock = clock
         self._skew = 0.0
         self._lock = threading.Lock()
-        self._kept = _Kept("", 0.0)
+        self._kept = _NONE
 
-    def get(self) -> str:
+    def get(self) -> Bearer:
         """Return a JWT that is good for at least another minute."""
         with self._lock:
             now = self._clock() + self._skew
             if now >= self._kept.ends - _RENEWED:
                 claims = {"iat": int(now) - _BACKDATED, "exp": int(now) + _LIFE, "iss": self._issuer}
-                self._kept = _Kept(jwt.encode(claims, self._key, algorithm="RS256"), now + _LIFE)
-            return self._kept.value
+                self._kept = _Kept(Bearer(jwt.encode(claims, self._key, algorithm="RS256")), now + _LIFE)
+            return self._kept.bearer
 
     def learn_skew(self, answer: Answer) -> bool:
         """Take GitHub's clock for ours after a refusal; tells whether they differed enough to try again."""
@@ -63,7 +66,7 @@ class AppTokens:
         with self._lock:
             if abs(skew - self._skew) <= _TOLERATED_SKEW:
                 return False
-            self._skew, self._kept = skew, _Kept("", 0.0)
+            self._skew, self._kept = skew, _NONE
             return True
 
 
@@ -100,30 +103,30 @@ class InstallationToken:
         self._calls = calls
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept = _Kept("", 0.0)
+        self._kept = _NONE
 
-    def get(self) -> str:
+    def get(self) -> Bearer:
         """Return a token good for some minutes; raises `GitHubError`, `installation_removed` among others.
 
         Only inside a call's deadline, which waiting for another thread's purchase counts against too.
         """
         kept = self._kept
         if self._clock() < kept.ends - _MARGIN:
-            return kept.value
+            return kept.bearer
         if not self._lock.acquire(timeout=STOPWATCH.get().left()):
             raise unavailable("did not grant a token in time", maybe_applied=False)
         try:
             if self._clock() >= self._kept.ends - _MARGIN:
                 self._kept = self._buy()
-            return self._kept.value
+            return self._kept.bearer
         finally:
             self._lock.release()
 
-    def drop(self, refused: str) -> None:
+    def drop(self, refused: Bearer) -> None:
         """Forget this token, unless another thread has already replaced it."""
         with self._lock:
-            if self._kept.value == refused:
-                self._kept = _Kept("", 0.0)
+            if self._kept.bearer is refused:
+                self._kept = _NONE
 
     def _buy(self) -> _Kept:
         asked = self._clock()
@@ -134,7 +137,7 @@ class InstallationToken:
         value, ends = payload.get("token"), moment(payload.get("expires_at"))
         if not isinstance(value, str) or not value or ends is None:
             raise unavailable("granted no readable token", maybe_applied=False, status=answer.status)
-        return _Kept(value, asked + ends.timestamp() - server_time(answer.headers))
+        return _Kept(Bearer(value), asked + ends.timestamp() - server_time(answer.headers))
 
 
 def _removed(answer: Answer) -> GitHubError:

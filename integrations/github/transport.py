@@ -27,7 +27,10 @@ _FOLLOWED_BY_WRITES = {307, 308}
 
 
 class Bearer(AuthBase):
-    """The Authorization header, given as `auth` so that no `.netrc` entry replaces it; it shows nothing of itself."""
+    """A token that shows nothing of itself, not even where a traceback prints variables.
+
+    Given to `requests` as `auth`, so that no `.netrc` entry replaces it.
+    """
 
     __slots__ = ("_token",)
 
@@ -92,28 +95,27 @@ class Transport:
         finally:
             STOPWATCH.reset(mark)
 
-    def send(self, request: Request, token: str) -> Answer:
+    def send(self, request: Request, bearer: Bearer) -> Answer:
         """Return the answer, whatever its status; raises `GitHubError` when there is none.
 
         A safe request whose pooled connection turns out to be dead is sent once more.
         """
         with self.deadline() as call:
-            call.sent = False
-            try:
-                return self._follow(request, token)
-            except _FAULTS as fault:
-                if call.over or not request.safe:
-                    raise _lost(request, call, fault) from None
-            try:
-                return self._follow(request, token)
-            except _FAULTS as fault:
-                raise _lost(request, call, fault) from None
+            for last in (not request.safe, True):
+                call.sent = False
+                try:
+                    return self._follow(request, bearer)
+                except _FAULTS as fault:
+                    kind = type(fault).__name__
+                if last or call.over:
+                    break
+            raise _lost(request, call, kind)  # not inside `except`: a fault of `requests` carries what was sent
 
-    def _follow(self, request: Request, token: str) -> Answer:
+    def _follow(self, request: Request, bearer: Bearer) -> Answer:
         url = request.url
         followed = _FOLLOWED if request.method == "GET" else _FOLLOWED_BY_WRITES
         for _ in range(_REDIRECTS):
-            answer = self._exchange(request, url, token)
+            answer = self._exchange(request, url, bearer)
             target = answer.headers.get("location")
             if answer.status not in followed or not target:
                 return answer
@@ -126,13 +128,13 @@ class Transport:
         if origin(url) not in self._origins:
             raise unavailable("points to another host", maybe_applied=False)
 
-    def _exchange(self, request: Request, url: str, token: str) -> Answer:
+    def _exchange(self, request: Request, url: str, bearer: Bearer) -> Answer:
         response = self._open_session().request(
             request.method,
             url,
             data=None if request.body is None else orjson.dumps(request.body),
             headers=None if request.body is None else {"Content-Type": "application/json"},
-            auth=Bearer(token),
+            auth=bearer,
             timeout=STOPWATCH.get().left(),
             stream=True,
             allow_redirects=False,
@@ -187,9 +189,8 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _lost(request: Request, call: Stopwatch, fault: Exception) -> GitHubError:
-    """Tell the kind of fault without its text, and without it as a cause: both may show what was sent."""
-    kind = type(fault).__name__
+def _lost(request: Request, call: Stopwatch, kind: str) -> GitHubError:
+    """Tell the kind of fault without its text, which may quote what was sent."""
     timed_out = call.over or "Timeout" in kind
     reason = "did not answer in time" if timed_out else f"could not be reached, or broke off ({kind})"
     return unavailable(reason, maybe_applied=call.sent and not request.safe)

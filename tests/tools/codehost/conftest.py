@@ -1,0 +1,69 @@
+"""A simulated code host with two organisations' worth of facts, and githubkit's typed clients on it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
+from githubkit.cache import MemCacheStrategy
+
+from tools.codehost import CodeHost, Handle, serve
+
+APP_ID = 4242
+PERSON_TOKEN = "maintainers-own-token"
+SECRET = "It's a Secret to Everybody"
+
+
+@pytest.fixture(scope="session")
+def app_key() -> tuple[str, str]:
+    """Private and public PEM of the App."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return private.decode(), public.decode()
+
+
+@pytest.fixture
+def handle(app_key: tuple[str, str]) -> Iterator[Handle]:
+    host = CodeHost(app_id=APP_ID, app_public_key=app_key[1], person_token=PERSON_TOKEN, webhook_secret=SECRET)
+    running = serve(host)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def host(handle: Handle) -> CodeHost:
+    return handle.host
+
+
+def client(base_url: str, auth: Any) -> GitHub[Any]:
+    # Its own token cache: githubkit's default one outlives a test, and the code host that issued the token.
+    tokens = MemCacheStrategy()
+    return GitHub(
+        auth, base_url=base_url, auto_retry=False, http_cache=False, trust_env=False, cache_strategy=tokens
+    )
+
+
+@pytest.fixture
+def app(handle: Handle, app_key: tuple[str, str]) -> GitHub[Any]:
+    """The App itself, by its JWT."""
+    return client(handle.base_url, AppAuthStrategy(str(APP_ID), app_key[0]))
+
+
+@pytest.fixture
+def person(handle: Handle) -> GitHub[Any]:
+    """The maintainer."""
+    return client(handle.base_url, TokenAuthStrategy(PERSON_TOKEN))
+
+
+@pytest.fixture
+def bot(handle: Handle, host: CodeHost, app_key: tuple[str, str]) -> GitHub[Any]:
+    """The App's installation in acme."""
+    found = host.organization("acme").installed(installation_id=1001)
+    return client(handle.base_url, AppInstallationAuthStrategy(str(APP_ID), app_key[0], found.id))

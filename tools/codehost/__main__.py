@@ -1,0 +1,72 @@
+"""`python -m tools.codehost`: the simulated code host as a process of its own."""
+
+import argparse
+import asyncio
+import contextlib
+from pathlib import Path
+
+from tools.codehost.host import PERSON_TOKEN, CodeHost
+from tools.codehost.server import listen, make_server
+
+SAVE_SECONDS = 3.0
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tools.codehost", description="A simulated GitHub for development.")
+    parser.add_argument("--port", type=int, required=True, help="port to listen on; 0 takes a free one and prints it")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
+    parser.add_argument(
+        "--state", type=Path, help="file that keeps the state, so that a second start has the same data"
+    )
+    parser.add_argument("--webhook-url", help="where webhooks are sent; without it none are")
+    parser.add_argument("--webhook-secret", help="secret that webhooks are signed with")
+    parser.add_argument("--app-id", type=int, default=1, help="id of the App that is registered (default: 1)")
+    parser.add_argument("--app-slug", default="change-freeze", help="slug of the App (default: change-freeze)")
+    parser.add_argument(
+        "--app-public-key", type=Path, help="PEM file of the public key that the App's tokens are checked with"
+    )
+    parser.add_argument("--person-token", default=PERSON_TOKEN, help="access token of the person `maintainer`, who pushes and merges")
+    return parser.parse_args()
+
+
+async def _keep_saving(host: CodeHost) -> None:
+    while True:
+        await asyncio.sleep(SAVE_SECONDS)
+        await asyncio.to_thread(host.save)
+
+
+async def run(given: argparse.Namespace) -> None:
+    """Serve until SIGTERM or SIGINT, saving now and then and at the end."""
+    key = given.app_public_key.read_text(encoding="utf-8") if given.app_public_key else None
+    host = CodeHost(
+        app_id=given.app_id,
+        app_slug=given.app_slug,
+        app_public_key=key,
+        webhook_url=given.webhook_url,
+        webhook_secret=given.webhook_secret,
+        person_token=given.person_token,
+        state=given.state,
+    )
+    listener = listen(given.host, given.port)
+    host.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
+    print(f"code host at {host.base_url}", flush=True)
+    saving = asyncio.create_task(_keep_saving(host))
+    try:
+        await make_server(host).serve([listener])
+    finally:
+        saving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await saving
+        host.save()
+        host.sender.stop()
+
+
+def main() -> None:
+    """Run the process."""
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(run(arguments()))
+
+
+if __name__ == "__main__":
+    main()

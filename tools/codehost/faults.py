@@ -1,0 +1,85 @@
+"""The fault switch: what goes wrong, where, how often.
+
+A fault matches calls whose label contains its scope. Labels: `POST /repos/acme/web/check-runs` for REST,
+`graphql mutation <operation name> createCheckRun` for GraphQL, `webhook pull_request.opened acme/web` for webhooks.
+"""
+
+import random
+import threading
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+CALL_KINDS = ("error", "timeout", "disconnect", "slow_body", "revoked")
+WEBHOOK_KINDS = ("webhook_drop", "webhook_duplicate", "webhook_reorder", "webhook_delay")
+KINDS = (*CALL_KINDS, *WEBHOOK_KINDS, "null_check_run")
+
+
+@dataclass(slots=True)
+class Fault:
+    """One thing that goes wrong.
+
+    `after` lets the call take effect before its answer is lost; `count` is how often it strikes (None: until cleared);
+    `seconds` is how long a timeout hangs, a slow body takes, a webhook is late.
+    """
+
+    id: int
+    kind: str
+    scope: str = ""
+    status: int = 500
+    message: str | None = None
+    after: bool = False
+    count: int | None = None
+    probability: float = 1.0
+    seed: int = 0
+    seconds: float = 30.0
+    struck: int = 0
+    chance: random.Random = field(default_factory=random.Random, repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the fault as the control plane shows it."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "chance"}
+
+
+class Faults:
+    """The faults that are switched on."""
+
+    def __init__(self) -> None:
+        self.active: list[Fault] = []
+        self._lock = threading.Lock()
+        self._next = 1
+
+    def add(self, kind: str, scope: str = "", **details: Any) -> Fault:
+        """Switch a fault on; raises ValueError for an unknown kind, TypeError for an unknown detail."""
+        if kind not in KINDS:
+            raise ValueError(f"unknown kind of fault {kind}; known: {', '.join(KINDS)}")
+        fault = Fault(self._next, kind, scope, **details)
+        fault.chance = random.Random(fault.seed)
+        with self._lock:
+            self._next += 1
+            self.active.append(fault)
+        return fault
+
+    def clear(self, fault_id: int | None = None) -> None:
+        """Switch one fault off, or all."""
+        with self._lock:
+            self.active = [] if fault_id is None else [fault for fault in self.active if fault.id != fault_id]
+
+    def hit(self, kind: str | tuple[str, ...], label: str) -> Fault | None:
+        """Return the fault of a kind that strikes now, if any, and count it."""
+        if not self.active:
+            return None
+        kinds = (kind,) if isinstance(kind, str) else kind
+        with self._lock:
+            for fault in self.active:
+                if fault.kind in kinds and fault.scope in label and self._strikes(fault):
+                    return fault
+        return None
+
+    @staticmethod
+    def _strikes(fault: Fault) -> bool:
+        if fault.count is not None and fault.struck >= fault.count:
+            return False
+        if fault.probability < 1 and fault.chance.random() >= fault.probability:
+            return False
+        fault.struck += 1
+        return True

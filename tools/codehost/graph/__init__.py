@@ -1,0 +1,1 @@
+"""GitHub's GraphQL API on a cut of its public schema."""

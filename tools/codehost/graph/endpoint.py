@@ -1,0 +1,80 @@
+"""`POST /graphql`: from the request's body to GitHub's answer."""
+
+from typing import TYPE_CHECKING, Any
+
+import graphql
+from graphql.execution.values import get_variable_values
+
+from tools.codehost.graph import check_fields, mutations, pull_fields, queries, values
+from tools.codehost.graph.costs import MOST_NODES, measure
+from tools.codehost.graph.executor import Context, run
+from tools.codehost.graph.planning import SCHEMA, Document, InvalidDocument, prepare
+from tools.codehost.rest.answers import Answer
+from tools.codehost.rest.identity import Caller
+
+if TYPE_CHECKING:
+    from tools.codehost.host import CodeHost
+
+RESOLVER_MODULES = (check_fields, mutations, pull_fields, queries, values)  # imported for what they register
+
+
+def _errors(*errors: dict[str, Any]) -> Answer:
+    return Answer(200, {"errors": list(errors)})
+
+
+def describe(body: Any) -> tuple[str, bool, int]:
+    """Return (label, is a mutation, number of root fields) of a request, for counters, faults and limits."""
+    text = body.get("query") if isinstance(body, dict) else None
+    try:
+        document = prepare(text if isinstance(text, str) else "")
+    except InvalidDocument:
+        return "graphql", False, 0
+    operation = document.operation(body.get("operationName"))
+    if operation is None:
+        return "graphql", False, 0
+    fields = [node.name.value for node in operation.selection_set.selections if isinstance(node, graphql.FieldNode)]
+    kind = operation.operation.value
+    name = operation.name.value if operation.name else ""
+    label = " ".join(["graphql", kind, *([name] if name else []), *dict.fromkeys(fields)])
+    return label, kind == "mutation", len(fields)
+
+
+def _coerced(operation: Any, given: dict[str, Any]) -> Any:
+    """Return graphql-core's variable values, or the list of what is wrong with them."""
+    return get_variable_values(SCHEMA, operation.variable_definitions or (), given)
+
+
+def answer(host: "CodeHost", caller: Caller, body: Any) -> Answer:
+    """Run one GraphQL request."""
+    text = body.get("query") if isinstance(body, dict) else None
+    if not isinstance(text, str):
+        return _errors({"message": "A query attribute must be specified and must be a string."})
+    try:
+        document = prepare(text)
+    except InvalidDocument as invalid:
+        return Answer(200, {"errors": invalid.errors})
+    operation = document.operation(body.get("operationName"))
+    if operation is None:
+        return _errors({"message": "An operation name is required"})
+    if document.introspects:
+        return _introspected(document, body)
+    coerced = _coerced(operation, body.get("variables") or {})
+    if isinstance(coerced, list):
+        return Answer(200, {"errors": [{"message": error.message} for error in coerced]})
+    nodes, cost = measure(document, operation, coerced.coerced)
+    if nodes > MOST_NODES:
+        message = (
+            f"This query requests up to {nodes:,} possible nodes which exceeds the maximum limit of {MOST_NODES:,}."
+        )
+        return _errors({"type": "MAX_NODE_LIMIT_EXCEEDED", "message": message})
+    context = Context(host, caller, document, coerced, node_count=nodes, cost=cost)
+    data = run(context, operation)
+    shown: dict[str, Any] = {"data": data}
+    if context.errors:
+        shown["errors"] = context.errors
+    return Answer(200, shown)
+
+
+def _introspected(document: Document, body: dict[str, Any]) -> Answer:
+    found = graphql.execute_sync(SCHEMA, document.syntax, variable_values=body.get("variables"))
+    return Answer(200, found.formatted)

@@ -1,0 +1,137 @@
+"""What stands in the way of a change to a branch, in the code host's own words.
+
+The words were read from answers that people published: one check is named with its state; several of one state are
+counted ("2 of 2 required status checks are expected."); mixed ones are counted by category.
+"""
+
+from collections.abc import Iterable
+
+from tools.codehost.model.records import Repository
+from tools.codehost.model.refusals import Refusal
+from tools.codehost.model.rulesets import Applied, bypasses, rules_for_branch
+from tools.codehost.model.world import Actor, World
+
+SATISFYING = {"success", "skipped", "neutral"}
+HEADLINE = "Repository rule violations found"
+PULLS = "https://docs.github.com/rest/pulls/pulls#merge-a-pull-request"
+
+
+def check_state(world: World, repository: Repository, sha: str, context: str, app_id: int | None) -> str | None:
+    """Tell why a required check does not let a commit pass: expected, queued, in progress or failing; None if it does."""
+    run = world.newest_run(repository.id, sha, context, app_id)
+    if run is None:
+        return "expected"
+    if run.status != "completed":
+        return run.status.replace("_", " ")
+    return None if run.conclusion in SATISFYING else "failing"
+
+
+def required_checks(rules: Iterable[Applied]) -> dict[tuple[str, int | None], None]:
+    """Return the distinct (context, App) pairs that the rules require, in order."""
+    return {
+        (check["context"], check.get("integration_id")): None
+        for _, rule in rules
+        if rule["type"] == "required_status_checks"
+        for check in rule["parameters"]["required_status_checks"]
+    }
+
+
+def unmet_checks(world: World, repository: Repository, sha: str, rules: Iterable[Applied]) -> list[tuple[str, str]]:
+    """List the required checks that do not pass on a commit, as (context, state)."""
+    states = [
+        (context, check_state(world, repository, sha, context, app_id)) for context, app_id in required_checks(rules)
+    ]
+    return [(context, state) for context, state in states if state is not None]
+
+
+def describe_unmet(unmet: list[tuple[str, str]], total: int) -> str:
+    """Say it as the code host does."""
+    if len(unmet) == 1:
+        context, state = unmet[0]
+        return f'Required status check "{context}" is {state}.'
+    states = [state for _, state in unmet]
+    kinds = list(dict.fromkeys(states))
+    if len(kinds) == 1 and kinds[0] != "failing":
+        return f"{len(unmet)} of {total} required status checks are {kinds[0]}."
+    counted = " and ".join(f"{states.count(kind)} {kind}" for kind in kinds)
+    return f"{len(unmet)} of {total} required status checks have not succeeded: {counted}."
+
+
+def _binding(world: World, actor: Actor, repository: Repository, branch: str, *, merge: bool) -> list[Applied]:
+    return [
+        (ruleset, rule)
+        for ruleset, rule in rules_for_branch(world, repository, branch)
+        if not bypasses(ruleset, actor, through_pull_request=merge)
+    ]
+
+
+def merge_violations(
+    world: World,
+    actor: Actor,
+    repository: Repository,
+    branch: str,
+    sha: str,
+    review: str | None,
+    *,
+    queued: bool = False,
+) -> list[str]:
+    """List what forbids merging a head commit into a branch; `queued` when the merge queue itself does it."""
+    rules = _binding(world, actor, repository, branch, merge=True)
+    found: list[str] = []
+    if unmet := unmet_checks(world, repository, sha, rules):
+        found.append(describe_unmet(unmet, len(required_checks(rules))))
+    for _, rule in rules:
+        if rule["type"] == "merge_queue" and not queued:
+            found.append("Changes must be made through the merge queue")
+        count = rule.get("parameters", {}).get("required_approving_review_count", 0)
+        if rule["type"] == "pull_request" and count and review != "APPROVED":
+            plural = "review is" if count == 1 else "reviews are"
+            found.append(f"At least {count} approving {plural} required by reviewers with write access.")
+    return found
+
+
+def push_violations(
+    world: World,
+    actor: Actor,
+    repository: Repository,
+    branch: str,
+    sha: str,
+    *,
+    creating: bool = False,
+    forced: bool = False,
+) -> list[str]:
+    """List what forbids moving a branch to a commit directly."""
+    rules = _binding(world, actor, repository, branch, merge=False)
+    found: list[str] = []
+    for _, rule in rules:
+        if rule["type"] == "pull_request" and not creating:
+            found.append("Changes must be made through a pull request.")
+        elif rule["type"] == "merge_queue" and not creating:
+            found.append("Changes must be made through the merge queue")
+        elif rule["type"] == "creation" and creating:
+            found.append("Cannot create ref due to creations being restricted.")
+        elif rule["type"] == "update" and not creating:
+            found.append("Cannot update this protected ref.")
+        elif rule["type"] == "non_fast_forward" and forced:
+            found.append("Cannot force-push to this branch")
+    checked = [
+        (ruleset, rule)
+        for ruleset, rule in rules
+        if not (creating and rule.get("parameters", {}).get("do_not_enforce_on_create"))
+    ]
+    if unmet := unmet_checks(world, repository, sha, checked):
+        found.append(describe_unmet(unmet, len(required_checks(checked))))
+    return found
+
+
+def deletion_violations(world: World, actor: Actor, repository: Repository, branch: str) -> list[str]:
+    """List what forbids deleting a branch."""
+    rules = _binding(world, actor, repository, branch, merge=False)
+    return ["Cannot delete this branch" for _, rule in rules if rule["type"] == "deletion"]
+
+
+def refuse(violations: list[str], status: int, documentation: str) -> None:
+    """Raise the refusal that names the violations, if there are any."""
+    if violations:
+        text = "".join(f"\n\n{violation}" for violation in violations)
+        raise Refusal(status, f"{HEADLINE}{text}\n\n", documentation=documentation)

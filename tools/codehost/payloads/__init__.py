@@ -1,0 +1,1 @@
+"""GitHub's JSON shapes, made from the records."""

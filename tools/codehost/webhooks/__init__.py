@@ -1,0 +1,1 @@
+"""Webhooks: their bodies, and sending them."""

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from tools.embedded.places import Account
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -84,15 +85,41 @@ def stop_child(child: subprocess.Popen[bytes], stop_signal: signal.Signals, pati
 
 def session_members(leader: int) -> list[int]:
     """Return the processes of the session that `leader` began, zombies left out."""
-    members = []
+    return [process for process, stat in processes() if stat.session == leader and stat.state != "Z"]
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of every process whose own parent ends, among those that stem from it."""
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants() -> list[int]:
+    """Return every living process that stems from this one."""
+    found = {os.getpid()}
+    table = processes()
+    while grown := {process for process, stat in table if stat.parent in found} - found:
+        found |= grown
+    alive = {process for process, stat in table if stat.state != "Z"}
+    return sorted((found & alive) - {os.getpid()})
+
+
+class Stat(NamedTuple):
+    """What the kernel says about a process."""
+
+    state: str
+    parent: int
+    session: int
+
+
+def processes() -> list[tuple[int, Stat]]:
+    """Return every process of the machine that we may see."""
+    found = []
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        with suppress(OSError):
-            state, _parent, _group, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
-            if int(session) == leader and state != "Z":
-                members.append(int(entry.name))
-    return members
+        if entry.name.isdigit():
+            with suppress(OSError):
+                state, parent, _group, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+                found.append((int(entry.name), Stat(state, int(parent), int(session))))
+    return found
 
 
 def tail(log: Path, lines: int = 15) -> str:

@@ -5,7 +5,6 @@ lives and no longer, so after kill -9, of the server or of us, there is no stale
 lock knows that nobody uses the data.
 """
 
-import fcntl
 import os
 import shutil
 import signal
@@ -17,6 +16,7 @@ from typing import ClassVar, Self
 
 from tools.embedded import places
 from tools.embedded.children import Program, start_child, stop_child, tail
+from tools.embedded.locks import claim
 
 START_PATIENCE = 30.0
 STOP_PATIENCE = 15.0
@@ -67,8 +67,10 @@ class EmbeddedServer:
         """
         places.data_home(self.directory)
         self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = claim(self.directory.with_name(f"{self.directory.name}.lock"), patience)
+        if self._lock is None:
+            raise ServerError(f"another {self.name} is running on {self.directory}")
         try:
-            self._lock = self._claim(patience)
             program = Program(self.prepare(), self.environment(), stop_signal=self.stop_signal, account=self.account)
             with self.log.open("ab") as log:
                 self.child = start_child(program, log, keep_open=(self._lock,))
@@ -91,20 +93,6 @@ class EmbeddedServer:
     def environment(self) -> dict[str, str]:
         """Return the server's environment: ours has nothing that it should depend on."""
         return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC"}
-
-    def _claim(self, patience: float) -> int:
-        lock = os.open(self.directory.with_name(f"{self.directory.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        give_up = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > give_up:
-                    os.close(lock)
-                    raise ServerError(f"another {self.name} is running on {self.directory}") from None
-                time.sleep(0.05)
-            else:
-                return lock
 
     def _wait_until_ready(self) -> None:
         give_up = time.monotonic() + START_PATIENCE

@@ -1,0 +1,53 @@
+# `make` alone lists the targets. Each makes .venv first, and needs nothing else of the machine than Python ≥ 3.11.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test lint bench fuzz migrate sdk
+
+PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
+VENV := .venv/.installed
+NODE := node_modules/.installed
+BIN := .venv/bin
+WORKERS ?= 2
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+run: $(VENV) ## Start the sandbox and show a freeze (PORT, CODEHOST_PORT, SANDBOX_DIR, DEMO=0)
+	@$(BIN)/python -m tools.sandbox
+
+test: $(VENV) ## Run every test (ARGS="-k freeze" narrows them)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+lint: $(VENV) $(NODE) ## Check style, types, layers and the contract
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy .
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.contract_lint
+	@npx --no-install spectral lint --fail-severity=error openapi.yaml
+
+bench: $(VENV) ## Measure the figures, side by side, as ratios
+	@$(BIN)/python -m tools.bench $(ARGS)
+
+fuzz: $(VENV) ## Run Schemathesis over the whole contract
+	@$(BIN)/python -m tools.fuzz $(ARGS)
+
+migrate: $(VENV) ## Bring the database of DATABASE_URL to the newest revision
+	@$(BIN)/alembic upgrade head
+
+sdk: $(VENV) $(NODE) ## Generate the Python client and the TypeScript types
+	@$(BIN)/python -m tools.sdk
+
+$(VENV): requirements.lock
+	@for python in $(PYTHONS); do \
+	  $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && found=$$python && break; done; \
+	if [ -z "$$found" ]; then echo "Python 3.11 or newer is needed; none of these is: $(PYTHONS)" >&2; exit 1; fi; \
+	echo "Installing into .venv (once; about a minute)…"; \
+	$$found -m venv .venv || { echo "On Debian and Ubuntu, apt-get install python3-venv brings what is missing." >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@touch $@
+
+$(NODE): package-lock.json
+	@command -v npm >/dev/null || { echo "npm is needed for this (Spectral, openapi-typescript): install Node.js ≥ 18." >&2; exit 1; }
+	@npm ci --silent --no-fund --no-audit
+	@touch $@

@@ -1,0 +1,83 @@
+"""`make run`, from the first process to the last.
+
+PostgreSQL and Redis, the code host, migrations, rows; then API, worker and sweeper; then the service reads its
+repositories from the code host and judges every head; then the demonstration. `sandbox.json` appears last.
+"""
+
+import sys
+from contextlib import suppress
+
+import requests
+
+from tools.embedded import ServerError
+from tools.embedded.locks import claim
+from tools.sandbox import interrupts
+from tools.sandbox.clients import Refused
+from tools.sandbox.processes import Processes
+from tools.sandbox.sandbox import Sandbox
+from tools.sandbox.settings import SandboxError, Settings, claim_ports, load_settings
+
+PREDECESSOR_PATIENCE = 30.0
+
+
+def say(line: str) -> None:
+    """Print a line at once, also into a pipe; a reader that has gone away is no reason to stop badly."""
+    with suppress(BrokenPipeError):
+        print(line, flush=True)
+
+
+def run(settings: Settings, lock: int) -> int:
+    """Run the sandbox until it is told to stop; returns the exit status."""
+    logs = settings.directory / "logs"
+    logs.mkdir(exist_ok=True)
+    (settings.directory / "sandbox.json").unlink(missing_ok=True)  # it appears when everything is ready
+    processes, make = Processes(logs, lock), interrupts.Make()
+    status = 0
+    try:
+        claim_ports(settings)
+        sandbox = Sandbox(settings, processes, say)
+        sandbox.start()
+        sandbox.watch(make)
+    except (SandboxError, ServerError) as error:
+        say(f"\n\n{error}")
+        status = 1
+    except (Refused, requests.RequestException) as error:
+        say(f"\n\nThe sandbox failed: {error}. The logs are in {logs}.")
+        status = 1
+    except interrupts.Interrupted:
+        pass
+    finally:
+        interrupts.ignore()
+        say("\nStopping…")
+        processes.stop()
+    say("Stopped.")
+    return status
+
+
+def claim_directory(settings: Settings) -> int:
+    """Return the lock that all processes of a sandbox share: one sandbox runs in a directory, and no leftover."""
+    settings.directory.mkdir(parents=True, exist_ok=True)
+    if claim(settings.directory / "sandbox.lock", 0) is None:
+        raise SandboxError(f"A sandbox runs in {settings.directory} already. Stop it, or set SANDBOX_DIR=…")
+    lock = claim(settings.directory / "processes.lock", PREDECESSOR_PATIENCE)
+    if lock is None:
+        raise SandboxError(f"Processes of an earlier sandbox in {settings.directory} do not end.")
+    return lock
+
+
+def main() -> int:
+    """Run one sandbox per directory."""
+    interrupts.listen()
+    try:
+        settings = load_settings()
+        lock = claim_directory(settings)
+    except SandboxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except interrupts.Interrupted:
+        return 0
+    return run(settings, lock)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What the simulated code host starts with: the tenants' repositories and pull requests, and the rules over them."""
+
+from typing import Any
+
+from tools.sandbox.clients import Client
+from tools.sandbox.tenants import APP_ID, TENANTS, Repository, Tenant, required_checks
+
+
+def seed_code_host(client: Client) -> None:
+    """Fill the code host, unless it still knows the tenants from an earlier start."""
+    missing = [tenant for tenant in TENANTS if not client.answers(f"/orgs/{tenant.slug}")]
+    if missing:
+        client.call("POST", "/_control/seed", {"organizations": [organization(tenant) for tenant in missing]})
+
+
+def organization(tenant: Tenant) -> dict[str, Any]:
+    """Return a tenant as the code host's seed document has it."""
+    return {
+        "login": tenant.slug,
+        "installation": {"id": tenant.installation_id},
+        "rulesets": [ruleset(pattern, check) for pattern, check in required_checks().items()],
+        "repositories": [repository(each) for each in tenant.repositories],
+    }
+
+
+def repository(given: Repository) -> dict[str, Any]:
+    """Return a repository as the seed document has it."""
+    pulls = [{"title": pull.title, "head": pull.head, "base": pull.base} for pull in given.pulls]
+    return {"name": given.name, "branches": list(given.branches[1:]), "pullRequests": pulls}
+
+
+def ruleset(pattern: str, check: str) -> dict[str, Any]:
+    """Return the organisation's rule that branches of a pattern require a check which only the App can write.
+
+    A branch may be created before its check is there: nobody could cut a release otherwise.
+    """
+    parameters = {
+        "required_status_checks": [{"context": check, "integration_id": APP_ID}],
+        "strict_required_status_checks_policy": False,
+        "do_not_enforce_on_create": True,
+    }
+    return {
+        "name": f"Require {check}",
+        "target": "branch",
+        "enforcement": "active",
+        "conditions": {
+            "ref_name": {"include": [pattern], "exclude": []},
+            "repository_name": {"include": ["~ALL"], "exclude": []},
+        },
+        "rules": [{"type": "required_status_checks", "parameters": parameters}],
+    }

@@ -1,0 +1,126 @@
+"""The demonstration: a freeze that really blocks a merge, and a thaw that lets it through, on real HTTP end to end."""
+
+import base64
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tools.sandbox.clients import Client, Refused
+from tools.sandbox.settings import SandboxError
+from tools.sandbox.tenants import Tenant
+
+REASON = "Demonstration: quarter-end close"
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """Open heads of a freeze's branches, and on how many of them the wanted check is written."""
+
+    written: int
+    total: int
+
+
+class Demonstration:
+    """One freeze of an organisation, told line by line."""
+
+    def __init__(
+        self,
+        tenant: Tenant,
+        service: Client,
+        code_host: Client,
+        wait_until: Callable[[Callable[[], bool], str], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self.tenant = tenant
+        self.repository = tenant.full_names[0]
+        self.service = service
+        self.code_host = code_host
+        self.wait_until = wait_until
+        self.say = say
+
+    def run(self) -> None:
+        """Freeze, fail to merge, lift, merge. Leaves no freeze behind, whatever happens."""
+        frozen_by = self._freezes_in_force()
+        if frozen_by:
+            self.say(f"{self.repository} is frozen already ({', '.join(frozen_by)}): no demonstration this time.")
+            return
+        self.say(f"A freeze of {self.tenant.slug}, from beginning to end:")
+        number = self._open_pull_request()
+        self._tell("a new pull request", f"{self.repository}#{number}, judged by the service as it arrived: mergeable")
+        freeze_id = self._freeze()
+        try:
+            self._fail_to_merge(number)
+        finally:
+            self._lift(freeze_id)
+        answer = self.code_host.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
+        self._tell(f"PUT …/pulls/{number}/merge", f"200 {answer['message']}")
+        self._delete_branch(number)
+
+    def _freezes_in_force(self) -> list[str]:
+        state = self.service.call("GET", f"/v1/freeze-state?repo={self.repository}&branch=main")
+        return [freeze["id"] for freeze in state["freezes"]] if state["frozen"] else []
+
+    def _open_pull_request(self) -> int:
+        repository, code_host = f"/repos/{self.repository}", self.code_host
+        tip = code_host.call("GET", f"{repository}/git/ref/heads/main")["object"]["sha"]
+        branch = f"demo/{time.time_ns() // 1_000_000}"
+        code_host.call("POST", f"{repository}/git/refs", {"ref": f"refs/heads/{branch}", "sha": tip})
+        content = base64.b64encode(branch.encode()).decode()
+        change = {"message": "Say hello", "content": content, "branch": branch}
+        code_host.call("PUT", f"{repository}/contents/{branch}.txt", change)
+        pull = code_host.call("POST", f"{repository}/pulls", {"title": "Say hello", "head": branch, "base": "main"})
+        self.wait_until(
+            lambda: self._conclusion(pull["head"]["sha"]) == "success", "the first check of a new pull request"
+        )
+        return int(pull["number"])
+
+    def _conclusion(self, sha: str) -> str | None:
+        runs = self.code_host.call("GET", f"/repos/{self.repository}/commits/{sha}/check-runs")["check_runs"]
+        return runs[0]["conclusion"] if runs else None
+
+    def _freeze(self) -> str:
+        began = time.monotonic()
+        body = {"scope": {"type": "organization"}, "reason": REASON, "impactAcknowledged": True}
+        freeze = self.service.call("POST", "/v1/freezes", body)
+        self._tell("POST /v1/freezes", f"201 {freeze['id']}, {took(began)}: {freeze['targets']['total']} branches")
+        self.wait_until(lambda: self._freeze_now(freeze["id"])["enforcedAt"] is not None, "blocking every head")
+        heads = self._heads(freeze["id"])
+        self._tell("checks at the code host", f"{heads.written} of {heads.total} heads blocked after {took(began)}")
+        return str(freeze["id"])
+
+    def _fail_to_merge(self, number: int) -> None:
+        try:
+            self.code_host.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
+        except Refused as refused:
+            self._tell(f"PUT …/pulls/{number}/merge", f"{refused.status} {refused.message}")
+        else:
+            raise SandboxError(f"The code host merged {self.repository}#{number} during the freeze.")
+
+    def _lift(self, freeze_id: str) -> None:
+        began = time.monotonic()
+        self.service.call("POST", f"/v1/freezes/{freeze_id}/lift")
+        self._tell("POST …/lift", f"200, {took(began)}")
+        self.wait_until(lambda: self._freeze_now(freeze_id)["releasedAt"] is not None, "releasing every head")
+        heads = self._heads(freeze_id)
+        self._tell("checks at the code host", f"{heads.written} of {heads.total} heads released after {took(began)}")
+
+    def _freeze_now(self, freeze_id: str) -> Any:
+        return self.service.call("GET", f"/v1/freezes/{freeze_id}")
+
+    def _heads(self, freeze_id: str) -> Heads:
+        counts = [target["heads"] for target in self.service.pages(f"/v1/freezes/{freeze_id}/targets")]
+        return Heads(sum(count["written"] for count in counts), sum(count["total"] for count in counts))
+
+    def _delete_branch(self, number: int) -> None:
+        branch = self.code_host.call("GET", f"/repos/{self.repository}/pulls/{number}")["head"]["ref"]
+        self.code_host.call("DELETE", f"/repos/{self.repository}/git/refs/heads/{branch}")
+
+    def _tell(self, what: str, outcome: str) -> None:
+        self.say(f"  {what:<24} {outcome}")
+
+
+def took(began: float) -> str:
+    """Say how long ago `began` was."""
+    seconds = time.monotonic() - began
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -1,0 +1,48 @@
+"""What the sandbox's processes are told: everything that `app/config.py` reads."""
+
+import os
+import sys
+from pathlib import Path
+
+from tools.sandbox.keepsakes import Keepsakes
+from tools.sandbox.settings import Settings
+from tools.sandbox.tenants import APP_ID, APP_SLUG
+
+ROOMY = "1000000"
+
+
+def child_environment(
+    settings: Settings, keepsakes: Keepsakes, private_key: Path, database_url: str, redis_url: str
+) -> dict[str, str]:
+    """Return the environment of the service's processes; the caller's own fills in what is not said here.
+
+    Limits are roomy, because people measure the sandbox, and every answer is checked against the contract.
+    """
+    comfortable = {
+        "VALIDATE_RESPONSES": "1",
+        "RATE_LIMIT_ORGANIZATION": ROOMY,
+        "RATE_LIMIT_WRITES": ROOMY,
+    }
+    wanted = {
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
+        "PORT": str(settings.port),
+        "BASE_URL": settings.base_url,
+        "WEB_URL": settings.base_url,
+        "DOCS_URL": f"{settings.base_url}/docs",
+        "STATUS_URL": f"{settings.base_url}/readyz",
+        "GITHUB_API_URL": settings.code_host_url,
+        "GITHUB_APP_ID": str(APP_ID),
+        "GITHUB_APP_SLUG": APP_SLUG,
+        "GITHUB_APP_PRIVATE_KEY_FILE": str(private_key),
+        "GITHUB_WEBHOOK_SECRET": keepsakes.webhook_secret,
+        "CURSOR_SECRET": keepsakes.cursor_secret,
+        "SESSION_JWT_TTL": str(settings.session_ttl_seconds),
+        "MAINTENANCE_FILE": str(settings.directory / "maintenance"),
+        "PROMETHEUS_MULTIPROC_DIR": str(settings.directory / "metrics"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "PYTHONUNBUFFERED": "1",
+    }
+    overridden = {"BIND", "GITHUB_GRAPHQL_URL", "GITHUB_APP_PRIVATE_KEY", "SESSION_ISSUER"}
+    inherited = {name: value for name, value in os.environ.items() if name not in overridden}
+    return comfortable | inherited | wanted

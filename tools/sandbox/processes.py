@@ -1,0 +1,92 @@
+"""The processes of the sandbox: started one by one, watched together, stopped in the opposite order.
+
+Three nets under each other make sure that none outlives the sandbox: an orderly stop; each child's kill signal at our
+own death, which holds even against kill -9; and the kernel handing us the orphans of our children, so that what a
+killed child had started is found as well.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.embedded.children import Program, adopt_orphans, descendants, start_child, stop_child, tail
+from tools.embedded.server import EmbeddedServer
+from tools.sandbox.settings import ROOT, SandboxError
+
+READY_PATIENCE = 60.0
+STOP_PATIENCE = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One program of the sandbox."""
+
+    name: str
+    child: subprocess.Popen[bytes]
+    log: Path
+
+
+class Processes:
+    """Everything that the sandbox has started."""
+
+    def __init__(self, logs: Path, lock: int) -> None:
+        self.logs = logs
+        self.lock = lock  # inherited, so that a next sandbox knows when the last of us is gone
+        self.servers: list[EmbeddedServer] = []
+        self.running: list[Running] = []
+        adopt_orphans()
+
+    def start_server(self, server: EmbeddedServer) -> None:
+        """Start an embedded server; it answers when this returns."""
+        self.servers.append(server)
+        server.start()
+
+    def start(self, name: str, arguments: list[str], environment: Mapping[str, str]) -> int:
+        """Start a program in the repository's root, its output in a log of its own, and return its process id."""
+        log = self.logs / f"{name}.log"
+        with log.open("ab") as output:
+            child = start_child(Program(arguments, environment, directory=ROOT), output, (self.lock,))
+        self.running.append(Running(name, child, log))
+        return child.pid
+
+    def wait_until(self, ready: Callable[[], bool], what: str, patience: float = READY_PATIENCE) -> None:
+        """Wait for a condition; raises SandboxError when a process ends meanwhile, or patience does."""
+        give_up = time.monotonic() + patience
+        while not ready():
+            self.check()
+            if time.monotonic() > give_up:
+                raise SandboxError(f"{what} took longer than {patience:.0f} s. The logs are in {self.logs}.")
+            time.sleep(0.05)
+
+    def check(self) -> None:
+        """Raise SandboxError, with the end of its log, when a process has ended."""
+        for one in self.running:
+            status = one.child.poll()
+            if status is not None:
+                raise SandboxError(f"{one.name} has ended ({describe(status)}). The end of {one.log}:\n{tail(one.log)}")
+        for server in self.servers:
+            if server.child is not None and server.child.poll() is not None:
+                raise SandboxError(f"{server.name} has ended. The end of {server.log}:\n{tail(server.log)}")
+
+    def stop(self) -> None:
+        """Stop everything, the last started first, and servers when nobody uses them any more."""
+        for one in reversed(self.running):
+            if one.child.poll() is None:
+                one.child.send_signal(signal.SIGTERM)  # all at once: each drains while the others do
+        for one in reversed(self.running):
+            stop_child(one.child, signal.SIGTERM, STOP_PATIENCE)
+        for server in reversed(self.servers):
+            server.stop()
+        for orphan in descendants():
+            with suppress(ProcessLookupError):
+                os.kill(orphan, signal.SIGKILL)
+
+
+def describe(status: int) -> str:
+    """Say how a process ended."""
+    return f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"

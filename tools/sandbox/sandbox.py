@@ -1,0 +1,176 @@
+"""The sandbox, step by step: what is started, in which order, and what is done with it."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+from tools.sandbox.clients import Client
+from tools.sandbox.code_host import seed_code_host
+from tools.sandbox.demo import Demonstration
+from tools.sandbox.environment import child_environment
+from tools.sandbox.interrupts import Make
+from tools.sandbox.keepsakes import Keepsakes, load_keepsakes, public_key
+from tools.sandbox.prepare import Preparation
+from tools.sandbox.processes import Processes
+from tools.sandbox.report import tell, write_report
+from tools.sandbox.seed import Seed
+from tools.sandbox.settings import ROOT, SandboxError, Settings
+from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
+
+DATABASE = "change_freeze"
+WATCH_SECONDS = 0.25
+
+
+class Sandbox:
+    """One run of the sandbox."""
+
+    def __init__(self, settings: Settings, processes: Processes, say: Callable[[str], None]) -> None:
+        self.settings = settings
+        self.processes = processes
+        self.say = say
+        self.keepsakes: Keepsakes = load_keepsakes(settings.directory)
+        self.pids: dict[str, int] = {}
+        self.organizations: dict[str, Any] = {}
+
+    def start(self) -> None:
+        """Start everything and get it ready."""
+        with self.step("PostgreSQL and Redis"):
+            addresses = self.start_servers()
+        environment = child_environment(self.settings, self.keepsakes, self.app_key(), *addresses.values())
+        with self.step("Code host"):
+            self.start_code_host(environment)
+        with self.step("Migrations"):
+            self.migrate(environment)
+        with self.step("Organisations, people and keys"):
+            self.seed(addresses["databaseUrl"])
+        with self.step("API, worker and sweeper"):
+            self.start_service(environment)
+        with self.step("Repositories and first checks"):
+            self.prepare()
+        if self.settings.demonstrate:
+            self.say("")
+            self.demonstrate()
+        write_report(self.settings, self.keepsakes, addresses, self.pids, self.organizations)
+        tell(self.settings, self.keepsakes.keys[TENANTS[0].slug]["all"], self.say)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Say what is being done, and how long it took."""
+        began = time.monotonic()
+        print(f"{name:<32}", end="", flush=True)
+        yield
+        self.say(f"{time.monotonic() - began:5.1f} s")
+
+    def start_servers(self) -> dict[str, str]:
+        """Start the embedded servers, or take those that the environment names; returns their addresses."""
+        directory, logs = self.settings.directory, self.processes.logs
+        database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
+        if not database_url:
+            postgres = EmbeddedPostgres(directory / "postgres", log=logs / "postgres.log")
+            self.processes.start_server(postgres)
+            self.pids["postgres"] = postgres.pid
+            database_url = postgres.ensure_database(DATABASE)
+            if postgres.moved:
+                self.say(
+                    f"\n  (data is kept in {postgres.directory.parent}: {directory} is closed to the servers' account)"
+                )
+        if not redis_url:
+            valkey = EmbeddedValkey(directory / "redis", log=logs / "redis.log")
+            self.processes.start_server(valkey)
+            self.pids["redis"] = valkey.pid
+            redis_url = valkey.url
+        return {"databaseUrl": database_url, "redisUrl": redis_url}
+
+    def app_key(self) -> Path:
+        """Return the file with the GitHub App's private key."""
+        file = self.settings.directory / "app.pem"
+        file.touch(mode=0o600)
+        file.write_text(self.keepsakes.app_private_key)
+        return file
+
+    def start_code_host(self, environment: dict[str, str]) -> None:
+        """Start the simulated code host, and fill it when it is empty."""
+        directory = self.settings.directory
+        (directory / "app.pub").write_text(public_key(self.keepsakes.app_private_key))
+        options = {
+            "--port": str(self.settings.code_host_port),
+            "--state": str(directory / "codehost.json"),
+            "--app-id": str(APP_ID),
+            "--app-slug": APP_SLUG,
+            "--app-public-key": str(directory / "app.pub"),
+            "--person-token": self.keepsakes.code_host_token,
+            "--webhook-url": f"{self.settings.base_url}/webhooks/github",
+            "--webhook-secret": self.keepsakes.webhook_secret,
+        }
+        command = [sys.executable, "-m", "tools.codehost", *(part for option in options.items() for part in option)]
+        self.pids["codehost"] = self.processes.start("codehost", command, environment)
+        client = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
+        self.processes.wait_until(lambda: client.answers("/_control/settings"), "The code host's start")
+        seed_code_host(client)
+
+    def migrate(self, environment: dict[str, str]) -> None:
+        """Bring the database to the newest revision."""
+        command = [sys.executable, "-m", "alembic", "upgrade", "head"]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SandboxError(f"The migrations failed:\n{done.stdout}{done.stderr}")
+
+    def seed(self, database_url: str) -> None:
+        """Add the rows that are missing, and sign everybody in."""
+        ttl = timedelta(seconds=self.settings.session_ttl_seconds)
+        seed = Seed(database_url, base_url=self.settings.base_url, session_ttl=ttl)
+        for tenant in TENANTS:
+            keys = self.keepsakes.keys[tenant.slug]
+            organization = seed.tenant(tenant, keys)
+            self.organizations[tenant.slug] = {
+                "id": organization.id,
+                "installationId": tenant.installation_id,
+                "repositories": tenant.full_names,
+                "keys": keys,
+                "sessions": seed.sessions(organization),
+            }
+        seed.close()
+
+    def start_service(self, environment: dict[str, str]) -> None:
+        """Start the service's own processes."""
+        metrics = Path(environment["PROMETHEUS_MULTIPROC_DIR"])
+        shutil.rmtree(metrics, ignore_errors=True)
+        metrics.mkdir()
+        python = sys.executable
+        commands = {
+            "api": [python, "-m", "gunicorn", "-c", "app/gunicorn.py", "app.main:app"],
+            "worker": [python, "-m", "app.worker"],
+            "sweeper": [python, "-m", "app.sweeper"],
+        }
+        for name, command in commands.items():
+            self.pids[name] = self.processes.start(name, command, environment)
+        client = Client(self.settings.base_url)
+        self.processes.wait_until(lambda: client.answers("/readyz"), "The API's start")
+
+    def prepare(self) -> None:
+        """Let the service find its repositories, and judge every head."""
+        code_host = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
+        for tenant in TENANTS:
+            service = Client(self.settings.base_url, self.keepsakes.keys[tenant.slug]["all"])
+            Preparation(tenant, service, code_host, self.processes.wait_until).run()
+
+    def demonstrate(self) -> None:
+        """Show what this is all about."""
+        tenant = TENANTS[0]
+        service = Client(self.settings.base_url, self.keepsakes.keys[tenant.slug]["all"])
+        code_host = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
+        Demonstration(tenant, service, code_host, self.processes.wait_until, self.say).run()
+
+    def watch(self, make: Make) -> None:
+        """Return when `make` is told to stop; raises SandboxError when a process ends."""
+        while not make.has_been_stopped():
+            self.processes.check()
+            time.sleep(WATCH_SECONDS)

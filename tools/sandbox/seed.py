@@ -1,0 +1,133 @@
+"""The sandbox's rows: organisations, people, installations and keys; each start signs everybody in anew.
+
+Repositories and branches are not made here: the service finds them at the code host, as it always does.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import Connection, create_engine, func, make_url, pool, select
+from sqlalchemy.orm import Session
+
+from models.api_keys import ApiKey, ApiKeySecret
+from models.installations import Installation
+from models.organizations import LoginSession, Membership, Organization, SigningKey, User
+from rules.ids import new_id
+from services.api_key_secrets import secret_hash
+from services.sessions import Signer, mint_session_jwt, new_key_pair
+from tools.sandbox.tenants import KEYS, PEOPLE, Tenant
+
+SIGNED_IN = timedelta(days=30)
+
+
+class Seed:
+    """Fills the database of `url`, as its owner; what is there already stays as it is."""
+
+    def __init__(self, url: str, *, base_url: str, session_ttl: timedelta) -> None:
+        engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
+        self.connection: Connection = engine.connect()
+        self.session = Session(self.connection)
+        self.base_url = base_url
+        self.session_ttl = session_ttl
+
+    def close(self) -> None:
+        """Keep what was added."""
+        self.session.commit()
+        self.session.close()
+        self.connection.close()
+
+    def tenant(self, tenant: Tenant, keys: dict[str, str]) -> Organization:
+        """Return the organisation of a tenant, made with people, installation and keys if it was not there."""
+        found = self.session.scalar(select(Organization).where(Organization.slug == tenant.slug))
+        if found is not None:
+            return found
+        organization = Organization(
+            id=new_id("org"),
+            name=tenant.name,
+            slug=tenant.slug,
+            plan=tenant.plan,
+            settings={},
+            created_at=now(),
+        )
+        self.session.add(organization)
+        self.session.flush()
+        self.session.add(
+            Installation(
+                id=tenant.installation_id,
+                organization_id=organization.id,
+                account=tenant.slug,
+                permissions={},
+                created_at=now(),
+            )
+        )
+        for role, name in PEOPLE.items():
+            self._member(organization, role, name)
+        for name, secret in keys.items():
+            self._key(organization, name, secret)
+        return organization
+
+    def sessions(self, organization: Organization) -> dict[str, str]:
+        """Sign the people of an organisation in; returns role → session token."""
+        signer = self._signer()
+        members = self.session.scalars(select(Membership).where(Membership.organization_id == organization.id)).all()
+        return {member.role: self._token(signer, member) for member in members if member.role in PEOPLE}
+
+    def _member(self, organization: Organization, role: str, name: str) -> None:
+        user = User(id=new_id("usr"), email=f"{role}@{organization.slug}.example", name=name, created_at=now())
+        self.session.add(user)
+        self.session.flush()
+        self.session.add(
+            Membership(organization_id=organization.id, user_id=user.id, role=role, created_at=now()),
+        )
+
+    def _key(self, organization: Organization, name: str, secret: str) -> None:
+        key = ApiKey(
+            id=new_id("key"),
+            organization_id=organization.id,
+            name=f"sandbox {name}",
+            scopes=list(KEYS[name]),
+            prefix=secret[:14],
+            created_at=now(),
+        )
+        self.session.add(key)
+        self.session.flush()
+        self.session.add(
+            ApiKeySecret(
+                secret_hash=secret_hash(secret), organization_id=organization.id, api_key_id=key.id, created_at=now()
+            )
+        )
+
+    def _token(self, signer: Signer, member: Membership) -> str:
+        login = LoginSession(
+            id=new_id("ses"),
+            user_id=member.user_id,
+            organization_id=member.organization_id,
+            created_at=now(),
+            expires_at=now() + SIGNED_IN,
+        )
+        self.session.add(login)
+        self.session.flush()
+        issued = self.session.execute(select(func.now())).scalar_one()
+        return mint_session_jwt(
+            signer,
+            user=member.user_id,
+            organization=member.organization_id,
+            sid=login.id,
+            ttl=self.session_ttl,
+            now=issued,
+        )
+
+    def _signer(self) -> Signer:
+        key = self.session.scalar(select(SigningKey).where(SigningKey.retired_at.is_(None)))
+        if key is None:
+            private, public = new_key_pair()
+            key = SigningKey(
+                kid=new_id("kid"), algorithm="ES256", public_key=public, private_key=private, created_at=now()
+            )
+            self.session.add(key)
+            self.session.flush()
+        return Signer(key.kid, key.algorithm, key.private_key, issuer=self.base_url, audience=self.base_url)
+
+
+def now() -> datetime:
+    """Return the present instant."""
+    return datetime.now(UTC)

@@ -1,0 +1,77 @@
+"""What the environment says about the sandbox."""
+
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+HOST = "127.0.0.1"
+
+
+class SandboxError(Exception):
+    """The sandbox cannot go on; the message is for the person who started it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Ports, places and the sandbox's few switches."""
+
+    directory: Path
+    port: int
+    code_host_port: int
+    demonstrate: bool
+    session_ttl_seconds: int
+
+    @property
+    def base_url(self) -> str:
+        """Where the API answers."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def code_host_url(self) -> str:
+        """Where the simulated code host answers."""
+        return f"http://{HOST}:{self.code_host_port}"
+
+
+def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Read the environment; raises SandboxError."""
+    return Settings(
+        directory=Path(environment.get("SANDBOX_DIR") or ROOT / ".sandbox").absolute(),
+        port=any_port(number("PORT", environment.get("PORT") or "8080", 65535)),
+        code_host_port=any_port(number("CODEHOST_PORT", environment.get("CODEHOST_PORT") or "9000", 65535)),
+        demonstrate=environment.get("DEMO", "1") != "0",
+        session_ttl_seconds=number("SESSION_JWT_TTL", environment.get("SESSION_JWT_TTL") or "43200", 86400),
+    )
+
+
+def number(variable: str, text: str, most: int) -> int:
+    """Read a whole number."""
+    if not text.isascii() or not text.isdecimal() or int(text) > most:
+        raise SandboxError(f"{variable} must be a whole number up to {most}, not {text!r}.")
+    return int(text)
+
+
+def any_port(port: int) -> int:
+    """Return the port, or for 0 one that nobody uses."""
+    if port:
+        return port
+    with closing(socket.socket()) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def claim_ports(settings: Settings) -> None:
+    """Make sure that nobody else listens on our ports; raises SandboxError."""
+    if settings.port == settings.code_host_port:
+        raise SandboxError("PORT and CODEHOST_PORT must differ.")
+    for variable, port in {"PORT": settings.port, "CODEHOST_PORT": settings.code_host_port}.items():
+        with closing(socket.socket()) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError as error:
+                message = f"Port {port} cannot be used: {error.strerror}. Set another, {variable}=…"
+                raise SandboxError(message) from error

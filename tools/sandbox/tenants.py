@@ -1,0 +1,122 @@
+"""The two organisations of the sandbox: what is in them, as data."""
+
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+from rules.check_names import check_name
+from rules.permissions import ROLES
+
+APP_ID = 4207
+APP_SLUG = "change-freeze"
+AUTO_WATCH = ("release/*",)
+SCOPES = tuple(
+    f"{noun}:{verb}"
+    for noun, verbs in {
+        "freeze": ("read", "write"),
+        "repo": ("read", "write"),
+        "schedule": ("read", "write"),
+        "exception": ("read", "write"),
+        "audit": ("read",),
+        "billing": ("read", "write"),
+    }.items()
+    for verb in verbs
+)
+KEYS = {"all": SCOPES} | {scope: (scope,) for scope in SCOPES}
+"""Name of a key → its scopes."""
+PEOPLE = {"owner": "Olive Owner", "admin": "Adam Admin", "member": "Mary Member", "viewer": "Victor Viewer"}
+assert set(PEOPLE) == set(ROLES)
+
+TITLES = (
+    "Retry failed uploads",
+    "Show totals in the customer's currency",
+    "Update dependencies",
+    "Make the search index smaller",
+    "Fix a rounding error",
+    "Translate error messages",
+    "Remove the old settings page",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """A pull request that the code host starts with."""
+
+    title: str
+    head: str
+    base: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A repository that the code host starts with."""
+
+    name: str
+    branches: tuple[str, ...]
+    pulls: tuple[PullRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """An organisation, here and at the code host."""
+
+    slug: str
+    name: str
+    plan: str
+    installation_id: int
+    repositories: tuple[Repository, ...]
+
+    @property
+    def full_names(self) -> list[str]:
+        """Every repository as `owner/name`."""
+        return [f"{self.slug}/{repository.name}" for repository in self.repositories]
+
+
+def required_checks() -> dict[str, str]:
+    """Return what the code host's rules require: branch pattern of a rule → name of the check."""
+    return {"~DEFAULT_BRANCH": check_name("main", AUTO_WATCH)} | {
+        f"refs/heads/{pattern}": check_name(pattern.replace("*", "1.x"), AUTO_WATCH) for pattern in AUTO_WATCH
+    }
+
+
+def _repository(name: str, pulls: int, releases: tuple[str, ...] = ()) -> Repository:
+    titles = islice(cycle(TITLES), len(name) % len(TITLES), None)
+    bases = islice(cycle(("main", "main", *releases)), pulls)
+    made = [
+        PullRequest(title, f"topic/{number}", base)
+        for number, (title, base) in enumerate(zip(titles, bases, strict=False), start=1)
+    ]
+    return Repository(name, ("main", *releases), tuple(made))
+
+
+def _with_hotfix(repository: Repository, release: str) -> Repository:
+    """Add two pull requests that share one head commit: a fix for the default branch and for a release."""
+    hotfix = (
+        PullRequest("Fix the session's expiry", "hotfix/session-expiry", "main"),
+        PullRequest(f"Fix the session's expiry in {release}", "hotfix/session-expiry", release),
+    )
+    return Repository(repository.name, repository.branches, (*repository.pulls, *hotfix))
+
+
+TENANTS = (
+    Tenant(
+        "acme",
+        "Acme",
+        "business",
+        1001,
+        (
+            _with_hotfix(_repository("web", 5, ("release/1.x", "release/2.x")), "release/2.x"),
+            _repository("api", 5, ("release/1.x",)),
+            _repository("payments", 5, ("release/1.x",)),
+            _repository("mobile", 4),
+            _repository("search", 4),
+            _repository("identity", 4),
+            _repository("notifications", 3),
+            _repository("billing", 3),
+            _repository("data-pipeline", 3),
+            _repository("design-system", 3),
+            _repository("infra", 2),
+            _repository("docs", 2),
+        ),
+    ),
+    Tenant("globex", "Globex", "free", 1002, (_repository("shop", 3), _repository("app", 2), _repository("site", 1))),
+)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import graphql
 
-from tools.codehost.graph.planning import SCHEMA, Document, FieldPlan, is_included, plan
+from tools.codehost.graph.planning import Document, FieldPlan, is_included, plan
 from tools.codehost.model.refusals import Refusal
 from tools.codehost.model.world import World
 from tools.codehost.rest.identity import Caller
@@ -172,13 +172,8 @@ def _run_field(value: Any, found: FieldPlan, context: Context, path: Path) -> An
 def run(context: Context, operation: Any) -> dict[str, Any] | None:
     """Run an operation; None when a null reached the top."""
     root = "Mutation" if operation.operation is graphql.OperationType.MUTATION else "Query"
-    selections = context.document.plans.setdefault((id(operation), ""), (operation.selection_set,))  # type: ignore[arg-type]
+    selections = context.document.roots.setdefault(id(operation), (operation.selection_set,))
     try:
-        return run_selections({}, root, selections, context, None)  # type: ignore[arg-type]
+        return run_selections({}, root, selections, context, None)
     except Propagation:
         return None
-
-
-def schema() -> graphql.GraphQLSchema:
-    """Return the schema that documents are checked against."""
-    return SCHEMA

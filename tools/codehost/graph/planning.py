@@ -53,7 +53,7 @@ class Document:
     introspects: bool
     syntax: Any
     plans: dict[tuple[int, str], list[FieldPlan]] = field(default_factory=dict)
-    kept: list[Any] = field(default_factory=list)  # selections whose identity is a key of `plans`
+    roots: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
     def operation(self, name: str | None) -> Any:
         """Return the operation to run, or None when the name does not decide."""
@@ -153,7 +153,11 @@ def _collect(
 
 
 def plan(document: Document, selections: tuple[Any, ...], type_name: str) -> list[FieldPlan]:
-    """Return the fields that the selections ask of a type; made once."""
+    """Return the fields that the selections ask of a type; made once.
+
+    Selections are known by their identity: those of fields live in plans, those of operations in `roots`, as long as the
+    document.
+    """
     key = (id(selections), type_name)
     found = document.plans.get(key)
     if found is None:
@@ -161,7 +165,6 @@ def plan(document: Document, selections: tuple[Any, ...], type_name: str) -> lis
         for selection in selections:
             _collect(document, selection, type_name, (), collected)
         found = document.plans[key] = [_field_plan(name, nodes, type_name) for name, nodes in collected.items()]
-        document.kept.append(selections)
     return found
 
 
@@ -177,7 +180,7 @@ def _field_plan(key: str, nodes: list[tuple[Any, tuple[Any, ...]]], type_name: s
     owner = SCHEMA.type_map[type_name]
     assert isinstance(owner, graphql.GraphQLObjectType)
     definition = owner.fields[name]
-    constant = not any(_uses_variables(argument.value) for argument in node.arguments)
+    constant = not any(_uses_variables(argument.value) for argument in node.arguments or ())
     arguments = get_argument_values(definition, node) if constant else None
     selections = tuple(each.selection_set for each, _ in nodes if each.selection_set)
     return FieldPlan(key, name, type_name, definition.type, node, definition, selections, arguments, conditions)

@@ -1,0 +1,43 @@
+"""The ways of naming a pull request: its address, `owner/repo#7`, `#7`, or a bare number."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+LARGEST = 2**31 - 1
+"""No pull request has a higher number; GitHub's are 32-bit."""
+
+_NUMBER = r"(?P<number>[0-9]{1,10})"
+_OWNER_AND_NAME = r"(?P<repository>[A-Za-z0-9._-]+/[A-Za-z0-9._-]+)"
+_BARE = re.compile(rf"#?{_NUMBER}")
+_SHORT = re.compile(rf"{_OWNER_AND_NAME}#{_NUMBER}")
+_PATH = re.compile(rf"/(?:[^/]+/)*?{_OWNER_AND_NAME}/pulls?/{_NUMBER}(?:/.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class PullReference:
+    """A repository (`owner/name`, None where it was not said) and a number in it."""
+
+    repository: str | None
+    number: int
+
+
+def read_reference(text: str) -> PullReference | None:
+    """Return what the text names, or None when it has none of the forms.
+
+    Of an address only the path counts, whoever the host: `…/owner/repo/pull/7`, with anything after it.
+    """
+    match = _BARE.fullmatch(text) or _SHORT.fullmatch(text) or _in_address(text)
+    if match is None or not 0 < int(match["number"]) <= LARGEST:
+        return None
+    return PullReference(match.groupdict().get("repository"), int(match["number"]))
+
+
+def _in_address(text: str) -> re.Match[str] | None:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        return None
+    return _PATH.fullmatch(unquote(parts.path))

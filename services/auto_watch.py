@@ -1,0 +1,78 @@
+"""Branches that are watched by themselves, because a repository's `autoWatch` globs match their names."""
+
+import logging
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import select
+
+from integrations.github import GitHub, InstallationClient
+from models.repositories import Repository, WatchedBranch
+from rules.check_names import watched_automatically
+from rules.errors import ServiceError
+from services.unit import Caller, Unit, Units
+from services.watching import audit_watched, begin, lock_watching, watch
+
+logger = logging.getLogger(__name__)
+
+BATCH = 25
+"""Repositories whose branches are listed by one call."""
+
+
+def matching_branches(
+    client: InstallationClient, wanted: Sequence[tuple[Repository, Sequence[str]]]
+) -> dict[str, list[str]]:
+    """Return the names of the branches that the globs match, by repository id; no entry for what could not be read.
+
+    Takes one call for each 25 repositories that have globs, and none for the others. Raises GitHubError for what
+    concerns the whole installation.
+    """
+    found: dict[str, list[str]] = {}
+    asked = [(repository, globs) for repository, globs in wanted if globs]
+    for start in range(0, len(asked), BATCH):
+        some = asked[start : start + BATCH]
+        answers = client.branch_tips([repository.node_id for repository, _globs in some])
+        for (repository, globs), tips in zip(some, answers, strict=True):
+            if tips.error is None:
+                found[repository.id] = sorted(name for name in tips.branches if watched_automatically(name, globs))
+    return found
+
+
+def watch_matching(units: Units, github: GitHub, caller: Caller, installation_id: int) -> None:
+    """Watch what the globs of an installation's enabled repositories match; raises GitHubError."""
+    with units.open(caller) as unit:
+        query = select(Repository).where(
+            Repository.installation_id == installation_id,
+            Repository.enabled,
+            Repository.removed_at.is_(None),
+            Repository.auto_watch != [],
+        )
+        repositories = unit.session.scalars(query.order_by(Repository.id)).all()
+    found = matching_branches(github.client(installation_id), [(row, row.auto_watch) for row in repositories])
+    for repository_id, names in found.items():
+        watch_what_appeared(units, caller, repository_id, names)
+
+
+def watch_what_appeared(units: Units, caller: Caller, repository_id: str, names: Collection[str]) -> None:
+    """Watch branches that the repository's globs match, but for those that somebody has ceased to watch.
+
+    What the plan does not reach for stays unwatched.
+    """
+    try:
+        with units.open(caller) as unit:
+            _watch_new(unit, repository_id, names)
+    except ServiceError as error:
+        logger.warning("branches of %s stay unwatched: %s", repository_id, error)
+
+
+def _watch_new(unit: Unit, repository_id: str, names: Collection[str]) -> None:
+    known = unit.session.scalars(select(WatchedBranch.name).where(WatchedBranch.repository_id == repository_id)).all()
+    if set(names) <= set(known):
+        return
+    [repository] = lock_watching(unit, [repository_id])
+    if not repository.enabled or repository.removed_at is not None:
+        return
+    matching = [name for name in names if watched_automatically(name, repository.auto_watch)]
+    fresh = watch(unit, {repository: matching}, revive=False)[repository.id]
+    begin(unit, [branch.id for branch in fresh])
+    for branch in fresh:
+        audit_watched(unit, repository, branch)

@@ -1,0 +1,310 @@
+"""The client against the simulated code host, as a freeze uses it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from integrations.github import BranchRef, CheckWrite, GitHub, GitHubError, GitHubSettings, InstallationClient
+from integrations.github.events import BranchHint, InstallationHint, read_event
+from tests.integrations.github.conftest import Clock
+from tools.codehost import CodeHost, serve
+from tools.codehost.builder import RepositoryBuilder
+from tools.codehost.model.branches import create_branch
+from tools.codehost.model.installations import suspend, uninstall
+from tools.codehost.model.queue import enqueue
+from tools.codehost.model.repositories import delete, rename
+from tools.codehost.model.world import Actor, Event
+
+NAME = "Change freeze / main"
+QUEUE = {
+    "name": "queue",
+    "target": "branch",
+    "enforcement": "active",
+    "conditions": {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}},
+    "rules": [
+        {
+            "type": "merge_queue",
+            "parameters": {
+                "check_response_timeout_minutes": 60,
+                "grouping_strategy": "ALLGREEN",
+                "max_entries_to_build": 5,
+                "max_entries_to_merge": 5,
+                "merge_method": "MERGE",
+                "min_entries_to_merge": 1,
+                "min_entries_to_merge_wait_minutes": 5,
+            },
+        }
+    ],
+}
+
+
+@dataclass
+class Place:
+    """A code host with one organisation, and the App's clients for it."""
+
+    host: CodeHost
+    web: RepositoryBuilder
+    github: GitHub
+    client: InstallationClient
+    maintainer: Actor
+
+    def write(self, sha: str, conclusion: Any = "failure", external_id: str = "g1", node_id: str = "") -> CheckWrite:
+        node_id = node_id or self.web.record.node_id
+        return CheckWrite(node_id, NAME, sha, conclusion, "Frozen", "Until Monday", external_id, "https://x.test/f")
+
+    @property
+    def main(self) -> BranchRef:
+        return BranchRef(self.web.record.node_id, "main")
+
+
+@pytest.fixture
+def place(private_key: str, clock: Clock) -> Iterator[Place]:
+    key = load_pem_private_key(private_key.encode(), None).public_key()
+    public = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+    host = CodeHost(app_id=42, app_public_key=public)
+    acme = host.organization("acme")
+    web = acme.repository("web", branches=("release/9",))
+    acme.installed(installation_id=7)
+    handle = serve(host)
+    base = handle.base_url
+    github = GitHub(GitHubSettings(base, base + "/graphql", 42, "change-freeze", private_key, "hush"), clock)
+    yield Place(host, web, github, github.client(7), Actor(host.maintainer))
+    handle.stop()
+
+
+def failing(place: Place) -> GitHubError:
+    with pytest.raises(GitHubError) as caught:
+        place.client.open_heads([place.main])
+    return caught.value
+
+
+def test_the_app_sees_itself_and_its_installations(place: Place) -> None:
+    assert place.github.app()["slug"] == "change-freeze"
+    info = place.github.installation(7)
+    assert (info.account_login, info.account_type, info.suspended_at) == ("acme", "Organization", None)
+    assert info.permissions["checks"] == "write"
+    assert [each.id for each in place.github.installations()] == [7]
+
+
+def test_repositories_and_branches_are_listed_over_all_pages(place: Place) -> None:
+    for number in range(130):
+        place.host.organization("acme").repository(f"service-{number}")
+        place.web.branch(f"topic/{number}")
+    found = list(place.client.repositories())
+    assert len(found) == 131
+    web = next(repository for repository in found if repository.name == "web")
+    assert (web.github_id, web.node_id, web.owner) == (place.web.record.id, place.web.record.node_id, "acme")
+    assert len(place.client.branches("acme", "web")) == 132
+    (tips,) = place.client.branch_tips([web.node_id])
+    assert len(tips.branches) == 132
+    (releases,) = place.client.branch_tips([web.node_id], "release/")
+    assert list(releases.branches) == ["release/9"]
+
+
+def test_a_renamed_repository_is_found_by_id_and_by_its_old_name(place: Place) -> None:
+    rename(place.host.world, place.maintainer, place.web.record, "site")
+    assert place.client.repository(place.web.record.id).name == "site"
+    assert {branch.name for branch in place.client.branches("acme", "web")} == {"main", "release/9"}
+    assert place.client.branch("acme", "site", "release/9").name == "release/9"
+
+
+def test_every_open_head_is_read_and_blocked_and_read_back(place: Place) -> None:
+    pulls = [place.web.pull_request(draft=number % 2 == 0) for number in range(120)]
+    elsewhere = place.web.pull_request(base="release/9")
+    calls = [place.main, BranchRef("R_nowhere", "main"), BranchRef(place.web.record.node_id, "release/9")]
+    main, nowhere, release = place.client.open_heads(calls)
+    assert {pull.number for pull in main.pulls} == {pull.number for pull in pulls}
+    assert {pull.head_sha for pull in main.pulls} == {pull.head_sha for pull in pulls}
+    assert sum(pull.draft for pull in main.pulls) == 60
+    assert main.sha == place.web.record.branches["main"]
+    assert nowhere.error is not None
+    assert nowhere.error.code == "repository_not_found"
+    assert [pull.number for pull in release.pulls] == [elsewhere.number]
+    results = place.client.write_checks([place.write(pull.head_sha) for pull in main.pulls])
+    assert all(result.check_run_id and result.error is None for result in results)
+    (again,) = place.client.open_heads([place.main], read_back_app_id=42)
+    assert {(check.name, check.conclusion, check.external_id) for pull in again.pulls for check in pull.checks} == {
+        (NAME, "failure", "g1")
+    }
+    assert {check.id for pull in again.pulls for check in pull.checks} == {run.check_run_id for run in results}
+
+
+def test_the_newest_run_counts_however_often_it_was_written(place: Place) -> None:
+    sha = place.web.pull_request().head_sha
+    for number, conclusion in enumerate(["failure", "success", "failure"]):
+        place.client.write_checks([place.write(sha, conclusion, f"g{number}")])
+    (heads,) = place.client.open_heads([place.main], read_back_app_id=42, check_names=[NAME])
+    assert [check.external_id for check in heads.pulls[0].checks] == ["g2"]
+    (foreign,) = place.client.open_heads([place.main], read_back_app_id=42, check_names=["another"])
+    assert foreign.pulls[0].checks == ()
+    assert [run.external_id for run in place.client.check_runs("acme", "web", sha, NAME)] == ["g2", "g1", "g0"]
+    result = place.client.create_check_rest("acme", "web", place.write(sha, "success", "g3"))
+    assert result.error is None
+    newest = place.client.check_runs("acme", "web", sha, NAME)[0]
+    assert (newest.id, newest.conclusion, newest.app_id) == (result.check_run_id, "success", 42)
+
+
+def test_one_bad_write_spoils_no_other(place: Place) -> None:
+    sha = place.web.pull_request().head_sha
+    unknown, nowhere, good = place.client.write_checks(
+        [place.write("f" * 40), place.write(sha, node_id="R_nowhere"), place.write(sha)]
+    )
+    assert unknown.error is not None
+    assert not unknown.error.maybe_applied
+    assert nowhere.error is not None
+    assert nowhere.error.code == "repository_not_found"
+    assert good.check_run_id
+
+
+def test_the_merge_queue_is_read_with_its_heads(place: Place) -> None:
+    place.web.ruleset(**QUEUE)
+    pull = place.web.pull_request()
+    enqueue(place.host.world, place.maintainer, place.web.record, pull)
+    (heads,) = place.client.open_heads([place.main], read_back_app_id=42)
+    assert heads.queue_error is None
+    if heads.queue:  # a queue without required checks may have merged it already
+        assert heads.queue[0].pull_number == pull.number
+
+
+def test_rules_name_the_required_check_and_its_app(place: Place) -> None:
+    place.web.requires(NAME)
+    (rule,) = [
+        rule for rule in place.client.branch_rules("acme", "web", "main") if rule["type"] == "required_status_checks"
+    ]
+    assert rule["parameters"]["required_status_checks"] == [{"context": NAME, "integration_id": 42}]
+    assert place.client.branch_rules("acme", "web", "release/9") == []
+
+
+def test_rulesets_are_made_changed_and_removed(place: Place) -> None:
+    for rulesets in (place.client.repository_rulesets("acme", "web"), place.client.organization_rulesets("acme")):
+        name = {"repository_name": {"include": ["~ALL"], "exclude": []}} if "orgs" in rulesets.owner_path else {}
+        body = {
+            "name": "freeze",
+            "target": "branch",
+            "enforcement": "active",
+            "conditions": {"ref_name": {"include": ["~ALL"], "exclude": []}, **name},
+            "rules": [{"type": "deletion"}],
+        }
+        made = rulesets.create(body)
+        assert [each["id"] for each in rulesets.list()] == [made["id"]]
+        assert rulesets.update(made["id"], body | {"enforcement": "disabled"})["enforcement"] == "disabled"
+        assert rulesets.get(made["id"])["enforcement"] == "disabled"
+        rulesets.delete(made["id"])
+        assert rulesets.list() == []
+
+
+def test_a_lost_answer_may_have_been_applied_and_can_be_read_back(place: Place) -> None:
+    sha = place.web.pull_request().head_sha
+    place.host.faults.add("disconnect", "createCheckRun", after=True, count=1)
+    with pytest.raises(GitHubError) as caught:
+        place.client.write_checks([place.write(sha)])
+    assert (caught.value.code, caught.value.maybe_applied) == ("github_unavailable", True)
+    (heads,) = place.client.open_heads([place.main], read_back_app_id=42)
+    assert [check.external_id for check in heads.pulls[0].checks] == ["g1"]
+
+
+def test_a_check_run_that_came_back_null_is_an_error(place: Place) -> None:
+    sha = place.web.pull_request().head_sha
+    place.host.faults.add("null_check_run", count=1)
+    (result,) = place.client.write_checks([place.write(sha)])
+    assert result.error is not None
+    assert result.error.maybe_applied
+
+
+@pytest.mark.parametrize("status", [500, 502])
+def test_a_server_fault_passes(place: Place, status: int) -> None:
+    place.host.faults.add("error", "Heads", status=status, count=1)
+    assert failing(place).transient
+    assert place.client.open_heads([place.main])[0].error is None
+
+
+def test_a_revoked_token_is_replaced_without_a_word(place: Place) -> None:
+    place.client.open_heads([place.main])
+    place.host.faults.add("revoked", "Heads", count=1)
+    assert place.client.open_heads([place.main])[0].error is None
+
+
+def test_an_uninstalled_app_is_told(place: Place) -> None:
+    place.client.open_heads([place.main])
+    installation = place.host.world.installations[7]
+    uninstall(place.host.world, place.maintainer, installation)
+    assert failing(place).code == "installation_removed"
+
+
+def test_a_suspended_installation_is_told_and_works_again_afterwards(place: Place) -> None:
+    place.client.open_heads([place.main])
+    installation = place.host.world.installations[7]
+    suspend(place.host.world, place.maintainer, installation, suspended=True)
+    assert failing(place).code == "installation_removed"
+    assert place.github.installation(7).suspended_at is not None
+    suspend(place.host.world, place.maintainer, installation, suspended=False)
+    assert place.client.open_heads([place.main])[0].error is None
+
+
+def test_a_deleted_repository_is_not_found(place: Place) -> None:
+    delete(place.host.world, place.maintainer, place.web.record)
+    (heads,) = place.client.open_heads([place.main])
+    assert heads.error is not None
+    assert heads.error.code == "repository_not_found"
+    with pytest.raises(GitHubError) as caught:
+        place.client.repository(place.web.record.id)
+    assert caught.value.code == "repository_not_found"
+
+
+def test_a_spent_allowance_is_told_and_learnt(place: Place) -> None:
+    place.host.settings.update({"primaryLimits": True, "graphqlPointsPerHour": 2})
+    place.client.open_heads([place.main])
+    assert place.client.budget.graphql.limit == 2
+    place.client.open_heads([place.main])
+    error = failing(place)
+    assert error.code == "github_rate_limited"
+    assert 0 < (error.retry_after or 0) <= 3600
+    before = place.host.calls.total
+    failing(place)
+    assert place.host.calls.total == before
+
+
+def test_a_burst_is_told_and_the_installation_keeps_quiet(place: Place, clock: Clock) -> None:
+    place.host.settings.update({"secondaryLimits": True, "graphqlPointsPerMinute": 1, "retryAfterSeconds": 30})
+    place.client.open_heads([place.main])
+    error = failing(place)
+    assert (error.code, error.retry_after) == ("github_secondary_rate_limit", 30)
+    before = place.host.calls.total
+    failing(place)
+    assert place.host.calls.total == before
+    clock.ahead = 31
+    place.host.settings.update({"secondaryLimits": False})
+    assert place.client.open_heads([place.main])[0].error is None
+
+
+def test_a_permission_that_was_not_granted_is_told(place: Place) -> None:
+    sha = place.web.pull_request().head_sha
+    installation = place.host.world.installations[7]
+    installation.permissions = {**installation.permissions, "checks": "read"}
+    (result,) = place.client.write_checks([place.write(sha)])
+    assert result.error is not None
+    assert result.error.code == "github_permission_denied"
+
+
+def test_webhooks_of_the_code_host_are_understood(place: Place) -> None:
+    heard: list[tuple[Event, dict[str, Any]]] = []
+    hear(place, heard)
+    tip = place.web.record.branches["main"]
+    create_branch(place.host.world, place.maintainer, place.web.record, "release/10", tip)
+    suspend(place.host.world, place.maintainer, place.host.world.installations[7], suspended=True)
+    hints = [hint for event, body in heard for hint in read_event(event.name, body, app_id=42)]
+    assert BranchHint(7, place.web.record.id, frozenset({"release/10"})) in hints
+    assert InstallationHint(7) in hints
+
+
+def hear(place: Place, heard: list[tuple[Event, dict[str, Any]]]) -> None:
+    """Collect the webhooks' bodies instead of sending them."""
+    from tools.codehost.webhooks.bodies import make_body
+
+    installation = place.host.world.installations[7]
+    place.host.world.listeners.append(
+        lambda event: heard.append((event, make_body(place.host.view, event, installation)))
+    )

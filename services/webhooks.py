@@ -97,7 +97,7 @@ def process(units: Units, github: GitHub) -> bool:
         for delivery in waiting:
             hints = read_event(delivery.event, delivery.payload, app_id=github.settings.app_id)
             branches += [hint for hint in hints if isinstance(hint, BranchHint)]
-            elsewhere = [hint for hint in hints if isinstance(hint, InstallationHint | RepositoryHint)]
+            elsewhere: list[Hint] = [hint for hint in hints if isinstance(hint, InstallationHint | RepositoryHint)]
             delivery.attempts += 1
             if elsewhere:  # has to be asked for outside of this transaction, and waits until it is answered
                 asking[delivery.delivery_id] = elsewhere

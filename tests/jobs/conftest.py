@@ -1,0 +1,210 @@
+"""A small town: an organisation with repositories at the simulated code host, and a reconciler between the two."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import requests
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from sqlalchemy import CursorResult, create_engine, text
+from sqlalchemy.orm import Session
+
+from app.database import make_engine
+from integrations.github import GitHub, GitHubSettings
+from models.organizations import Organization
+from models.repositories import WatchedBranch
+from rules.permissions import Actor
+from services import lifting
+from services.freezes import NewFreeze, start
+from services.reconcile.passes import Reconciler
+from services.unit import Caller, Surroundings, Unit, Units
+from services.webhooks import process
+from tests import factories
+from tests.services.conftest import Listener, MovedClock
+from tools.codehost import CodeHost, Handle, serve
+from tools.codehost.control.dump import dump_checks
+from tools.codehost.model.records import PullRequest
+
+SECRET = "a secret of the webhooks"
+ADA = Actor("user", "usr_ada", "Ada")
+REASON = "Release 4.2 is being rolled out"
+
+
+@dataclass(slots=True)
+class Town:
+    """Everything that a test of the reconciler touches."""
+
+    host: CodeHost
+    base_url: str
+    session: Session
+    organization: Organization
+    units: Units
+    jobs: Units
+    github: GitHub
+    reconciler: Reconciler
+    branches: dict[str, WatchedBranch] = field(default_factory=dict)
+
+    def freeze(self, scope: dict[str, Any] | None = None, **wanted: Any) -> str:
+        """Start a freeze, of the whole organisation unless told otherwise; the code host is not told yet."""
+        with self._unit() as unit:
+            wanted = {"impact_acknowledged": True, **wanted}
+            asked = NewFreeze(scope or {"type": "organization"}, REASON, **wanted)
+            return start(unit, asked, most_targets=10_000).id
+
+    def lift(self, freeze_id: str) -> None:
+        """Lift a freeze."""
+        with self._unit() as unit:
+            lifting.lift(unit, freeze_id, None)
+
+    def _unit(self) -> Any:
+        return self.units.open(Caller(self.organization.id, ADA, "dashboard", "business"))
+
+    def settle(self) -> int:
+        """Run passes until nothing is due; returns how many."""
+        passes = 0
+        while self.reconciler.run_pass():
+            passes += 1
+            assert passes < 100, "the reconciler does not come to rest"
+        return passes
+
+    def hear(self) -> None:
+        """Read every webhook that has arrived."""
+        while process(self.jobs, self.github):
+            pass
+
+    def look_at_everything(self) -> None:
+        """Do what the full pass does."""
+        self.sql("UPDATE watched_branches SET read_back = true, due_at = date_trunc('milliseconds', clock_timestamp())")
+
+    def sql(self, statement: str, **values: Any) -> list[Any]:
+        """Run a statement as the owner."""
+        with self.session.begin_nested():
+            result = self.session.execute(text(statement), values)
+            rows = list(result.all()) if isinstance(result, CursorResult) and result.returns_rows else []
+        self.session.commit()
+        return rows
+
+    def merge(self, repository: str, number: int) -> requests.Response:
+        """Try to merge a pull request as its maintainer would."""
+        return requests.put(
+            f"{self.base_url}/repos/{repository}/pulls/{number}/merge",
+            headers={"Authorization": f"Bearer {self.host.person_token}"},
+            json={},
+            timeout=10,
+        )
+
+    def person(self, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
+        """Do something at the code host as a person."""
+        headers = {"Authorization": f"Bearer {self.host.person_token}"}
+        return requests.request(method, self.base_url + path, headers=headers, json=body, timeout=10)
+
+    def conclusions(self) -> dict[str, str | None]:
+        """Return what the code host shows on every open head: `acme/web#1` → conclusion, None for no check."""
+        heads = dump_checks(self.host, {})["heads"]
+        return {f"{head['repository']}#{head['number']}": _shown(head) for head in heads if head.get("number")}
+
+
+def _shown(head: dict[str, Any]) -> str | None:
+    runs = head["checks"]
+    return next(iter(runs.values()))["conclusion"] if runs else None
+
+
+@pytest.fixture(scope="session")
+def private_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@pytest.fixture
+def codehost(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
+    public = private_key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    handle = serve(CodeHost(app_public_key=public.decode(), webhook_secret=SECRET))
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture
+def town(codehost: Handle, database: str, private_key: rsa.RSAPrivateKey) -> Iterator[Town]:
+    pem = private_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    settings = GitHubSettings(
+        api_url=codehost.base_url,
+        graphql_url=codehost.base_url + "/graphql",
+        app_id=codehost.host.app_id,
+        app_slug="change-freeze",
+        private_key=pem.decode(),
+        webhook_secret=SECRET,
+    )
+    github = GitHub(settings)
+    owner, api, worker = (
+        create_engine(database),
+        make_engine(database, 4),
+        make_engine(database, 4, "change_freeze_worker"),
+    )
+    clock, listener = MovedClock(), Listener()
+    surroundings = Surroundings(github, cursor_secret=b"a secret of the tests")
+    jobs = Units(worker, clock, listener, surroundings)
+    with Session(owner, expire_on_commit=False) as session:
+        acme = factories.organization(session)
+        session.commit()
+        yield Town(
+            codehost.host,
+            codehost.base_url,
+            session,
+            acme,
+            Units(api, clock, listener, surroundings),
+            jobs,
+            github,
+            Reconciler(jobs, github, "http://web.test"),
+        )
+    for engine in (owner, api, worker):
+        engine.dispose()
+
+
+Builder = Callable[..., list[PullRequest]]
+
+
+@pytest.fixture
+def build(town: Town) -> Builder:
+    """Add repositories of acme with pull requests, required checks and watched branches, on both sides."""
+
+    def repositories(*names: str, pulls: int = 2, branch: str = "main") -> list[PullRequest]:
+        made: list[PullRequest] = []
+        organization = town.host.organization("acme")
+        for name in names:
+            repository = organization.repository(name)
+            repository.requires(f"change-freeze/{branch}", branch)
+            made += [repository.pull_request(base=branch) for _ in range(pulls)]
+        installed = organization.installed()
+        for name in names:
+            record = organization.repository(name).record
+            row = (
+                factories.repository(
+                    town.session,
+                    town.organization,
+                    f"acme/{name}",
+                    github_id=record.id,
+                    node_id=record.node_id,
+                )
+                if town.branches
+                else _first(town, name, record.id, record.node_id, installed.id)
+            )
+            town.branches[f"acme/{name}"] = factories.branch(
+                town.session, row, branch, due_at=factories.now(), wanted_generation=1
+            )
+        town.session.commit()
+        return made
+
+    return repositories
+
+
+def _first(town: Town, name: str, github_id: int, node_id: str, installation_id: int) -> Any:
+    factories.installation(town.session, town.organization, "acme", id=installation_id)
+    return factories.repository(town.session, town.organization, f"acme/{name}", github_id=github_id, node_id=node_id)
+
+
+__all__ = ["Builder", "Town", "Unit"]

@@ -1,0 +1,276 @@
+"""The reconciler against a code host that really refuses and accepts merges."""
+
+import pytest
+
+from integrations.github import GitHubError
+from models.repositories import Repository
+from services.reconcile.claims import claim
+from services.reconcile.judging import decide
+from services.reconcile.passes import JOB, Pass
+from services.reconcile.writing import send
+from tests import factories
+from tests.jobs.conftest import Builder, Town
+from tools.codehost.model import checks
+from tools.codehost.model.world import Actor
+
+
+class TestAFreeze:
+    def test_blocks_every_open_pull_request_and_a_lift_lets_them_through(self, town: Town, build: Builder) -> None:
+        first, _second = build("web")
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+        freeze = town.freeze()
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        refused = town.merge("acme/web", first.number)
+        assert refused.status_code == 405
+        assert "change-freeze/main" in refused.json()["message"]
+        town.lift(freeze)
+        town.settle()
+        assert town.merge("acme/web", first.number).status_code == 200
+
+    def test_says_on_the_check_why_and_until_when(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        freeze = town.freeze()
+        town.settle()
+        head = town.sql("SELECT head_sha FROM pull_requests")[0][0]
+        [check] = town.person("GET", f"/repos/acme/web/commits/{head}/check-runs").json()["check_runs"]
+        assert check["output"]["title"] == "Merging into main is frozen until it is lifted"
+        assert freeze in check["output"]["summary"]
+        assert "Release 4.2 is being rolled out" in check["output"]["summary"]
+
+    def test_keeps_receipts_of_its_enforcement_and_its_release(self, town: Town, build: Builder) -> None:
+        build("api", "web")
+        freeze = town.freeze()
+        town.settle()
+        [[enforced, released]] = town.sql("SELECT enforced_at IS NOT NULL, released_at IS NOT NULL FROM freezes")
+        assert (enforced, released) == (True, False)
+        assert town.sql("SELECT DISTINCT state, heads_total, heads_written FROM freeze_targets") == [("applied", 2, 2)]
+        town.lift(freeze)
+        town.settle()
+        assert town.sql("SELECT released_at IS NOT NULL FROM freezes") == [(True,)]
+        assert town.sql("SELECT DISTINCT state FROM freeze_targets") == [("released",)]
+
+    def test_never_ends_what_another_freeze_still_covers(self, town: Town, build: Builder) -> None:
+        build("web")
+        first, _second = town.freeze(), town.freeze()
+        town.settle()
+        town.lift(first)
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        assert town.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=first) == [(True,)]
+
+    def test_of_many_repositories_costs_a_tenth_of_a_call_for_each_head(self, town: Town, build: Builder) -> None:
+        build(*(f"service-{number}" for number in range(50)), pulls=1)
+        town.settle()
+        town.host.calls.reset()
+        town.freeze()
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        assert town.host.calls.total <= 5
+
+
+class TestAtRest:
+    def test_nothing_is_written_twice(self, town: Town, build: Builder) -> None:
+        build("web")
+        town.settle()
+        town.host.calls.reset()
+        town.look_at_everything()
+        town.settle()
+        assert not town.host.calls.writes
+
+    def test_a_check_edited_by_hand_is_put_right_by_the_full_pass(self, town: Town, build: Builder) -> None:
+        pull, *_ = build("web", pulls=1)
+        town.freeze()
+        town.settle()
+        repository = town.host.organization("acme").repository("web").record
+        bot = Actor(town.host.world.accounts[town.host.app.bot_id], town.host.app_id)
+        fields = {"name": "change-freeze/main", "head_sha": pull.head_sha, "conclusion": "success"}
+        checks.create_check_run(town.host.world, bot, town.host.app_id, repository, fields)
+        assert town.conclusions() == {"acme/web#1": "success"}
+        town.look_at_everything()
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+
+
+class TestHeads:
+    def test_a_closed_pull_request_reopened_in_silence_cannot_merge_during_a_freeze(
+        self, town: Town, build: Builder
+    ) -> None:
+        pull, _other = build("web")
+        town.settle()
+        town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
+        town.sql(
+            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), wanted_generation = wanted_generation + 1"
+        )
+        town.settle()
+        town.freeze()
+        town.settle()
+        town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
+        assert town.merge("acme/web", pull.number).status_code == 405
+
+    def test_a_pushed_head_is_judged_and_the_old_one_demoted(self, town: Town, build: Builder) -> None:
+        pull, *_ = build("web", pulls=1)
+        town.settle()
+        old = pull.head_sha
+        body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
+        assert town.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
+        town.sql(
+            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), wanted_generation = wanted_generation + 1"
+        )
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "success"}
+        rows = dict(town.sql("SELECT head_sha, conclusion FROM head_checks"))
+        assert rows[old] == "failure"
+        assert len(rows) == 2
+
+    def test_a_head_shared_by_two_bases_under_one_name_is_blocked_if_either_is_frozen(
+        self, town: Town, build: Builder
+    ) -> None:
+        pull, *_ = build("web", pulls=1)
+        web = town.host.organization("acme").repository("web")
+        web.branch("release/8")
+        shared = web.pull_request(base="release/8", sharesHeadWith=pull.number)
+        assert shared.head_sha == pull.head_sha
+        row = town.branches["acme/web"]
+        repository = town.session.get_one(Repository, row.repository_id)
+        other = factories.branch(
+            town.session, repository, "release/8", check_name="change-freeze/main", due_at=factories.now()
+        )
+        town.session.commit()
+        town.settle()
+        freeze = town.freeze({"type": "branch", "branchId": other.id})
+        town.settle()
+        assert town.conclusions()["acme/web#1"] == "failure"
+        town.lift(freeze)
+        town.settle()
+        assert town.conclusions()["acme/web#1"] == "success"
+
+
+class TestFaults:
+    @pytest.mark.parametrize("status", [500, 502])
+    def test_a_failing_code_host_is_tried_again_later_and_blocks_meanwhile(
+        self, town: Town, build: Builder, status: int
+    ) -> None:
+        build("web")
+        town.settle()
+        town.freeze()
+        town.host.faults.add("error", "createCheckRun", status=status, count=1)
+        town.settle()
+        [[state, code]] = town.sql("SELECT state, last_error_code FROM freeze_targets")
+        assert (state, code) == ("failed", "github_unavailable")
+        town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        assert town.sql("SELECT state FROM freeze_targets") == [("applied",)]
+
+    def test_a_write_whose_answer_was_lost_is_read_back_and_not_written_again(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        town.settle()
+        town.freeze()
+        town.host.faults.add("disconnect", "createCheckRun", after=True, count=1)
+        town.settle()
+        town.host.calls.reset()
+        town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+        assert len(town.host.calls.writes) <= 1
+
+    def test_a_missing_permission_fails_the_target_and_is_not_tried_in_a_loop(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        town.settle()
+        town.freeze()
+        town.host.faults.add(
+            "error", "createCheckRun", status=403, message="Resource not accessible by integration", count=1
+        )
+        assert town.settle() == 1
+        [[state, code, wait]] = town.sql(
+            "SELECT state, last_error_code, next_attempt_at - clock_timestamp() > '10 minutes' FROM freeze_targets"
+        )
+        assert (state, code, wait) == ("failed", "github_permission_denied", True)
+
+    def test_a_secondary_limit_quiets_the_whole_installation(self, town: Town, build: Builder) -> None:
+        build("api", "web")
+        town.settle()
+        town.freeze()
+        town.host.faults.add(
+            "error", "createCheckRun", status=403, message="You have exceeded a secondary rate limit.", count=1
+        )
+        town.settle()
+        [[paused]] = town.sql("SELECT paused_until - clock_timestamp() > '30 seconds' FROM installations")
+        assert paused is True
+        assert town.settle() == 0
+
+    def test_one_head_that_is_refused_does_not_hold_up_the_others(self, town: Town, build: Builder) -> None:
+        build("api", "web")
+        town.settle()
+        town.freeze()
+        town.host.faults.add("null_check_run", count=1)
+        town.settle()
+        assert list(town.conclusions().values()).count("failure") == 3
+        town.sql(
+            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE due_at IS NOT NULL"
+        )
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+
+
+class TestLeases:
+    def test_a_worker_that_lost_its_lease_records_nothing_and_has_its_write_read_back(
+        self, town: Town, build: Builder
+    ) -> None:
+        """A worker is paused before it sends; meanwhile the freeze it knew of is lifted and written by another."""
+        build("web", pulls=1)
+        town.settle()
+        freeze = town.freeze()
+        with town.jobs.open(JOB) as unit:
+            claimed = claim(unit)
+        assert claimed is not None
+        paused = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
+        paused.open = {branch.id: branch for branch in claimed.branches}
+        planned = paused._plan(paused._settle(paused._look()))
+        with town.jobs.open(JOB) as unit:
+            late = decide(unit, claimed.token, [decision.head for decision in planned])
+        town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        town.lift(freeze)
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "success"}
+        sent = send(paused.client, late, "http://web.test")
+        assert town.conclusions() == {"acme/web#1": "failure"}
+        paused._record([], sent)
+        assert town.sql("SELECT conclusion FROM head_checks") == [("success",)]
+        assert town.sql("SELECT read_back FROM watched_branches") == [(True,)]
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "success"}
+
+    def test_a_lease_that_ran_out_is_taken_over_and_read_back_twice(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        town.freeze()
+        with town.jobs.open(JOB) as unit:
+            assert claim(unit) is not None
+        assert town.settle() == 0
+        town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+        [[again, read_back]] = town.sql("SELECT due_at > clock_timestamp(), read_back FROM watched_branches")
+        assert (again, read_back) == (True, True)
+
+
+def test_no_success_is_sent_when_any_call_fails(town: Town, build: Builder) -> None:
+    """Every call site in turn fails; a frozen branch never sees a `success` (I3)."""
+    build("web")
+    town.freeze()
+    for scope in ("access_tokens", "graphql query", "createCheckRun"):
+        for kind in ("error", "disconnect"):
+            town.host.faults.add(kind, scope, count=1)
+            try:
+                town.settle()
+            except GitHubError as error:
+                raise AssertionError(scope) from error
+            town.sql(
+                "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), lease_until = NULL, read_back = true"
+            )
+            town.sql("UPDATE installations SET paused_until = NULL")
+    town.settle()
+    assert set(town.conclusions().values()) == {"failure"}
+    assert {write["conclusion"] for write in town.host.calls.writes} == {"failure"}

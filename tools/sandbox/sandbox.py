@@ -146,7 +146,7 @@ class Sandbox:
         metrics.mkdir()
         python = sys.executable
         commands = {
-            "api": [python, "-m", "gunicorn", "-c", "app/gunicorn.py", "app.main:app"],
+            "api": [python, "-m", "gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", "app.main:app"],
             "worker": [python, "-m", "app.worker"],
             "sweeper": [python, "-m", "app.sweeper"],
         }

@@ -1,0 +1,272 @@
+"""`make run`, as a newcomer meets it: real processes, real HTTP, real signals."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jwt
+import psycopg
+import pytest
+import requests
+from redis import Redis
+
+from tools.embedded.children import tail
+from tools.sandbox.settings import SandboxError, claim_ports, load_settings
+from tools.sandbox.tenants import SCOPES, TENANTS
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 120.0
+
+
+def eventually(condition: Callable[[], bool], patience: float = PATIENCE) -> None:
+    give_up = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def is_gone(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def processes_of(directory: Path) -> list[str]:
+    """Return the command lines of all processes that were told of a sandbox's directory."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            command, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
+            if str(directory).encode() in command + environment:
+                found.append(command.replace(b"\0", b" ").decode())
+    return found
+
+
+@dataclass
+class Run:
+    """One `python -m tools.sandbox`, with its output in a file."""
+
+    directory: Path
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text()
+
+    @property
+    def report(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.directory / "sandbox.json").read_text())
+        return found
+
+    def wait_until_ready(self) -> "Run":
+        eventually(lambda: self.process.poll() is not None or "Ctrl-C" in self.output)
+        assert self.process.poll() is None, self.output
+        return self
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(60)
+
+    def get(self, path: str, token: str) -> requests.Response:
+        headers = {"Authorization": f"Bearer {token}"}
+        return requests.get(self.report["baseUrl"] + path, headers=headers, timeout=10)
+
+
+def start(directory: Path, command: list[str] | None = None, **environment: str) -> Run:
+    log = directory.parent / f"{directory.name}.output"
+    inherited = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command or [sys.executable, "-m", "tools.sandbox"],
+            cwd=ROOT,
+            env=inherited | {"SANDBOX_DIR": str(directory), "PORT": "0", "CODEHOST_PORT": "0"} | environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    return Run(directory, process, log)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="change-freeze-sandbox-", dir="/tmp"))
+    directory.chmod(0o711)
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def sandbox(home: Path) -> Iterator[Run]:
+    run = start(home / "sandbox")
+    yield run.wait_until_ready()
+    run.stop()
+
+
+class TestOnceItIsReady:
+    def test_a_freeze_was_shown_from_beginning_to_end(self, sandbox: Run) -> None:
+        assert '405 Required status check "change-freeze/main" is failing.' in sandbox.output
+        assert "heads blocked after" in sandbox.output
+        assert "heads released after" in sandbox.output
+        assert "200 Pull Request successfully merged" in sandbox.output
+
+    def test_it_leaves_no_freeze_behind(self, sandbox: Run) -> None:
+        acme = sandbox.report["organizations"]["acme"]
+        assert sandbox.get("/v1/freeze-state?repo=acme/web", acme["keys"]["freeze:read"]).json()["frozen"] is False
+
+    def test_only_its_owner_reads_the_report(self, sandbox: Run) -> None:
+        assert (sandbox.directory / "sandbox.json").stat().st_mode & 0o777 == 0o600
+        assert (sandbox.directory / "secrets.json").stat().st_mode & 0o777 == 0o600
+
+    def test_every_process_is_named_and_alive(self, sandbox: Run) -> None:
+        pids = sandbox.report["pids"]
+        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "codehost"}
+        assert [name for name, process in pids.items() if is_gone(process)] == []
+
+    def test_other_tools_reach_its_servers(self, sandbox: Run) -> None:
+        with psycopg.connect(sandbox.report["databaseUrl"]) as connection:
+            assert connection.execute("SELECT slug, plan FROM organizations ORDER BY slug").fetchall() == [
+                ("acme", "business"),
+                ("globex", "free"),
+            ]
+        with Redis.from_url(sandbox.report["redisUrl"]) as client:
+            assert client.ping()
+
+    def test_there_is_a_key_of_all_scopes_and_one_of_each(self, sandbox: Run) -> None:
+        for organization in sandbox.report["organizations"].values():
+            assert set(organization["keys"]) == {"all", *SCOPES}
+            assert sandbox.get("/v1/repos", organization["keys"]["all"]).status_code == 200
+            assert sandbox.get("/v1/repos", organization["keys"]["repo:read"]).status_code == 200
+            assert sandbox.get("/v1/repos", organization["keys"]["freeze:write"]).status_code == 403
+
+    def test_each_role_has_a_session_of_half_a_day(self, sandbox: Run) -> None:
+        for organization in sandbox.report["organizations"].values():
+            assert set(organization["sessions"]) == {"owner", "admin", "member", "viewer"}
+            for token in organization["sessions"].values():
+                claims = jwt.decode(token, options={"verify_signature": False})
+                assert claims["exp"] - claims["iat"] == 43_200
+                assert sandbox.get("/v1/repos", token).status_code == 200
+
+    def test_every_repository_is_enabled_and_watched(self, sandbox: Run) -> None:
+        for organization in sandbox.report["organizations"].values():
+            listed = sandbox.get("/v1/repos?limit=100", organization["keys"]["all"]).json()["data"]
+            assert {each["fullName"] for each in listed} == set(organization["repositories"])
+            assert all(each["enabled"] and each["watchedBranchCount"] for each in listed)
+
+    def test_the_lines_to_paste_work(self, sandbox: Run) -> None:
+        lines = [line for line in sandbox.output.splitlines() if line.startswith(("  export ", "  curl "))]
+        script = "\n".join(['curl() { command curl -s --fail-with-body "$@"; }', *lines])
+        pasted = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=False)
+        assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+
+    def test_a_second_one_in_the_same_directory_is_refused(self, sandbox: Run) -> None:
+        second = subprocess.run(
+            [sys.executable, "-m", "tools.sandbox"],
+            cwd=ROOT,
+            env=os.environ | {"SANDBOX_DIR": str(sandbox.directory)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert second.returncode == 1
+        assert "already" in second.stderr
+
+
+class TestStopping:
+    def test_a_second_start_keeps_the_data_and_signs_everybody_in_anew(self, home: Path) -> None:
+        first = start(home / "twice").wait_until_ready()
+        before = first.report
+        assert first.stop() == 0
+        assert [process for process in before["pids"].values() if not is_gone(process)] == []
+        second = start(home / "twice", DEMO="0").wait_until_ready()
+        after = second.report
+        assert "POST /v1/freezes " not in second.output
+        assert second.stop() == 0
+        for name, organization in before["organizations"].items():
+            again = after["organizations"][name]
+            assert again["id"] == organization["id"]
+            assert again["keys"] == organization["keys"]
+            assert all(again["sessions"][role] != token for role, token in organization["sessions"].items())
+
+    def test_a_stopped_make_stops_it_and_a_killed_process_ends_it_with_its_log(self, home: Path) -> None:
+        makefile = home / "Makefile"
+        makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
+        under_make = start(home / "twice", ["make", "-f", str(makefile)], DEMO="0").wait_until_ready()
+        pids = under_make.report["pids"].values()
+        under_make.process.send_signal(signal.SIGINT)  # to make alone, which tells nobody
+        under_make.process.wait(60)
+        assert [process for process in pids if not is_gone(process)] == []
+
+        broken = start(home / "twice", DEMO="0").wait_until_ready()
+        pids = broken.report["pids"].values()
+        os.kill(broken.report["pids"]["worker"], signal.SIGKILL)
+        assert broken.process.wait(60) == 1
+        assert "worker has ended (killed by SIGKILL). The end of" in broken.output
+        assert [process for process in pids if not is_gone(process)] == []
+
+    def test_after_kill_9_nothing_is_left_and_the_next_start_works(self, home: Path) -> None:
+        killed = start(home / "twice", DEMO="0").wait_until_ready()
+        pids = killed.report["pids"].values()
+        killed.process.kill()
+        killed.process.wait()
+        again = start(home / "twice", DEMO="0").wait_until_ready()
+        assert [process for process in pids if not is_gone(process)] == []
+        assert again.stop() == 0
+
+    def test_stopped_in_the_middle_of_starting_it_leaves_nothing(self, home: Path) -> None:
+        run = start(home / "middle")
+        eventually(lambda: "Code host" in run.output)
+        assert run.stop() == 0
+        assert not (run.directory / "sandbox.json").exists()
+        assert processes_of(run.directory) == []
+
+
+class TestSettings:
+    def test_a_port_in_use_is_named_with_its_variable(self) -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            settings = load_settings({"PORT": str(port), "CODEHOST_PORT": "0"})
+            with pytest.raises(
+                SandboxError, match=f"Port {port} cannot be used: Address already in use. Set another, PORT="
+            ):
+                claim_ports(settings)
+
+    @pytest.mark.parametrize("text", ["http", "-1", "65536", "1_0", "٨"])
+    def test_a_port_that_is_none_is_refused(self, text: str) -> None:
+        with pytest.raises(SandboxError, match="PORT must be a whole number"):
+            load_settings({"PORT": text})
+
+
+class TestTenants:
+    def test_acme_is_large_enough_to_show_something(self) -> None:
+        acme, globex = TENANTS
+        assert len(acme.repositories) >= 12
+        assert sum(len(repository.pulls) for repository in acme.repositories) >= 40
+        assert len(globex.repositories) < len(acme.repositories)
+
+    def test_two_pull_requests_share_one_head_into_different_bases(self) -> None:
+        pulls = [(repository.name, pull) for repository in TENANTS[0].repositories for pull in repository.pulls]
+        heads = Counter((name, pull.head) for name, pull in pulls)
+        shared = [name_and_head for name_and_head, count in heads.items() if count > 1]
+        assert len(shared) == 1
+        assert len({pull.base for name, pull in pulls if (name, pull.head) == shared[0]}) == 2
+
+
+def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(str(number) for number in range(100)))
+    assert tail(log, 2) == "    98\n    99"

@@ -26,7 +26,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--app-public-key", type=Path, help="PEM file of the public key that the App's tokens are checked with"
     )
-    parser.add_argument("--person-token", default=PERSON_TOKEN, help="access token of the person `maintainer`, who pushes and merges")
+    parser.add_argument(
+        "--person-token", default=PERSON_TOKEN, help="access token of the person `maintainer`, who pushes and merges"
+    )
     return parser.parse_args()
 
 

@@ -47,6 +47,21 @@ class Place:
     mutation: bool = False
     roots: int = 0
 
+    @property
+    def is_graph(self) -> bool:
+        """Tell whether this is the graph, and not a REST route."""
+        return self.operation.startswith("graphql")
+
+
+def _selected_version(incoming: Incoming) -> str:
+    """Return the API version of a request; refuses unknown ones, and callers without a name."""
+    if not incoming.headers.get("user-agent"):
+        raise Refusal(403, NO_AGENT)
+    version = incoming.headers.get("x-github-api-version", VERSIONS[-1])
+    if version not in VERSIONS:
+        raise Refusal(400, f"The API version '{version}' is not supported.")
+    return version
+
 
 class Application:
     """Serves one code host."""
@@ -128,22 +143,16 @@ class Application:
         headers = self._headers()
         with self.host.world.lock:
             try:
-                version = incoming.headers.get("x-github-api-version")
-                if version is not None and version not in VERSIONS:
-                    raise Refusal(400, f"The API version '{version}' is not supported.")
-                headers["X-GitHub-Api-Version-Selected"] = version or VERSIONS[-1]
-                if not incoming.headers.get("user-agent"):
-                    raise Refusal(403, NO_AGENT)
+                headers["X-GitHub-Api-Version-Selected"] = _selected_version(incoming)
                 caller = self.host.credentials.identify(incoming.headers.get("authorization"))
                 answer = self._respond(incoming, found, caller)
-                resource = "graphql" if found.route is None and found.operation.startswith("graphql") else "core"
-                headers |= self.host.limits.headers(caller, resource)
+                headers |= self.host.limits.headers(caller, "graphql" if found.is_graph else "core")
             except Refusal as refusal:
                 answer = refusal_answer(refusal)
         return answer, headers
 
     def _respond(self, incoming: Incoming, found: Place, caller: Caller) -> Answer:
-        if found.operation.startswith("graphql"):
+        if found.is_graph:
             return self._graph(found, caller)
         if found.route is None:
             raise Refusal(404, "Not Found")

@@ -1,6 +1,7 @@
 """A fluent factory for tests: `host.organization("acme").repository("web").pull_request(base="main")`.
 
-Everything built this way happens silently, without webhooks; what people do is done over HTTP, or by the model's functions.
+Everything built this way happens silently, without webhooks; what people do is done over HTTP, or by the model's
+functions.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,15 @@ class OrganizationBuilder:
             names = None if repositories is None else [f"{self.account.login}/{name}" for name in repositories]
             chosen = None if names is None else [world.repository_named(name) for name in names]
             actor = Actor(self.host.maintainer)
-            return install(world, actor, self.host.app, self.account, chosen, permissions, installation_id)
+            return install(
+                world,
+                actor,
+                self.host.app,
+                self.account,
+                chosen,
+                permissions=permissions,
+                installation_id=installation_id,
+            )
 
     def ruleset(self, **body: Any) -> "OrganizationBuilder":
         """Add a ruleset of the organisation, given as GitHub's JSON."""

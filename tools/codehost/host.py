@@ -1,7 +1,5 @@
 """The code host as one object: the world and everything around it."""
 
-from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,7 @@ from tools.codehost.limits import Limits
 from tools.codehost.model.installations import register_app
 from tools.codehost.model.reactions import reactions
 from tools.codehost.model.records import Account, App
-from tools.codehost.model.world import World, system_clock
+from tools.codehost.model.world import World
 from tools.codehost.payloads.view import View
 from tools.codehost.rest.identity import Credentials
 from tools.codehost.settings import Settings
@@ -28,7 +26,8 @@ PERSON_TOKEN = "codehost-maintainer-token"  # noqa: S105 -- opens nothing but th
 class CodeHost:
     """A simulated GitHub: state, rules, credentials, webhooks, faults, limits and counters.
 
-    `person_token` is the access token of the account `maintainer`. With `state`, the world is read from that file when it
+    `person_token` is the access token of the account `maintainer`. With `state`, the world is read from that file
+    when it
     exists; `save` writes it. Serve it over HTTP with `tools.codehost.serve`.
     """
 
@@ -42,12 +41,11 @@ class CodeHost:
         webhook_secret: str | None = None,
         person_token: str = PERSON_TOKEN,
         state: Path | None = None,
-        clock: Callable[[], datetime] = system_clock,
     ) -> None:
         self.app_id, self.app_slug, self.state = app_id, app_slug, state
         self.app_public_key, self.person_token = app_public_key, person_token
-        self.base_url = "http://localhost"
-        self.world = World(clock)
+        self.base_url: str = "http://localhost"
+        self.world = World()
         self.view = View(self.world, self.base_url)
         self.settings = Settings()
         self.faults = Faults()

@@ -1,8 +1,9 @@
 """Rate limits as GitHub documents them: an hourly budget for each caller, and the secondary limits.
 
-Primary: 5,000 points an hour, 50 more for each repository above 20, at most 12,500; REST and GraphQL apart. Secondary: points
-a minute for each REST endpoint and for GraphQL, requests at the same time, and (whether checks count is not documented)
-content created a minute and an hour. Counting always happens, so that the headers are right; refusing is switched on.
+Primary: 5,000 points an hour, 50 more for each repository above 20, at most 12,500; REST and GraphQL apart.
+Secondary: points a minute for each REST endpoint and for GraphQL, requests at the same time, and (whether checks
+count is not documented) content created a minute and an hour. Counting always happens, so that the headers are right;
+refusing is switched on.
 """
 
 from dataclasses import dataclass

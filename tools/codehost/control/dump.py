@@ -18,7 +18,7 @@ def dump_checks(host: "CodeHost", query: dict[str, str]) -> Json:
     Query: `repository` (full name), `base`, `name` (of the check), `appId` (default: the App of this host).
     """
     app_id = int(query.get("appId", host.app_id))
-    shown = []
+    shown: list[Json] = []
     for repository in host.world.repositories.values():
         if query.get("repository", host.world.full_name(repository)) == host.world.full_name(repository):
             shown.extend(_heads(host, repository, app_id, query))

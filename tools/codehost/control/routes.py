@@ -87,14 +87,20 @@ def _installation(host: "CodeHost", body: Json) -> Installation:
 
 
 def _change_installation(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
-    """`{"action": create|delete|suspend|unsuspend|repositories|permissions, "account" or "id", ...}`."""
+    """Do `{"action": create|delete|suspend|unsuspend|repositories|permissions, "account" or "id", ...}`."""
     world, actor, action = host.world, Actor(host.maintainer), body.get("action", "create")
     names = body.get("repositories")
     if action == "create":
         account = world.add_account(body["account"], "Organization")
         chosen = None if names is None else [world.repository_named(f"{account.login}/{name}") for name in names]
         made = installations.install(
-            world, actor, host.app, account, chosen, body.get("permissions"), body.get("installationId")
+            world,
+            actor,
+            host.app,
+            account,
+            chosen,
+            permissions=body.get("permissions"),
+            installation_id=body.get("installationId"),
         )
         return Answer(201, {"id": made.id})
     found = _installation(host, body)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from tools.codehost.model import checks, pulls, repositories
 from tools.codehost.model.branches import make_commit
 from tools.codehost.model.installations import install
-from tools.codehost.model.records import Account, PullRequest, Repository
+from tools.codehost.model.records import Account, AutoMerge, PullRequest, Repository
 from tools.codehost.model.rulesets import create_ruleset
 from tools.codehost.model.world import Actor
 
@@ -27,10 +27,13 @@ def required_check_rules(context: str, integration_id: int | None) -> list[Json]
 def seed(host: "CodeHost", given: Json) -> Json:
     """Create what a seed document names; answers with the ids made.
 
-    `{"persons": [{"login", "token"}], "organizations": [{"login", "installation": {"id"?, "repositories"?, "permissions"?},
+    `{"persons": [{"login", "token"}], "organizations": [{"login", "installation": {"id"?, "repositories"?,
+    "permissions"?},
     "rulesets": [GitHub's JSON], "repositories": [{"name", "defaultBranch"?, "private"?, "branches"?, "count"?,
-    "rulesets"?, "requiredChecks"?: {"main": "change-freeze/main"}, "pullRequests": [{"base", "head"?, "title"?, "draft"?,
-    "sharesHeadWith"?: number, "reviewDecision"?, "mergeable"?, "autoMerge"?, "count"?, "checks"?: {name: conclusion}}]}]}]}`
+    "rulesets"?, "requiredChecks"?: {"main": "change-freeze/main"}, "pullRequests": [{"base", "head"?, "title"?,
+    "draft"?,
+    "sharesHeadWith"?: number, "reviewDecision"?, "mergeable"?, "autoMerge"?, "count"?, "checks"?: {name:
+    conclusion}}]}]}]}`
 
     A repository's `count` makes that many, `name` being a pattern such as `service-{}`. Nothing is told to webhooks but
     the installation, when `announce` is true.
@@ -68,7 +71,15 @@ def _organization(host: "CodeHost", given: Json) -> Json:
     if wanted is not None and account.id not in host.world.installed:
         names = wanted.get("repositories")
         chosen = None if names is None else [host.world.repository_named(f"{account.login}/{name}") for name in names]
-        found = install(host.world, actor, host.app, account, chosen, wanted.get("permissions"), wanted.get("id"))
+        found = install(
+            host.world,
+            actor,
+            host.app,
+            account,
+            chosen,
+            permissions=wanted.get("permissions"),
+            installation_id=wanted.get("id"),
+        )
         shown["installationId"] = found.id
     return shown
 
@@ -129,11 +140,12 @@ def add_pull_request(host: "CodeHost", repository: Repository, given: Json) -> P
         repository.branches[head] = commit.sha
     title = given.get("title") or f"Change {number}"
     author = world.add_account(given["author"], "User") if given.get("author") else host.maintainer
-    pull = pulls.add_pull(world, repository, author.id, title, head, base, draft=given.get("draft", False))
+    wanted = pulls.Proposal(title, head, base, given.get("body"), draft=given.get("draft", False))
+    pull = pulls.add_pull(world, repository, author.id, wanted)
     pull.review_decision = given.get("reviewDecision")
     pull.mergeable = given.get("mergeable", True)
     if given.get("autoMerge"):
-        pull.auto_merge = pulls.AutoMerge(world.now(), author.id, "merge")
+        pull.auto_merge = AutoMerge(world.now(), author.id, "merge")
     for name, conclusion in given.get("checks", {}).items():
         fields = {"name": name, "head_sha": pull.head_sha, "conclusion": conclusion}
         actor = Actor(world.accounts[host.app.bot_id], host.app_id)

@@ -39,11 +39,6 @@ def describe(body: Any) -> tuple[str, bool, int]:
     return label, kind == "mutation", len(fields)
 
 
-def _coerced(operation: Any, given: dict[str, Any]) -> Any:
-    """Return graphql-core's variable values, or the list of what is wrong with them."""
-    return get_variable_values(SCHEMA, operation.variable_definitions or (), given)
-
-
 def answer(host: "CodeHost", caller: Caller, body: Any) -> Answer:
     """Run one GraphQL request."""
     text = body.get("query") if isinstance(body, dict) else None
@@ -58,16 +53,20 @@ def answer(host: "CodeHost", caller: Caller, body: Any) -> Answer:
         return _errors({"message": "An operation name is required"})
     if document.introspects:
         return _introspected(document, body)
-    coerced = _coerced(operation, body.get("variables") or {})
+    return _run(Context(host, caller, document), operation, body.get("variables") or {})
+
+
+def _run(context: Context, operation: Any, variables: dict[str, Any]) -> Answer:
+    coerced = get_variable_values(SCHEMA, operation.variable_definitions or (), variables)
     if isinstance(coerced, list):
         return Answer(200, {"errors": [{"message": error.message} for error in coerced]})
-    nodes, cost = measure(document, operation, coerced.coerced)
+    context.variables = coerced
+    context.node_count, context.cost = nodes, _ = measure(context.document, operation, coerced.coerced)
     if nodes > MOST_NODES:
         message = (
             f"This query requests up to {nodes:,} possible nodes which exceeds the maximum limit of {MOST_NODES:,}."
         )
         return _errors({"type": "MAX_NODE_LIMIT_EXCEEDED", "message": message})
-    context = Context(host, caller, document, coerced, node_count=nodes, cost=cost)
     data = run(context, operation)
     shown: dict[str, Any] = {"data": data}
     if context.errors:

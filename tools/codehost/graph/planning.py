@@ -1,8 +1,8 @@
 """Documents made ready to run: parsed, validated against the schema, and planned field by field.
 
-graphql-core parses and validates. Its executor spends some 10 to 20 microseconds of bookkeeping on each field, too much for
-queries over hundreds of pull requests, so execution is our own (`executor`): a selection is compiled once per document and
-concrete type into a list of `FieldPlan`s, and documents are remembered by their text.
+graphql-core parses and validates. Its executor spends some 10 to 20 microseconds of bookkeeping on each field, too
+much for queries over hundreds of pull requests, so execution is our own (`executor`): a selection is compiled once
+per document and concrete type into a list of `FieldPlan`s, and documents are remembered by their text.
 
 The schema is a cut of GitHub's public one, from npm `@octokit/graphql-schema` 15.26.1.
 """
@@ -155,7 +155,8 @@ def _collect(
 def plan(document: Document, selections: tuple[Any, ...], type_name: str) -> list[FieldPlan]:
     """Return the fields that the selections ask of a type; made once.
 
-    Selections are known by their identity: those of fields live in plans, those of operations in `roots`, as long as the
+    Selections are known by their identity: those of fields live in plans, those of operations in `roots`, as long as
+    the
     document.
     """
     key = (id(selections), type_name)

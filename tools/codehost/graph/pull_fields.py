@@ -1,5 +1,6 @@
 """Pull requests and merge queues in the graph."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tools.codehost.graph.executor import Context, resolver
@@ -92,11 +93,15 @@ def _page(pull: PullRequest, context: Context) -> str:
 
 for _field in ("repository", "baseRepository", "headRepository"):
     resolver("PullRequest", _field)(lambda pull, _args, context: repository_of(context, pull))
-for _kind in ("PullRequest", "PullRequestCommit"):
-    resolver(_kind, "url")(
-        lambda pull, _args, context: f"{context.host.base_url}{_page(getattr(pull, 'pull', pull), context)}"
-    )
-    resolver(_kind, "resourcePath")(lambda pull, _args, context: _page(getattr(pull, "pull", pull), context))
+
+
+def _page_of(kind: str, pull_of: Callable[[Any], PullRequest]) -> None:
+    resolver(kind, "url")(lambda value, _args, context: f"{context.host.base_url}{_page(pull_of(value), context)}")
+    resolver(kind, "resourcePath")(lambda value, _args, context: _page(pull_of(value), context))
+
+
+_page_of("PullRequest", lambda pull: pull)
+_page_of("PullRequestCommit", lambda value: value.pull)
 resolver("PullRequest", "fullDatabaseId")(lambda pull, _args, _context: str(pull.id))
 resolver("PullRequest", "body")(lambda pull, _args, _context: pull.body or "")
 resolver("PullRequest", "state")(lambda pull, _args, _context: _state(pull))
@@ -140,7 +145,9 @@ def _merge_state(pull: PullRequest, _args: Args, context: Context) -> str:
 @resolver("PullRequest", "autoMergeRequest")
 def _auto_merge(pull: PullRequest, _args: Args, context: Context) -> dict[str, Any] | None:
     wish = pull.auto_merge
-    return wish and {
+    if wish is None:
+        return None
+    return {
         "commitBody": wish.commit_message,
         "commitHeadline": wish.commit_title,
         "enabledAt": wish.enabled_at,

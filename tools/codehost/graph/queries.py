@@ -116,7 +116,8 @@ def _account_fields(kind: str) -> None:
 
     @resolver(kind, "repository")
     def _owned(account: Account, args: Args, context: Context) -> Repository:
-        return _repository(None, {"owner": account.login, **args}, context)
+        found: Repository = _repository(None, {"owner": account.login, **args}, context)
+        return found
 
     @resolver(kind, "repositories")
     def _all_owned(account: Account, args: Args, context: Context) -> Connection:

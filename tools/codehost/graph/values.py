@@ -92,13 +92,14 @@ def check_bounds(name: str, args: dict[str, Any]) -> int:
             "MISSING_PAGINATION_BOUNDARIES",
             f"You must provide a `first` or `last` value to properly paginate the `{name}` connection.",
         )
-    side, count = ("first", first) if first is not None else ("last", last)
+    side = "last" if first is None else "first"
+    count = int(args[side])
     if count > 100:
         message = f"Requesting {count} records on the `{name}` connection exceeds the `{side}` limit of 100 records."
         raise GraphError("EXCESSIVE_PAGINATION", message)
     if count < 0:
         raise GraphError("ARGUMENT_LIMIT", f"`{side}` on the `{name}` connection cannot be less than zero.")
-    return int(count)
+    return count
 
 
 def connect(name: str, items: Sequence[Any], args: dict[str, Any], key: Callable[[Any], Any]) -> Connection:
@@ -128,7 +129,16 @@ def _edges(connection: Connection, _args: dict[str, Any], _context: Any) -> list
     return [{"cursor": connection.cursors(item), "node": item} for item in connection.page]
 
 
-for _name in "CheckRun CheckSuite Commit MergeQueueEntry PullRequest PullRequestCommit Ref Repository".split():
+for _name in [
+    "CheckRun",
+    "CheckSuite",
+    "Commit",
+    "MergeQueueEntry",
+    "PullRequest",
+    "PullRequestCommit",
+    "Ref",
+    "Repository",
+]:
     RESOLVERS[f"{_name}Connection", "nodes"] = lambda connection, _args, _context: connection.page
     RESOLVERS[f"{_name}Connection", "edges"] = _edges
     RESOLVERS[f"{_name}Connection", "pageInfo"] = _page_info

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import re
+from dataclasses import dataclass
 
 from tools.codehost.model import pulls
 from tools.codehost.model.identifiers import digest
@@ -18,7 +19,7 @@ FORBIDDEN_NAME = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|\.lock(/|$)|^
 
 
 def refuse_when_archived(repository: Repository) -> None:
-    """Archived repositories cannot change."""
+    """Refuse a change to an archived repository."""
     if repository.archived:
         raise Refusal(403, "Repository was archived so is read-only.")
 
@@ -137,15 +138,18 @@ def blob_sha(content: str) -> str:
     return hashlib.sha1(b"blob %d\0%b" % (len(raw), raw), usedforsecurity=False).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """A file to write: its base64 content, and the blob id of the content it replaces."""
+
+    path: str
+    content: str
+    message: str
+    sha: str | None = None
+
+
 def put_file(
-    world: World,
-    actor: Actor,
-    repository: Repository,
-    branch: str,
-    path: str,
-    content: str,
-    message: str,
-    sha: str | None,
+    world: World, actor: Actor, repository: Repository, branch: str, change: FileChange
 ) -> tuple[Commit, bool]:
     """Write a file with a commit on a branch. Returns the commit and whether the file is new."""
     refuse_when_archived(repository)
@@ -153,15 +157,16 @@ def put_file(
     if tip is None:
         raise Refusal(404, f"Branch {branch} not found")
     try:
-        base64.b64decode(content, validate=False)
+        base64.b64decode(change.content, validate=False)
     except binascii.Error as error:
         raise Refusal(422, "content is not valid Base64") from error
-    present = file_at(repository, tip, path)
-    if present is not None and sha is None:
+    present = file_at(repository, tip, change.path)
+    if present is not None and change.sha is None:
         raise invalid_request('"sha" wasn\'t supplied.')
-    if present is not None and sha != blob_sha(present):
-        raise Refusal(409, f"{path} does not match {sha}")
-    commit = make_commit(world, repository, actor.account.id, message, [tip], {path: content})
+    if present is not None and change.sha != blob_sha(present):
+        raise Refusal(409, f"{change.path} does not match {change.sha}")
+    files: dict[str, str | None] = {change.path: change.content}
+    commit = make_commit(world, repository, actor.account.id, change.message, [tip], files)
     try:
         push(world, actor, repository, branch, commit.sha, refused_with=409)
     except Refusal:

@@ -48,6 +48,7 @@ def install(
     app: App,
     account: Account,
     repositories: list[Repository] | None = None,
+    *,
     permissions: dict[str, str] | None = None,
     installation_id: int | None = None,
 ) -> Installation:

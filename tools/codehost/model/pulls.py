@@ -1,5 +1,7 @@
 """Pull requests: opening, editing, closing, new heads."""
 
+from dataclasses import dataclass
+
 from tools.codehost.model.identifiers import node_id
 from tools.codehost.model.records import AutoMerge, PullRequest, Repository
 from tools.codehost.model.refusals import Refusal, validation_failed
@@ -21,45 +23,36 @@ def announce(
     world.emit(Event("pull_request", action, actor.account, repository, {"pull": pull, **facts}))
 
 
-def open_pull_request(
-    world: World,
-    actor: Actor,
-    repository: Repository,
-    title: str,
-    head: str,
-    base: str,
-    body: str | None = None,
-    *,
-    draft: bool = False,
-) -> PullRequest:
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a pull request is opened with."""
+
+    title: str
+    head: str
+    base: str
+    body: str | None = None
+    draft: bool = False
+
+
+def open_pull_request(world: World, actor: Actor, repository: Repository, wanted: Proposal) -> PullRequest:
     """Open a pull request from one branch into another."""
-    head = head.partition(":")[2] or head
     if repository.archived:
         raise Refusal(403, "Repository was archived so is read-only.")
-    for field, branch in (("head", head), ("base", base)):
+    for field, branch in (("head", wanted.head), ("base", wanted.base)):
         if branch not in repository.branches:
             raise validation_failed("PullRequest", field)
-    if repository.branches[head] == repository.branches[base]:
-        raise validation_failed("PullRequest", "base", message=f"No commits between {base} and {head}")
-    if any(pull.base_ref == base for pull in world.open_from[repository.id, head].values()):
-        name = f"{world.owner(repository).login}:{head}"
+    if repository.branches[wanted.head] == repository.branches[wanted.base]:
+        message = f"No commits between {wanted.base} and {wanted.head}"
+        raise validation_failed("PullRequest", "base", message=message)
+    if any(pull.base_ref == wanted.base for pull in world.open_from[repository.id, wanted.head].values()):
+        name = f"{world.owner(repository).login}:{wanted.head}"
         raise validation_failed("PullRequest", "head", message=f"A pull request already exists for {name}.")
-    pull = add_pull(world, repository, actor.account.id, title, head, base, body, draft=draft)
+    pull = add_pull(world, repository, actor.account.id, wanted)
     announce(world, actor, repository, pull, "opened")
     return pull
 
 
-def add_pull(
-    world: World,
-    repository: Repository,
-    author_id: int,
-    title: str,
-    head: str,
-    base: str,
-    body: str | None = None,
-    *,
-    draft: bool = False,
-) -> PullRequest:
+def add_pull(world: World, repository: Repository, author_id: int, wanted: Proposal) -> PullRequest:
     """Add a pull request without asking or telling anyone."""
     identifier, now, number = world.next_id(), world.now(), repository.next_number
     repository.next_number += 1
@@ -68,16 +61,16 @@ def add_pull(
         node_id=node_id("PR", identifier),
         repository_id=repository.id,
         number=number,
-        title=title,
+        title=wanted.title,
         author_id=author_id,
-        head_ref=head,
-        head_sha=repository.branches[head],
-        base_ref=base,
-        base_sha=repository.branches[base],
+        head_ref=wanted.head,
+        head_sha=repository.branches[wanted.head],
+        base_ref=wanted.base,
+        base_sha=repository.branches[wanted.base],
         created_at=now,
         updated_at=now,
-        body=body,
-        draft=draft,
+        body=wanted.body,
+        draft=wanted.draft,
     )
     repository.pulls[number] = pull
     world.index_pull(pull)

@@ -1,8 +1,8 @@
 """The merge queue of a base branch.
 
-Each entry has a merge group: a commit on top of the entry before it, on a `gh-readonly-queue/` branch, which has to pass
-the required checks. With ALLGREEN every entry's group must pass; with HEADGREEN the last passing one takes those before it
-along. A failing group leaves the queue and those behind it are built anew.
+Each entry has a merge group: a commit on top of the entry before it, on a `gh-readonly-queue/` branch, which has to
+pass the required checks. With ALLGREEN every entry's group must pass; with HEADGREEN the last passing one takes those
+before it along. A failing group leaves the queue and those behind it are built anew.
 """
 
 from tools.codehost.model import branches, merging, pulls

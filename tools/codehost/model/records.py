@@ -1,8 +1,8 @@
 """The records of the simulated code host, as they are persisted.
 
-Times are RFC 3339 strings in UTC with whole seconds, as the API shows them. Identifiers are GitHub's: an integer database
-id and an opaque node id. Everything that can be derived (who is open into which base, which run is newest) is an index of
-the `World`, not a field here.
+Times are RFC 3339 strings in UTC with whole seconds, as the API shows them. Identifiers are GitHub's: an integer
+database id and an opaque node id. Everything that can be derived (who is open into which base, which run is newest)
+is an index of the `World`, not a field here.
 """
 
 from dataclasses import dataclass, field

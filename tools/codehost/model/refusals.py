@@ -30,7 +30,7 @@ def not_found() -> Refusal:
 
 
 def validation_failed(resource: str, field: str, code: str = "invalid", message: str | None = None) -> Refusal:
-    """GitHub's 422 with one structured error; a `message` makes it a custom one."""
+    """Make GitHub's 422 with one structured error; a `message` makes it a custom one."""
     error = {"resource": resource, "field": field, "code": "custom" if message else code}
     if message:
         error["message"] = message
@@ -38,10 +38,10 @@ def validation_failed(resource: str, field: str, code: str = "invalid", message:
 
 
 def invalid_request(message: str) -> Refusal:
-    """GitHub's 422 for a body that does not fit the schema."""
+    """Make GitHub's 422 for a body that does not fit the schema."""
     return Refusal(422, f"Invalid request.\n\n{message}")
 
 
 def forbidden_to_integration() -> Refusal:
-    """The 403 of a missing App permission."""
+    """Make the 403 of a missing App permission."""
     return Refusal(403, "Resource not accessible by integration")

@@ -1,7 +1,7 @@
 """The world: every record, and the indexes that make each look-up a dictionary access.
 
-One thread at a time may use it (`lock`); the HTTP side runs on one event loop and takes the lock for the length of one
-request. Changes announce themselves as `Event`s to the listeners, while the lock is held.
+One thread at a time may use it (`lock`); the HTTP side runs on one event loop and takes the lock for the length of
+one request. Changes announce themselves as `Event`s to the listeners, while the lock is held.
 """
 
 import threading

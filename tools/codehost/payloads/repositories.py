@@ -45,10 +45,14 @@ LINKS = {
     "trees_url": "git/trees{/sha}",
 }
 COUNTS = {
-    name: 0
-    for name in (
-        "forks forks_count stargazers_count watchers watchers_count size subscribers_count network_count".split()
-    )
+    "forks": 0,
+    "forks_count": 0,
+    "stargazers_count": 0,
+    "watchers": 0,
+    "watchers_count": 0,
+    "size": 0,
+    "subscribers_count": 0,
+    "network_count": 0,
 }
 FLAGS = {
     "has_issues": True,
@@ -75,7 +79,7 @@ def repository_url(view: View, repository: Repository) -> str:
     return f"{view.base}/repos/{view.world.full_name(repository)}"
 
 
-def open_count(view: View, repository: Repository) -> int:
+def open_count(repository: Repository) -> int:
     """Count open pull requests."""
     return sum(1 for pull in repository.pulls.values() if pull.state == "open")
 
@@ -101,7 +105,7 @@ def repository_json(view: View, repository: Repository) -> Json:
 def _repository_json(view: View, repository: Repository) -> Json:
     full_name = view.world.full_name(repository)
     url, page = f"{view.base}/repos/{full_name}", f"{view.base}/{full_name}"
-    count = open_count(view, repository)
+    count = open_count(repository)
     return {
         "id": repository.id,
         "node_id": repository.node_id,

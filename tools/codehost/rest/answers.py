@@ -30,7 +30,11 @@ class Answer:
 
 def refusal_answer(refusal: Refusal) -> Answer:
     """Write a refusal as the API does."""
-    body = {"message": refusal.message, "documentation_url": refusal.documentation, "status": str(refusal.status)}
+    body: dict[str, Any] = {
+        "message": refusal.message,
+        "documentation_url": refusal.documentation,
+        "status": str(refusal.status),
+    }
     if refusal.errors is not None:
         body["errors"] = refusal.errors
     return Answer(refusal.status, body, dict(refusal.headers))

@@ -140,9 +140,8 @@ def put_content(call: Call) -> Answer:
         if not isinstance(body.get(name), str):
             raise invalid_request(f'"{name}" wasn\'t supplied.')
     path, text = call.params["path"], body["content"]
-    commit, new = branches.put_file(
-        call.world, call.actor, call.repository, branch, path, text, body["message"], body.get("sha")
-    )
+    change = branches.FileChange(path, text, body["message"], body.get("sha"))
+    commit, new = branches.put_file(call.world, call.actor, call.repository, branch, change)
     shown = shapes.content_json(call.view, call.repository, branch, path, text, whole=False)
     git = shapes.git_commit_json(call.view, call.repository, commit)
     return Answer(201 if new else 200, {"content": shown, "commit": git})

@@ -72,7 +72,7 @@ class Credentials:
     def mint(
         self, installation: Installation, permissions: dict[str, str], repository_ids: list[int] | None
     ) -> tuple[str, str]:
-        """Make a token for an installation; returns it with its expiry. Its length is not 40, as GitHub's are not now."""
+        """Make a token for an installation, and its expiry. Like GitHub's of today it has not the length 40."""
         expires = self.world.clock() + TOKEN_LIFE
         claims = {
             "installation": installation.id,

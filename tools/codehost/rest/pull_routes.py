@@ -53,16 +53,9 @@ def create_pull(call: Call) -> Answer:
             raise invalid_request(f'"{name}" wasn\'t supplied.')
     if not body.get("title"):
         raise validation_failed("PullRequest", "title", "missing_field")
-    pull = pulls.open_pull_request(
-        call.world,
-        call.actor,
-        call.repository,
-        body["title"],
-        body["head"],
-        body["base"],
-        body.get("body"),
-        draft=body.get("draft") is True,
-    )
+    head = body["head"].rpartition(":")[2]
+    wanted = pulls.Proposal(body["title"], head, body["base"], body.get("body"), draft=body.get("draft") is True)
+    pull = pulls.open_pull_request(call.world, call.actor, call.repository, wanted)
     return Answer(201, pull_json(call.view, call.repository, pull))
 
 

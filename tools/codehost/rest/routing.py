@@ -1,8 +1,8 @@
 """The table of routes, and how a path finds its own.
 
-Templates are those of GitHub's documentation; `{name*}` takes several segments (branch names have slashes). A handler is a
-plain function from a `Call` to an `Answer`; the route names the App permission it needs. As at GitHub, an unknown path and
-a wrong method are both 404.
+Templates are those of GitHub's documentation; `{name*}` takes several segments (branch names have slashes). A handler
+is a plain function from a `Call` to an `Answer`; the route names the App permission it needs. As at GitHub, an
+unknown path and a wrong method are both 404.
 """
 
 import re
@@ -131,7 +131,8 @@ def check_credential(found: Route, caller: Caller) -> None:
     if found.credential == "installation" and caller.installation is None:
         raise Refusal(
             403,
-            "You must authenticate with an installation access token in order to list repositories for an installation.",
+            "You must authenticate with an installation access token in order to list repositories for an"
+            " installation.",
         )
     if found.credential == "person" and caller.installation is not None:
         raise Refusal(403, "Resource not accessible by integration")
@@ -140,11 +141,11 @@ def check_credential(found: Route, caller: Caller) -> None:
 
 
 def locate(call: Call, method: str) -> Answer | None:
-    """Find the repository of `/repos/{owner}/{repo}`; an old name is answered with a redirect, an unknown one with 404."""
+    """Find the repository that the path names; an old name is answered with a redirect, an unknown one with 404."""
     name = f"{call.params['owner']}/{call.params['repo']}"
     repository = call.world.find_repository(name)
     if repository is None and (moved := call.world.moved.get(name.lower())) in call.world.repositories:
-        target = call.world.repositories[moved]  # type: ignore[index]
+        target = call.world.repositories[moved]
         if call.caller.sees(target) or call.caller.app:
             rest = call.path.split("/", 4)
             url = f"{call.host.base_url}/repositories/{target.id}" + (f"/{rest[4]}" if len(rest) > 4 else "")

@@ -79,8 +79,8 @@ def _head_commit(view: View, repository: Repository, sha: str) -> Json | None:
 def _merge_group_body(view: View, event: Event) -> Json:
     repository, entry = _repository(event), event.facts["entry"]
     commit = _head_commit(view, repository, entry.head_sha) or {}
-    kept = {name: commit.get(name) for name in ("id", "tree_id", "message", "timestamp")}
-    people = {
+    kept: Json = {name: commit.get(name) for name in ("id", "tree_id", "message", "timestamp")}
+    people: Json = {
         name: {key: commit[name][key] for key in ("name", "email")}
         for name in ("author", "committer")
         if name in commit
@@ -122,7 +122,7 @@ def _push_repository(view: View, repository: Repository) -> Json:
     return {**shown, "owner": owner, "master_branch": repository.default_branch, "stargazers": 0}
 
 
-def _branch_body(view: View, event: Event) -> Json:
+def _branch_body(_view: View, event: Event) -> Json:
     body: Json = {"ref": event.facts["branch"], "ref_type": "branch", "pusher_type": "user"}
     if event.name == "create":
         body |= {"master_branch": _repository(event).default_branch, "description": None}

@@ -1,6 +1,7 @@
 """Sends webhooks in the background, signed as GitHub signs them, once: a failed delivery is recorded, not repeated.
 
-Deliveries leave in the order of their due times over a few threads, so their arrival order is not certain, as at GitHub.
+Deliveries leave in the order of their due times over a few threads, so their arrival order is not certain, as at
+GitHub.
 """
 
 import hashlib

@@ -28,8 +28,8 @@ from services.api_key_secrets import PREFIX, new_secret, secret_hash
 from services.clock import whole_milliseconds
 from services.sessions import Signer, mint_session_jwt, new_key_pair
 
-ISSUER = "http://web.test"
-AUDIENCE = "http://api.test"
+ISSUER = "http://127.0.0.1:8080"
+AUDIENCE = "http://127.0.0.1:8080"
 SCOPES = (
     "freeze:read",
     "freeze:write",

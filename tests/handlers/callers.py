@@ -1,0 +1,96 @@
+"""Those who call the API in tests, and what they are told."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from sqlalchemy.orm import Session
+
+from models.installations import Installation
+from models.organizations import Organization
+from models.repositories import Repository
+from tests import factories
+from tools.codehost import CodeHost
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody with a credential, or without any."""
+
+    http: httpx.Client
+    token: str | None = None
+
+    def send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        headers = {**request.pop("headers", {})}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        return self.http.request(method, path, headers=headers, **request)
+
+    def get(self, path: str, **params: Any) -> httpx.Response:
+        return self.send("GET", path, params=params)
+
+    def post(self, path: str, body: Any = None, **request: Any) -> httpx.Response:
+        return self.send("POST", path, json=body, **request) if body is not None else self.send("POST", path, **request)
+
+    def patch(self, path: str, body: Any, **request: Any) -> httpx.Response:
+        return self.send("PATCH", path, json=body, **request)
+
+    def delete(self, path: str, **request: Any) -> httpx.Response:
+        return self.send("DELETE", path, **request)
+
+
+@dataclass(slots=True)
+class Tenant:
+    """An organisation, here and at the code host."""
+
+    session: Session
+    http: httpx.Client
+    host: CodeHost
+    account: str
+    organization: Organization
+    installation: Installation
+    _people: dict[str, Caller] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        return self.organization.id
+
+    @property
+    def anybody(self) -> Caller:
+        """Somebody without a credential."""
+        return Caller(self.http)
+
+    def key(self, *scopes: str, **columns: Any) -> Caller:
+        """Return a new API key with these scopes; none: all of them."""
+        return Caller(self.http, factories.api_key(self.session, self.organization, *scopes, **columns).secret)
+
+    def person(self, role: str) -> Caller:
+        """Return a member with this role, signed in."""
+        if role not in self._people:
+            token = factories.member_token(self.session, self.organization, role)
+            self._people[role] = Caller(self.http, token)
+        return self._people[role]
+
+    @property
+    def support(self) -> Caller:
+        """A support session."""
+        return Caller(self.http, factories.member_token(self.session, self.organization, "owner", support=True))
+
+    def repository(self, name: str = "web", *branches: str, **columns: Any) -> Repository:
+        """Make a repository at the code host, with these branches beside `main`, and its row, enabled by default."""
+        record = self.host.organization(self.account).repository(name, branches=branches).record
+        given = {"github_id": record.id, "node_id": record.node_id, **columns}
+        return factories.repository(self.session, self.organization, f"{self.account}/{name}", **given)
+
+    def audit(self) -> list[str]:
+        """Return the actions in the audit trail, the oldest first."""
+        return factories.audit_actions(self.session, self.organization)
+
+
+def refusal(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
+    """Check that a request was refused with this code, and return the error."""
+    assert response.status_code == status, response.text
+    error: dict[str, Any] = response.json()["error"]
+    assert error["code"] == code, response.text
+    assert error["requestId"] == response.headers["x-request-id"]
+    return error

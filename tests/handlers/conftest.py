@@ -1,0 +1,159 @@
+"""The product served over real HTTP, with PostgreSQL, Redis and the simulated code host behind it.
+
+What a test asks for:
+
+- `acme`: an organisation whose installation is active at the code host; `acme.repository("web")` is there and here.
+  `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.
+- `globex`: another organisation, of the free plan.
+- `session`: rows as they are, of every organisation; what is added or changed there is committed at once.
+- `clock`, `wakeups`, `code_host`: the service's clock, what it woke, and the simulated GitHub.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from redis import Redis
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from app.main import Parts, create_app
+from tests import factories
+from tests.handlers.callers import Tenant
+from tests.support.clocks import MovableClock
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+from tools.codehost import CodeHost, Handle, serve
+
+WEBHOOK_SECRET = "a secret of the webhooks"
+
+
+class RecordedWakeups:
+    """Hears wake-ups instead of sending them."""
+
+    def __init__(self) -> None:
+        self.sent: set[str] = set()
+
+    def send(self, names: set[str]) -> None:
+        self.sent |= names
+
+
+@pytest.fixture(scope="session")
+def private_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+@pytest.fixture(scope="session")
+def served_code_host(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
+    public = private_key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    handle = serve(CodeHost(app_id=1, app_public_key=public.decode()))
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture(scope="session")
+def clock_of_session() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture(scope="session")
+def wakeups_of_session() -> RecordedWakeups:
+    return RecordedWakeups()
+
+
+@pytest.fixture(scope="session")
+def served(
+    shared_database: psycopg.Connection,
+    redis_url: str,
+    private_key: rsa.RSAPrivateKey,
+    served_code_host: Handle,
+    clock_of_session: MovableClock,
+    wakeups_of_session: RecordedWakeups,
+) -> Iterator[str]:
+    """Serve the product for the whole session; each test empties the database under it."""
+    pem = private_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    config = product_config(
+        address_of(shared_database),
+        redis_url,
+        base_url=factories.AUDIENCE,
+        session_issuer=factories.ISSUER,
+        github_api_url=served_code_host.base_url,
+        github_app_id=1,
+        github_app_slug="change-freeze",
+        github_app_private_key=pem.decode(),
+        github_webhook_secret=WEBHOOK_SECRET,
+    )
+    parts = Parts(clock=clock_of_session, wakeups=wakeups_of_session, access_log=False)
+    with serving(create_app(config, parts)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def http(served: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def clock(clock_of_session: MovableClock) -> Iterator[MovableClock]:
+    yield clock_of_session
+    clock_of_session.reset()
+
+
+@pytest.fixture
+def wakeups(wakeups_of_session: RecordedWakeups) -> RecordedWakeups:
+    wakeups_of_session.sent.clear()
+    return wakeups_of_session
+
+
+@pytest.fixture
+def code_host(served_code_host: Handle) -> CodeHost:
+    """Return the code host without anything in it."""
+    served_code_host.host.reset()
+    return served_code_host.host
+
+
+@pytest.fixture
+def session(database: str) -> Iterator[Session]:
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    with Session(engine, expire_on_commit=False) as session:
+        yield session
+    engine.dispose()
+
+
+def found(session: Session, http: httpx.Client, code_host: CodeHost, name: str, plan: str) -> Tenant:
+    """Found an organisation here and at the code host."""
+    organization = factories.organization(session, name.title(), plan=plan)
+    installation = factories.installation(session, organization, name)
+    code_host.organization(name).installed(installation_id=installation.id)
+    return Tenant(session, http, code_host, name, organization, installation)
+
+
+@pytest.fixture
+def acme(session: Session, http: httpx.Client, code_host: CodeHost, redis: Redis) -> Tenant:
+    return found(session, http, code_host, "acme", "business")
+
+
+@pytest.fixture
+def globex(session: Session, http: httpx.Client, code_host: CodeHost, redis: Redis) -> Tenant:
+    return found(session, http, code_host, "globex", "free")
+
+
+@pytest.fixture
+def later(clock: MovableClock) -> Any:
+    """Let time pass: `later(seconds=61)`."""
+
+    def pass_time(**length: float) -> None:
+        clock.offset += timedelta(**length)
+
+    return partial(pass_time)

@@ -74,9 +74,14 @@ class Town:
         while process(self.jobs, self.github):
             pass
 
+    def make_due(self, *changes: str) -> None:
+        """Make every branch due now, with further changes of its row."""
+        due = "due_at = date_trunc('milliseconds', clock_timestamp())"  # the precision of a unit's `now`
+        self.sql(f"UPDATE watched_branches SET {', '.join((due, *changes))}")
+
     def look_at_everything(self) -> None:
         """Do what the full pass does."""
-        self.sql("UPDATE watched_branches SET read_back = true, due_at = date_trunc('milliseconds', clock_timestamp())")
+        self.make_due("read_back = true")
 
     def sql(self, statement: str, **values: Any) -> list[Any]:
         """Run a statement as the owner."""

@@ -100,9 +100,7 @@ class TestHeads:
         pull, _other = build("web")
         town.settle()
         town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
-        town.sql(
-            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), wanted_generation = wanted_generation + 1"
-        )
+        town.make_due("wanted_generation = wanted_generation + 1")
         town.settle()
         town.freeze()
         town.settle()
@@ -115,9 +113,7 @@ class TestHeads:
         old = pull.head_sha
         body = {"message": "more", "content": "bW9yZQ==", "branch": pull.head_ref}
         assert town.person("PUT", "/repos/acme/web/contents/more.txt", body).status_code in {200, 201}
-        town.sql(
-            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), wanted_generation = wanted_generation + 1"
-        )
+        town.make_due("wanted_generation = wanted_generation + 1")
         town.settle()
         assert town.conclusions() == {"acme/web#1": "success"}
         rows = dict(town.sql("SELECT head_sha, conclusion FROM head_checks"))
@@ -159,7 +155,7 @@ class TestFaults:
         town.settle()
         [[state, code]] = town.sql("SELECT state, last_error_code FROM freeze_targets")
         assert (state, code) == ("failed", "github_unavailable")
-        town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
+        town.make_due()
         town.settle()
         assert set(town.conclusions().values()) == {"failure"}
         assert town.sql("SELECT state FROM freeze_targets") == [("applied",)]
@@ -171,7 +167,7 @@ class TestFaults:
         town.host.faults.add("disconnect", "createCheckRun", after=True, count=1)
         town.settle()
         town.host.calls.reset()
-        town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
+        town.make_due()
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
         assert len(town.host.calls.writes) <= 1
@@ -208,9 +204,7 @@ class TestFaults:
         town.host.faults.add("null_check_run", count=1)
         town.settle()
         assert list(town.conclusions().values()).count("failure") == 3
-        town.sql(
-            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE due_at IS NOT NULL"
-        )
+        town.make_due()
         town.settle()
         assert set(town.conclusions().values()) == {"failure"}
 
@@ -267,9 +261,7 @@ def test_no_success_is_sent_when_any_call_fails(town: Town, build: Builder) -> N
                 town.settle()
             except GitHubError as error:
                 raise AssertionError(scope) from error
-            town.sql(
-                "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), lease_until = NULL, read_back = true"
-            )
+            town.make_due("lease_until = NULL", "read_back = true")
             town.sql("UPDATE installations SET paused_until = NULL")
     town.settle()
     assert set(town.conclusions().values()) == {"failure"}

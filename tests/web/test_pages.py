@@ -1,0 +1,183 @@
+"""The reference and the error codes as pages: whole, linked, self-contained, and refusing like everything else."""
+
+import asyncio
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+import pytest
+from flask.testing import FlaskClient
+
+from app.access_log import AccessLog
+from app.errors import ErrorReplies
+from app.front import Front
+from app.pages import mounted_pages
+from schemas.contract import Contract, load_contract
+from tools.contract_lint import Document
+from web.pages import RENDERER, create_pages
+
+Ask = Callable[[str, str], httpx.Response]
+BOTH = ("/docs", "/docs/errors")
+
+
+class Page(HTMLParser):
+    """Ids, links and scripts of a page."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.ids: Counter[str] = Counter()
+        self.loaded: list[str] = []
+        self.links: list[str] = []
+        self.inline: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if "id" in given:
+            self.ids[given["id"]] += 1
+        if tag in {"script", "img", "iframe"}:
+            self.loaded.append(given.get("src", "inline"))
+        if tag == "link":
+            self.loaded.append(given["href"])
+        if tag == "a":
+            self.links.append(given["href"])
+        self.inline += [name for name in given if name == "style" or name.startswith("on")]
+        self.inline += [tag] if tag == "style" else []
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture(scope="module")
+def contract() -> Contract:
+    return load_contract()
+
+
+@pytest.fixture(scope="module")
+def client(contract: Contract) -> FlaskClient:
+    return create_pages(contract).test_client()
+
+
+@pytest.fixture(scope="module")
+def ask(contract: Contract) -> Ask:
+    """Ask the pages as the service mounts them, behind the front that gives every answer its shape."""
+    pages = mounted_pages(contract)
+    assert pages is not None
+    front: Any = Front(pages, errors=ErrorReplies(contract, "https://freeze.test/docs"), log=AccessLog(None))
+
+    async def answer(method: str, path: str) -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="https://freeze.test") as client:
+            return await client.request(method, path)
+
+    return lambda method, path: asyncio.run(answer(method, path))
+
+
+def page(client: FlaskClient, path: str) -> Page:
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert answer.mimetype == "text/html"
+    return Page(answer.text)
+
+
+class TestErrorsPage:
+    def test_has_one_anchor_for_each_code(self, client: FlaskClient, contract: Contract) -> None:
+        ids = page(client, "/docs/errors").ids
+        assert {code: ids[code] for code in contract.errors} == dict.fromkeys(contract.errors, 1)
+
+    def test_resolves_every_docs_url_that_the_contract_shows(self, client: FlaskClient, contract: Contract) -> None:
+        ids = page(client, "/docs/errors").ids
+        anchors = re.findall(rb"/errors#([a-z_]+)", contract.source)
+        assert anchors
+        assert [anchor for anchor in anchors if ids[anchor.decode()] != 1] == []
+
+    def test_tells_what_each_code_means(self, client: FlaskClient, contract: Contract) -> None:
+        text = " ".join(page(client, "/docs/errors").text.split())
+        assert [row.code for row in contract.errors.values() if " ".join(row.meaning.split()) not in text] == []
+
+    def test_names_the_operations_that_answer_a_code(self, client: FlaskClient) -> None:
+        assert "/docs#tag/Freezes/operation/create_freeze" in page(client, "/docs/errors").links
+
+    def test_loads_no_script(self, client: FlaskClient) -> None:
+        assert page(client, "/docs/errors").loaded == ["/static/pages.css"]
+
+
+class TestReference:
+    def test_lists_every_operation_without_a_script(self, client: FlaskClient, contract: Contract) -> None:
+        text = page(client, "/docs").text
+        assert [
+            operation.id for operation in contract.operations.values()
+            if f"{operation.method} {operation.path}" not in text
+        ] == []  # fmt: skip
+
+    def test_has_the_anchors_that_the_errors_page_links_to(self, client: FlaskClient) -> None:
+        ids = page(client, "/docs").ids
+        linked = {link.partition("#")[2] for link in page(client, "/docs/errors").links if link.startswith("/docs#")}
+        assert linked
+        assert linked <= ids.keys()
+
+    def test_serves_the_renderer_from_here(self, client: FlaskClient) -> None:
+        assert f"/static/{RENDERER}" in page(client, "/docs").loaded
+        answer = client.get(f"/static/{RENDERER}", buffered=True)
+        assert answer.mimetype == "text/javascript"
+        assert answer.headers["Cache-Control"].endswith("max-age=31536000")
+
+    def test_serves_the_very_file_that_the_package_published(self, client: FlaskClient) -> None:
+        digest = hashlib.sha256(client.get(f"/static/{RENDERER}", buffered=True).data).hexdigest()
+        assert digest in client.get("/static/vendor/README.md", buffered=True).text
+
+
+@pytest.mark.parametrize("path", BOTH)
+class TestBothPages:
+    def test_load_nothing_from_elsewhere(self, path: str, client: FlaskClient) -> None:
+        assert [address for address in page(client, path).loaded if not address.startswith("/static/")] == []
+
+    def test_have_no_inline_style_or_handler(self, path: str, client: FlaskClient) -> None:
+        assert page(client, path).inline == []
+
+    def test_may_load_from_this_origin_only_and_be_framed_nowhere(self, path: str, client: FlaskClient) -> None:
+        policy = client.get(path).headers["Content-Security-Policy"]
+        sources = {source for part in policy.split("; ") for source in part.split()[1:]}
+        assert sources <= {"'none'", "'self'", "'unsafe-inline'", "data:", "blob:"}
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "script-src 'self' 'unsafe-inline'" not in policy
+
+    def test_have_one_heading_of_the_first_order_and_a_language(self, path: str, client: FlaskClient) -> None:
+        html = client.get(path).text
+        assert html.count("<h1>") == 1
+        assert '<html lang="en">' in html
+
+
+class TestMounted:
+    @pytest.mark.parametrize("path", BOTH)
+    def test_a_page_has_a_request_id_and_is_not_sniffed(self, path: str, ask: Ask) -> None:
+        answer = ask("GET", path)
+        assert answer.status_code == 200
+        assert answer.headers["x-request-id"].startswith("req_")
+        assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+
+    @pytest.mark.parametrize("path", ["/docs/none", "/docs/", "/static/none.js", "/static/../pages.py"])
+    def test_a_missing_page_is_refused_by_the_envelope(self, path: str, ask: Ask) -> None:
+        answer = ask("GET", path)
+        assert answer.status_code == 404
+        assert answer.json()["error"]["code"] == "not_found"
+        assert answer.json()["error"]["docsUrl"] == "https://freeze.test/docs/errors#not_found"
+        assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
+
+    @pytest.mark.parametrize("method", ["POST", "OPTIONS", "DELETE"])
+    def test_a_wrong_method_is_refused_by_the_envelope(self, method: str, ask: Ask) -> None:
+        answer = ask(method, "/docs")
+        assert answer.status_code == 405
+        assert answer.json()["error"]["code"] == "method_not_allowed"
+        assert answer.headers["allow"] == "GET, HEAD"
+
+
+def test_each_refusal_of_an_operation_has_a_place_on_the_errors_page(client: FlaskClient, contract: Contract) -> None:
+    ids = page(client, "/docs/errors").ids
+    for operation in Document.parse(contract.source).operations():
+        assert {*operation.raw.get("x-errors", ()), *contract.cross_cutting} <= ids.keys()

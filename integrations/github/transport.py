@@ -119,13 +119,24 @@ class Transport:
             target = answer.headers.get("location")
             if answer.status not in followed or not target:
                 return answer
-            url = urljoin(url, target)
-            self.check_origin(url)
+            url = self._next(url, target)
         raise unavailable("redirects in circles", maybe_applied=False)
+
+    def _next(self, url: str, target: str) -> str:
+        try:
+            joined = urljoin(url, target)
+        except ValueError:
+            raise unavailable("points to no address", maybe_applied=False) from None
+        self.check_origin(joined)
+        return joined
 
     def check_origin(self, url: str) -> None:
         """Refuse an address of another host: the token goes only where it was configured to go."""
-        if origin(url) not in self._origins:
+        try:
+            known = origin(url) in self._origins
+        except ValueError:
+            known = False
+        if not known:
             raise unavailable("points to another host", maybe_applied=False)
 
     def _exchange(self, request: Request, url: str, bearer: Bearer) -> Answer:

@@ -142,6 +142,12 @@ def test_a_redirect_to_another_host_is_not_followed(github: GitHub, script: Scri
     assert "another host" in failing(github, read).message
 
 
+@pytest.mark.parametrize("target", ["http://127.0.0.1:port/", "http://[::1/", "http://[x]/"])
+def test_a_redirect_to_no_address_is_githubs_failure(github: GitHub, script: Script, target: str) -> None:
+    script.then(REPOSITORY, Reply({"message": "Moved"}, 302, {"Location": target}))
+    failing(github, read)
+
+
 def test_redirects_in_circles_end(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = Reply({"message": "Moved"}, 301, {"Location": "/repositories/9"})
     failing(github, read)

@@ -15,6 +15,7 @@ from schemas.contract import Operation
 from schemas.dialect import Validators
 from schemas.replies import HeadedReply, RawReply, SecretReply
 
+_SPECIAL = (RawReply, SecretReply, HeadedReply)
 _TAG = re.compile(rb'(?:W/)?"[^"]*"')
 
 
@@ -38,22 +39,23 @@ class Answers:
 
     def reply(self, result: Any) -> Reply:
         """Return the reply of a handler's result; raises NonConformingReplyError when it is checked and wrong."""
-        if isinstance(result, RawReply):
-            headers = [
-                (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in result.headers.items()
-            ]
-            return Reply(result.status, headers, result.body)
-        secret = isinstance(result, SecretReply)
-        extra: Mapping[str, str] = result.headers if isinstance(result, HeadedReply) else {}
-        value = result.value if isinstance(result, SecretReply | HeadedReply) else result
+        secret, extra = False, None
+        if isinstance(result, _SPECIAL):
+            if isinstance(result, RawReply):
+                return _raw(result)
+            secret = isinstance(result, SecretReply)
+            extra = result.headers if isinstance(result, HeadedReply) else None
+            result = result.value
         if self._dump is None:
-            if value is not None:
+            if result is not None:
                 raise NonConformingReplyError(f"{self._operation.id} answers {self._status} without a body")
             return Reply(self._status)
-        content = self._dump(value)
+        content = self._dump(result)
         if self._check is not None and not self._check.is_valid(content):
             self._complain(content)
-        headers = [JSON, *((name.lower().encode(), text.encode("latin-1")) for name, text in extra.items())]
+        headers = [JSON]
+        if extra is not None:
+            headers += _headers(extra)
         if self._location is not None:
             headers.append((b"location", self._created_at(content)))
         return Reply(self._status, headers, orjson.dumps(content, option=orjson.OPT_UTC_Z), secret)
@@ -76,19 +78,28 @@ class Answers:
         return template.encode()
 
 
+def _raw(result: RawReply) -> Reply:
+    headers = _headers(result.headers)
+    return Reply(result.status, headers, result.body, cacheable=any(name == b"cache-control" for name, _ in headers))
+
+
+def _headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items()]
+
+
 def make_conditional(reply: Reply, exchange: Exchange) -> Reply:
     """Give a reply its strong `ETag`, and turn it into a 304 for a client that has it already."""
     if reply.status != 200:
         return reply
     digest = hashlib.blake2b(reply.body, digest_size=16).digest()
     tag = b'"' + base64.urlsafe_b64encode(digest).rstrip(b"=") + b'"'
-    names = {name for name, _ in reply.headers}
     reply.headers.append((b"etag", tag))
-    if b"cache-control" not in names:
+    if not reply.cacheable:
         reply.headers += [(b"cache-control", b"private, no-cache"), (b"vary", b"Authorization")]
+        reply.cacheable = True
     if _has(exchange.headers(b"if-none-match"), tag):
         kept = [(name, value) for name, value in reply.headers if name != b"content-type"]
-        return Reply(304, kept)
+        return Reply(304, kept, cacheable=True)
     return reply
 
 

@@ -1,6 +1,6 @@
 """From a credential to a principal, and from a principal to what it may do.
 
-Two steps, because a request is counted between them: `Credentials.identify` tells who asks (401), `authorize` tells
+Two steps, because a request is counted between them: `Credentials.identify` tells who asks (401), `Authorizer` tells
 whether they may (410, 403). What a credential is worth is read from PostgreSQL on every request, by its clock: a
 revoked key or a lost role acts at once, and no cache can outlive either.
 """
@@ -10,20 +10,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
-from app.database import Reads
 from app.tokens import TokenVerifier
 from rules.errors import ServiceError
-from rules.permissions import Principal, Role, role_reaches, scopes_reach
+from rules.permissions import Principal, Role, role_reaches
 from schemas.contract import Operation
 from services.api_key_secrets import PREFIX, looks_like_secret, secret_hash
 from services.clock import Clock
+from services.reads import Reader
 from services.sessions import InvalidTokenError, SessionClaims
 
 _FIND_KEY = "SELECT * FROM find_api_key(%s)"
 _FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
+_MOST_REMEMBERED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Identity:
     """Who asks, when by the service's clock, and what stands in the way of their organisation."""
 
@@ -34,26 +35,44 @@ class Identity:
 
 
 class Credentials:
-    """Tells who asks."""
+    """Tells who asks.
 
-    def __init__(self, reads: Reads, verifier: TokenVerifier, clock: Clock) -> None:
+    Remembered is only what follows from the header alone (that a key's checksum is right, and its hash), and the
+    principal object of a row that has not changed.
+    """
+
+    def __init__(self, reads: Reader, verifier: TokenVerifier, clock: Clock) -> None:
         self._reads = reads
         self._verifier = verifier
         self._clock = clock
+        self._hashes: dict[bytes, bytes] = {}
+        self._principals: dict[str, tuple[tuple[Any, ...], Principal]] = {}
 
     async def identify(self, authorization: bytes | None) -> Identity:
         """Return who the `Authorization` header stands for; raises a code of status 401."""
+        known = self._hashes.get(authorization or b"")
+        if known is not None:
+            return await self._key(known)
         token = bearer_token(authorization)
         if token.startswith(PREFIX):
-            return await self._key(token)
+            return await self._key(self._checked(authorization or b"", token))
         try:
             claims = await self._verifier.verify(token)
         except InvalidTokenError:
             raise ServiceError("invalid_token", "The token does not verify.") from None
         return await self._session(claims)
 
-    async def _key(self, secret: str) -> Identity:
-        rows = await self._reads.fetch(_FIND_KEY, (secret_hash(secret),)) if looks_like_secret(secret) else []
+    def _checked(self, authorization: bytes, secret: str) -> bytes:
+        """Return the hash of a secret whose checksum is right; anything else needs no query."""
+        if not looks_like_secret(secret):
+            raise ServiceError("invalid_token", "There is no such API key.")
+        if len(self._hashes) >= _MOST_REMEMBERED:
+            self._hashes.clear()
+        found = self._hashes[authorization] = secret_hash(secret)
+        return found
+
+    async def _key(self, hashed: bytes) -> Identity:
+        rows = await self._reads.fetch(_FIND_KEY, (hashed,))
         if not rows:
             raise ServiceError("invalid_token", "There is no such API key.")
         row = rows[0]
@@ -62,15 +81,19 @@ class Credentials:
             raise ServiceError("invalid_token", "The API key has been revoked or replaced.")
         if _reached(row["expires_at"], now):
             raise ServiceError("token_expired", "The API key has expired; it cannot be extended, create another.")
-        principal = Principal(
-            kind="api_key",
-            id=row["key_id"],
-            name=row["key_name"],
-            organization_id=row["organization_id"],
-            plan=row["organization_plan"],
-            scopes=frozenset(row["scopes"]),
-        )
-        return Identity(principal, now, organization_deleted=row["organization_deleted_at"] is not None)
+        return Identity(self._key_principal(row), now, row["organization_deleted_at"] is not None)
+
+    def _key_principal(self, row: Mapping[str, Any]) -> Principal:
+        facts = (row["key_name"], row["organization_id"], row["organization_plan"], row["scopes"])
+        known = self._principals.get(row["key_id"])
+        if known is not None and known[0] == facts:
+            return known[1]
+        if len(self._principals) >= _MOST_REMEMBERED:
+            self._principals.clear()
+        name, organization_id, plan, scopes = facts
+        principal = Principal("api_key", row["key_id"], name, organization_id, plan, frozenset(scopes))
+        self._principals[row["key_id"]] = (facts, principal)
+        return principal
 
     async def _session(self, claims: SessionClaims) -> Identity:
         rows = await self._reads.fetch(_FIND_SESSION, (claims.session_id, claims.organization_id))
@@ -102,46 +125,51 @@ def bearer_token(authorization: bytes | None) -> str:
     raise ServiceError("missing_credentials", "Send `Authorization: Bearer` with an API key or a session token.")
 
 
-def authorize(identity: Identity, operation: Operation) -> None:
-    """Refuse what the principal may not do: 410 and 403, in the order in which they help most."""
-    principal = identity.principal
-    if operation.organization_required:
-        _require_organization(identity)
-    if principal.kind == "api_key":
-        _authorize_key(principal, operation)
-    else:
-        _authorize_session(principal, operation)
-    if principal.support and operation.effect == "write":
-        raise ServiceError("impersonation_read_only", "A support session reads everything and changes nothing.")
+class Authorizer:
+    """Refuses what a principal may not do with one operation: 410 and 403, in the order in which they help most."""
+
+    def __init__(self, operation: Operation) -> None:
+        self._organization_required = operation.organization_required
+        self._writes = operation.effect == "write"
+        self._scopes = frozenset(operation.any_scope)
+        self._takes_key = operation.accepts("ApiKey")
+        self._takes_session = operation.accepts("Session")
+        self._least_role = cast("Role | None", operation.least_role) if operation.organization_required else None
+
+    def check(self, identity: Identity) -> None:
+        """Raise unless the principal may."""
+        principal = identity.principal
+        if self._organization_required and (identity.organization_deleted or principal.organization_id is None):
+            _refuse_without_organization(identity)
+        if principal.kind == "api_key":
+            self._check_key(principal)
+        else:
+            self._check_session(principal)
+        if principal.support and self._writes:
+            raise ServiceError("impersonation_read_only", "A support session reads everything and changes nothing.")
+
+    def _check_key(self, principal: Principal) -> None:
+        if not self._takes_key:
+            raise ServiceError("credential_type_not_allowed", "This takes a signed-in session, not an API key.")
+        if self._scopes and self._scopes.isdisjoint(principal.scopes):
+            raise ServiceError("insufficient_scope", f"The key needs the scope {' or '.join(sorted(self._scopes))}.")
+
+    def _check_session(self, principal: Principal) -> None:
+        if not self._takes_session:
+            raise ServiceError("credential_type_not_allowed", "This takes an API key, not a session.")
+        least = self._least_role
+        if least is not None and not principal.support and not role_reaches(principal.role, least):
+            raise ServiceError("insufficient_permission", f"This needs the role {least}; yours is {principal.role}.")
 
 
-def _require_organization(identity: Identity) -> None:
+def _refuse_without_organization(identity: Identity) -> None:
     if identity.organization_deleted:
         raise ServiceError("organization_deleted", "The organisation has been deleted.")
-    if identity.principal.organization_id is None:
-        if identity.organization_count == 0:
-            raise ServiceError(
-                "organization_not_provisioned", "You have no organisation; POST /v1/onboarding/bootstrap creates one."
-            )
-        raise ServiceError("no_organization_selected", "Select one of your organisations, and mint another token.")
-
-
-def _authorize_key(principal: Principal, operation: Operation) -> None:
-    if not operation.accepts("ApiKey"):
-        raise ServiceError("credential_type_not_allowed", "This takes a signed-in session, not an API key.")
-    scopes = operation.any_scope
-    if scopes and not scopes_reach(principal.scopes, scopes):
-        raise ServiceError("insufficient_scope", f"The key needs the scope {' or '.join(scopes)}.")
-
-
-def _authorize_session(principal: Principal, operation: Operation) -> None:
-    if not operation.accepts("Session"):
-        raise ServiceError("credential_type_not_allowed", "This takes an API key, not a session.")
-    least = operation.least_role
-    if least is None or not operation.organization_required or principal.support:
-        return
-    if not role_reaches(principal.role, cast(Role, least)):
-        raise ServiceError("insufficient_permission", f"This needs the role {least}; yours is {principal.role}.")
+    if identity.organization_count == 0:
+        raise ServiceError(
+            "organization_not_provisioned", "You have no organisation; POST /v1/onboarding/bootstrap creates one."
+        )
+    raise ServiceError("no_organization_selected", "Select one of your organisations, and mint another token.")
 
 
 def _reached(instant: datetime | None, now: datetime) -> bool:

@@ -3,12 +3,13 @@
 orjson refuses NaN, infinities, bytes that are no UTF-8, byte-order marks and lone surrogates. Two things it lets
 pass are found by writing the value again: nesting deeper than 254 levels, at which the writer stops, and a key
 given twice, by which text is lost: without a backslash in the body every string has exactly two quotation marks,
-so fewer of them mean a lost key. A body with backslashes is read a second time, key by key.
+so fewer of them mean a lost key. A body with backslashes is read a second time, key by key. The writer also shows
+whole numbers that came as `1.0` or `1e0`: it always writes them as `1.0`.
 """
 
 import json
-import re
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -19,10 +20,9 @@ from rules.errors import ServiceError
 from schemas import walk
 from schemas.contract import Contract, Operation
 from schemas.dialect import Validators
-from schemas.instants import is_instant, parse_instant
+from schemas.instants import read_instant
 from schemas.names import snake_case
 
-_FRACTION_OR_EXPONENT = re.compile(rb"[0-9][.eE]")
 _EXACT_INTEGER = 2**53
 JSON = "application/json"
 
@@ -34,22 +34,21 @@ class BodyReader:
         schema = operation.body[JSON]
         self._required = operation.body_required
         self._limit = operation.body_limit
-        self._validator = validators.compile(schema, formats={"date-time": is_instant})
+        self._validator = validators.compile(schema)
         self._faults = BodyFaults(contract.document, schema)
         found = {
             name: contract.resolve(node) for name, node in walk.properties(contract.document, schema, None).items()
         }
-        self._arguments = {name: snake_case(name) for name in found}
+        self._arguments = {name: (snake_case(name), node.get("format") == "date-time") for name, node in found.items()}
         self._defaults = {snake_case(name): node["default"] for name, node in found.items() if "default" in node}
-        self._instants = [snake_case(name) for name, node in found.items() if node.get("format") == "date-time"]
 
-    async def read(self, exchange: Exchange, faults: list[Fault]) -> tuple[dict[str, Any], bytes]:
-        """Return the body as the handler takes it, and its canonical bytes; what is wrong goes to `faults`."""
+    async def read(self, exchange: Exchange, faults: list[Fault]) -> tuple[dict[str, Any], Any]:
+        """Return the body as the handler takes it, and as it was sent; what is wrong goes to `faults`."""
         raw = await read_bytes(exchange, self._limit)
         if not raw:
             if self._required:
                 faults.append(Fault("", "a request body is required", MISSING))
-            return dict(self._defaults), b""
+            return dict(self._defaults), None
         require_json(exchange)
         body = parse(raw)
         if not self._validator.is_valid(body):
@@ -58,17 +57,22 @@ class BodyReader:
             faults.extend(
                 Fault(path, f"{path} must not hold a NUL character", INVALID_BODY) for path in _nuls(body, ())
             )
-        if faults:
-            return {}, b""
-        return self._taken(body), orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+        return ({}, body) if faults else (self._taken(body, faults), body)
 
-    def _taken(self, body: dict[str, Any]) -> dict[str, Any]:
-        names = self._arguments
-        taken = self._defaults | {names.get(key, key): value for key, value in body.items()}
-        for name in self._instants:
-            if taken.get(name) is not None:
-                taken[name] = parse_instant(taken[name])
+    def _taken(self, body: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
+        taken = dict(self._defaults)
+        for key, value in body.items():
+            name, instant = self._arguments.get(key, (key, False))
+            taken[name] = self._instant(key, value, faults) if instant and value is not None else value
         return taken
+
+    def _instant(self, key: str, text: str, faults: list[Fault]) -> datetime | None:
+        """Parse what the validator took for an instant; a leap second or the year 0 is one that nobody can keep."""
+        try:
+            return read_instant(text)
+        except ValueError as error:
+            faults.append(Fault(f"/{key}", f"{key} is {error}", INVALID_BODY))
+            return None
 
 
 async def read_bytes(exchange: Exchange, limit: int) -> bytes:
@@ -122,7 +126,7 @@ def parse(raw: bytes) -> Any:
         json.loads(raw, object_pairs_hook=_without_repetition)
     elif raw.count(b'"') != written.count(b'"'):
         raise ServiceError("malformed_json", "the body gives a key twice")
-    return _integral(value) if _FRACTION_OR_EXPONENT.search(raw) else value
+    return _integral(value) if b".0" in written else value
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> None:

@@ -16,7 +16,6 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
-
 from app.errors import MethodNotAllowedError
 from app.router import Router
 from rules.errors import ServiceError
@@ -105,7 +104,7 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
             raise MethodNotAllowedError(scope["method"], found.allow())
         routing, names = target
         scope["route"] = (names, found.values)
-        scope["extensions"] = {**(scope.get("extensions") or {}), ROUTING_CONTEXT: routing}
+        scope.setdefault("extensions", {})[ROUTING_CONTEXT] = routing
         return await self._app(scope, receive, send)
 
 

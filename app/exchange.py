@@ -1,7 +1,7 @@
 """One request and its reply while they are inside the edge."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,6 +25,8 @@ class Reply:
     body: bytes = b""
     secret: bool = False
     """It shows a secret: a stored copy must be encrypted."""
+    cacheable: bool = False
+    """Its headers say how long it may be kept; other replies may not be kept at all."""
     code: str | None = None
     """The error code, for logs and metrics."""
 
@@ -32,7 +34,18 @@ class Reply:
 class Exchange:
     """A request on its way through the edge; what is learnt about it is written here."""
 
-    __slots__ = ("budget", "operation_id", "principal", "receive", "reply", "request_id", "scope", "send", "started_at")
+    __slots__ = (
+        "budget",
+        "header",
+        "operation_id",
+        "principal",
+        "receive",
+        "reply",
+        "request_id",
+        "scope",
+        "send",
+        "started_at",
+    )
 
     def __init__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         self.scope = scope
@@ -40,22 +53,35 @@ class Exchange:
         self.send = send
         self.request_id = new_id("req")
         self.started_at = time.perf_counter()
+        self.header: Callable[[bytes], bytes | None] = dict(scope["headers"]).get
+        """Returns the header of a lower-case name; the last one of several."""
         self.operation_id: str | None = None
         self.principal: Principal | None = None
         self.budget: Budget | None = None
         self.reply: Reply | None = None
 
-    def header(self, name: bytes) -> bytes | None:
-        """Return the first header of this lower-case name."""
-        for key, value in self.scope["headers"]:
-            if key == name:
-                return value  # type: ignore[no-any-return]
-        return None
-
     def headers(self, name: bytes) -> list[bytes]:
         """Return every header of this lower-case name."""
         return [value for key, value in self.scope["headers"] if key == name]
 
-    def all_headers(self) -> dict[str, str]:
-        """Return the headers as text, by lower-case name; the last of a repeated one counts."""
-        return {key.decode("latin-1"): value.decode("latin-1") for key, value in self.scope["headers"]}
+
+class Headers(Mapping[str, str]):
+    """The request's headers as text by lower-case name, decoded when they are asked for; of several the first."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Sequence[tuple[bytes, bytes]]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, name: str) -> str:
+        wanted = name.lower().encode("latin-1")
+        for key, value in self._raw:
+            if key == wanted:
+                return value.decode("latin-1")
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(key.decode("latin-1") for key, _ in self._raw))
+
+    def __len__(self) -> int:
+        return len({key for key, _ in self._raw})

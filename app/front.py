@@ -66,7 +66,7 @@ async def _send(exchange: Exchange, reply: Reply) -> None:
     if exchange.budget is not None:
         headers.append((b"ratelimit-remaining", b"%d" % max(0, exchange.budget.remaining)))
         headers.append((b"ratelimit-reset", b"%d" % exchange.budget.reset))
-    if not any(name == b"cache-control" for name, _ in reply.headers):
+    if not reply.cacheable:
         headers.append(_NO_STORE)
     if reply.status not in _WITHOUT_BODY:
         headers.append((b"content-length", b"%d" % len(reply.body)))

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -33,8 +34,11 @@ class Claim:
     request_hash: bytes
 
 
-def read_claim(exchange: Exchange, body: bytes) -> Claim | None:
-    """Return the request's claim, or None when it has no key; refuses an unreadable or repeated key."""
+def read_claim(exchange: Exchange, body: Any) -> Claim | None:
+    """Return the request's claim, or None when it has no key; refuses an unreadable or repeated key.
+
+    Two bodies are the same when they are the same JSON, whatever white space and order a client's library chose.
+    """
     given = exchange.headers(HEADER.lower().encode())
     if not given:
         return None
@@ -45,7 +49,8 @@ def read_claim(exchange: Exchange, body: bytes) -> Claim | None:
         message = f"{HEADER} must be 1 to 255 visible ASCII characters, given once"
         raise ServiceError("invalid_parameter", message, details=(Detail(HEADER, message, "invalid_parameter"),))
     method_and_path = f"{exchange.scope['method']} ".encode() + exchange.scope["raw_path"]
-    digest = hashlib.sha256(hashlib.sha256(method_and_path).digest() + hashlib.sha256(body).digest())
+    written = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(hashlib.sha256(method_and_path).digest() + hashlib.sha256(written).digest())
     return Claim(key, digest.digest())
 
 

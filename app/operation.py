@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy.exc
 
 from app.answers import Answers, make_conditional
-from app.auth import Credentials, Identity, authorize
+from app.auth import Authorizer, Credentials, Identity
 from app.bodies import JSON, BodyReader, read_bytes
 from app.errors import ErrorReplies
-from app.exchange import Exchange, Reply
+from app.exchange import Exchange, Headers, Reply
 from app.faults import Fault, refuse
 from app.gates import require_entitlement, require_installation
 from app.idempotency import Claim, once, read_claim
@@ -65,6 +65,7 @@ class CompiledOperation:
         reads_json = JSON in operation.body and not self._takes_raw_body
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
         self._answers = Answers(operation, edge.builder, edge.validators if edge.check_replies else None)
+        self._authorizer = Authorizer(operation)
         self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session")
         self._writes = operation.effect == "write"
 
@@ -76,14 +77,14 @@ class CompiledOperation:
             self._edge.maintenance.refuse()
         identity = await self._identify(exchange) if self._credentialled else None
         if identity is not None:
-            authorize(identity, self.operation)
-        arguments, canonical_body = await self._read(exchange)
+            self._authorizer.check(identity)
+        arguments, sent = await self._read(exchange)
         if identity is not None:
             require_entitlement(identity.principal.plan, self.operation)
         if self._asynchronous:
             reply = self._answers.reply(await self._handler(self._context(exchange, identity), **arguments))
         else:
-            claim = read_claim(exchange, canonical_body) if self._writes and identity else None
+            claim = read_claim(exchange, sent) if self._writes and identity else None
             reply = await self._edge.workers.run(lambda: self._perform(exchange, identity, arguments, claim))
         exchange.reply = make_conditional(reply, exchange) if self.operation.conditional else reply
 
@@ -95,13 +96,13 @@ class CompiledOperation:
         refuse_when_spent(exchange.budget)
         return identity
 
-    async def _read(self, exchange: Exchange) -> tuple[dict[str, Any], bytes]:
-        """Return the handler's arguments and the canonical body; refuses all faults at once."""
+    async def _read(self, exchange: Exchange) -> tuple[dict[str, Any], Any]:
+        """Return the handler's arguments, and the body as it was sent; refuses all faults at once."""
         faults: list[Fault] = []
         arguments = self._parameters.read(exchange, faults)
-        canonical = b""
+        sent: Any = None
         if self._body is not None:
-            body, canonical = await self._body.read(exchange, faults)
+            body, sent = await self._body.read(exchange, faults)
             if self._takes_body:
                 arguments["body"] = body
         elif self._takes_raw_body:
@@ -109,14 +110,14 @@ class CompiledOperation:
         if faults:
             refuse(faults)
         if self._takes_headers:
-            arguments["headers"] = exchange.all_headers()
-        return arguments, canonical
+            arguments["headers"] = Headers(exchange.scope["headers"])
+        return arguments, sent
 
     def _context(self, exchange: Exchange, identity: Identity | None) -> ReadContext:
         edge = self._edge
         now = identity.now if identity else datetime.now(UTC)
         principal = identity.principal if identity else None
-        return ReadContext(edge.reader, principal, now, exchange.all_headers(), edge.probes)
+        return ReadContext(edge.reader, principal, now, Headers(exchange.scope["headers"]), edge.probes)
 
     def _perform(
         self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None

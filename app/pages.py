@@ -1,7 +1,7 @@
 """Flask's pages, beside the operations: what the contract does not know, under `/docs` and `/static`."""
 
 import importlib.util
-from typing import Any
+from typing import Any, cast
 
 from a2wsgi import WSGIMiddleware
 
@@ -17,5 +17,5 @@ def mounted_pages(contract: Contract) -> Application | None:
         return None
     from web.pages import create_pages
 
-    application: Any = WSGIMiddleware(create_pages(contract), workers=_THREADS)
-    return application  # type: ignore[no-any-return]
+    pages: Any = create_pages(contract)
+    return cast(Application, WSGIMiddleware(pages, workers=_THREADS))

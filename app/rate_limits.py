@@ -56,17 +56,17 @@ class RateLimits:
     async def count(self, principal: Principal, *, write: bool) -> Budget:
         """Count one request and return the tightest of its budgets; one below zero is to be refused."""
         keys = [f"rate:{principal.organization_id or principal.id}"]
-        limits = [self._organization]
         if write:
             keys.append(f"rate:{principal.id}:w")
-            limits.append(self._writes)
-        counts = await self._in_redis(keys) or self._here(keys)
-        left = [
-            (limit - count, -(-milliseconds // 1000))
-            for limit, count, milliseconds in zip(limits, counts[::2], counts[1::2], strict=True)
-        ]
-        remaining, reset = min(left, key=lambda pair: (max(pair[0], -1), -pair[1]))
-        return Budget(remaining, reset)
+        counts = await self._in_redis(keys) if self._redis is not None else None
+        if counts is None:
+            counts = self._here(keys)
+        tightest = Budget(self._organization - counts[0], -(-counts[1] // 1000))
+        if write:
+            writes = Budget(self._writes - counts[2], -(-counts[3] // 1000))
+            if writes.remaining < tightest.remaining:
+                tightest = writes
+        return tightest
 
     async def _in_redis(self, keys: list[str]) -> list[int] | None:
         if self._redis is None or time.monotonic() < self._rest_until:

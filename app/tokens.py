@@ -7,7 +7,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-from app.database import Reads
+from services.reads import Reader
 from services.sessions import ALGORITHMS, InvalidTokenError, SessionClaims, UnknownKeyError, verify_session_jwt
 
 _RELOAD_SECONDS = 3.0
@@ -19,7 +19,7 @@ _KEYS = "SELECT kid, algorithm, public_key FROM signing_keys"
 class TokenVerifier:
     """Verifies session tokens. Only what cannot change is remembered: that a token is ours, and what it says."""
 
-    def __init__(self, reads: Reads, *, issuer: str, audience: str) -> None:
+    def __init__(self, reads: Reader, *, issuer: str, audience: str) -> None:
         self._reads = reads
         self._issuer = issuer
         self._audience = audience

@@ -8,6 +8,7 @@ value is computed, is registered under its component's name; its `Method` and `F
 
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import marshmallow
@@ -100,43 +101,83 @@ class Builder:
 
     def _object(self, schema: type[marshmallow.Schema]) -> Dump:
         known = self._dumps.get(schema)
-        if known is not None:
-            return known
-        plan: list[tuple[str, str, bool, Dump | None]] = []
-        computed: list[tuple[str, Dump]] = []
-
-        def dump(value: Any) -> Any:
-            return _dumped(plan, computed, value)
-
-        self._dumps[schema] = dump
-        for key, field in schema().dump_fields.items():
-            if isinstance(field, fields.Method | fields.Function):
-                computed.append((field.data_key or key, _computed(field, key)))
-            else:
+        if known is None:
+            plan = _Plan()
+            known = self._dumps[schema] = plan.dump
+            for key, field in schema().dump_fields.items():
                 name = field.data_key or key
-                plan.append((name, field.attribute or snake_case(key), field.required, self._convert(field)))
-        return dump
+                if isinstance(field, fields.Method | fields.Function):
+                    plan.computed.append((name, _computed(field, key)))
+                else:
+                    plan.add(name, field.attribute or snake_case(key), self._convert(field), required=field.required)
+            plan.finish()
+        return known
 
 
-def _dumped(
-    plan: list[tuple[str, str, bool, Dump | None]], computed: list[tuple[str, Dump]], value: Any
-) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    mapping = isinstance(value, Mapping)
-    out: dict[str, Any] = {}
-    for key, attribute, required, convert in plan:
-        found = value.get(attribute, _ABSENT) if mapping else getattr(value, attribute, _ABSENT)
-        if found is _ABSENT:
-            found = value.get(key, _ABSENT) if mapping else _ABSENT
-            if found is _ABSENT:
-                if required:
-                    raise AttributeError(f"{type(value).__name__} has no {attribute} for {key}")
-                continue
-        out[key] = found if convert is None or found is None else convert(found)
-    for key, compute in computed:
-        out[key] = compute(value)
-    return out
+class _Plan:
+    """How the objects of one schema are dumped.
+
+    All attributes are fetched by one call into C, and only those with a conversion are touched again; an object that
+    lacks one of them takes the slower way.
+    """
+
+    __slots__ = ("_attributes", "_conversions", "_items", "_keys", "_names", "_required", "computed")
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._keys: list[str] = []
+        self._required: list[bool] = []
+        self._conversions: list[tuple[str, Dump]] = []
+        self.computed: list[tuple[str, Dump]] = []
+
+    def add(self, name: str, attribute: str, convert: Dump | None, *, required: bool) -> None:
+        """Add a property: its name on the wire, and the attribute that holds it."""
+        self._names.append(name)
+        self._keys.append(attribute)
+        self._required.append(required)
+        if convert is not None:
+            self._conversions.append((name, convert))
+
+    def finish(self) -> None:
+        """Prepare the fetching of all attributes at once; a second, ignored one makes the answer always a tuple."""
+        keys = [*self._keys, *self._keys[:1]] if len(self._keys) == 1 else self._keys
+        self._items: Callable[[Any], Any] = itemgetter(*keys) if keys else _none
+        self._attributes: Callable[[Any], Any] = attrgetter(*keys) if keys else _none
+
+    def dump(self, value: Any) -> Any:
+        """Return the object's properties as JSON-ready values."""
+        if value is None:
+            return None
+        try:
+            values = self._items(value) if isinstance(value, dict) else self._attributes(value)
+            out = dict(zip(self._names, values, strict=False))
+        except (KeyError, AttributeError):
+            out = self._slowly(value)
+        for name, convert in self._conversions:
+            found = out.get(name)
+            if found is not None:
+                out[name] = convert(found)
+        for name, compute in self.computed:
+            out[name] = compute(value)
+        return out
+
+    def _slowly(self, value: Any) -> dict[str, Any]:
+        """Return the properties that there are; a mapping may also have them under their names on the wire."""
+        out = {}
+        mapping = isinstance(value, Mapping)
+        for name, key, required in zip(self._names, self._keys, self._required, strict=True):
+            found = value.get(key, _ABSENT) if mapping else getattr(value, key, _ABSENT)
+            if found is _ABSENT and mapping:
+                found = value.get(name, _ABSENT)
+            if found is not _ABSENT:
+                out[name] = found
+            elif required:
+                raise AttributeError(f"{type(value).__name__} has no {key} for {name}")
+        return out
+
+
+def _none(_: Any) -> tuple[()]:
+    return ()
 
 
 def _computed(field: fields.Field[Any], key: str) -> Dump:

@@ -20,7 +20,7 @@ class Reader(Protocol):
         """Return the rows of one query that `organization_id` may see; None is for functions that look beyond it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReadContext:
     """One request's reads, bound to its organisation by row-level security."""
 

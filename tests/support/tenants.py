@@ -14,9 +14,8 @@ from services.sessions import Signer, mint_session_jwt, new_key_pair
 
 BASE_URL = "http://127.0.0.1:8080"
 """Issuer and audience of the tokens: what `Config` has by default."""
-ALL_SCOPES = tuple(
-    f"{noun}:{verb}" for noun in ("freeze", "repo", "schedule", "exception", "billing") for verb in ("read", "write")
-) + ("audit:read",)
+_NOUNS = ("freeze", "repo", "schedule", "exception", "billing")
+ALL_SCOPES = (*(f"{noun}:{verb}" for noun in _NOUNS for verb in ("read", "write")), "audit:read")
 
 
 @cache

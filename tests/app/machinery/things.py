@@ -93,7 +93,7 @@ async def ping(_: ReadContext) -> object:
     return {"id": "thg_ping", "name": "ping", "created_at": "2026-01-02T00:00:00Z"}
 
 
-def receive(unit: Unit, raw_body: bytes, headers: dict[str, str], x_event: str) -> RawReply:  # noqa: ARG001 - every handler has a unit
+def receive(unit: Unit, raw_body: bytes, headers: dict[str, str], x_event: str) -> RawReply:
     """Take a signed delivery."""
     SEEN["receive"] = (raw_body, headers.get("x-signature"), x_event)
     return RawReply(202, {"Content-Type": "text/plain"}, b"taken")

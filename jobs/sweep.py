@@ -12,13 +12,13 @@ from threading import Event
 
 import sqlalchemy.exc
 
-from jobs import reconcile, webhooks
+from jobs import reconcile, sync, webhooks
 from jobs.context import Context
 from services.chores import end_freezes, full_pass, tidy, work_waiting
 
 logger = logging.getLogger(__name__)
 
-JOBS: dict[str, Callable[[], None]] = {"reconcile": reconcile.run, "webhooks": webhooks.run}
+JOBS: dict[str, Callable[[], None]] = {"reconcile": reconcile.run, "sync": sync.run, "webhooks": webhooks.run}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Branches that are watched by themselves, because a repository's `autoWatch` globs match their names."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import select
 
 from integrations.github import GitHub, InstallationClient
+from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.check_names import watched_automatically
 from rules.errors import ServiceError
@@ -76,3 +77,19 @@ def _watch_new(unit: Unit, repository_id: str, names: Collection[str]) -> None:
     begin(unit, [branch.id for branch in fresh])
     for branch in fresh:
         audit_watched(unit, repository, branch)
+
+
+def watch_what_is_named(units: Units, job: Caller, named: Mapping[int, Collection[str]]) -> None:
+    """Watch branches that were heard of, by the code host's ids of their repositories, where globs match them."""
+    with units.open(job) as unit:
+        query = (
+            select(Repository, Organization.plan)
+            .join(Organization, Organization.id == Repository.organization_id)
+            .where(Repository.github_id.in_(list(named)), Repository.enabled, Repository.auto_watch != [])
+        )
+        rows = unit.session.execute(query.order_by(Repository.id)).all() if named else []
+    for repository, plan in rows:
+        names = [name for name in named[repository.github_id] if watched_automatically(name, repository.auto_watch)]
+        if names:
+            caller = Caller(repository.organization_id, job.actor, job.source, plan=plan)
+            watch_what_appeared(units, caller, repository.id, names)

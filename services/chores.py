@@ -13,6 +13,7 @@ from models.freezes import Freeze
 from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
 from services.lifting import end_what_is_over
+from services.repository_sync import ask_every_installation, sync_waits
 from services.unit import Caller, Unit, Units
 
 JOB = Caller(None, SYSTEM, "system")
@@ -52,7 +53,8 @@ def work_waiting(units: Units) -> set[str]:
         waiting = unit.session.scalar(
             select(select(WebhookDelivery.delivery_id).where(WebhookDelivery.processed_at.is_(None)).exists())
         )
-    return {name for name, found in (("reconcile", due), ("webhooks", waiting)) if found}
+        unsynced = sync_waits(unit)
+    return {name for name, found in (("reconcile", due), ("sync", unsynced), ("webhooks", waiting)) if found}
 
 
 def take(unit: Unit, name: str, period: timedelta) -> bool:
@@ -82,6 +84,7 @@ def full_pass(units: Units, period: timedelta) -> bool:
             {"now": unit.now},
         )
         unit.wake("reconcile")
+        ask_every_installation(unit)
     return True
 
 

@@ -3,9 +3,9 @@
 Another organisation's id is not found, exactly like an unknown one (I8).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, func, select
 
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
@@ -14,32 +14,28 @@ from rules.ids import has_prefix
 from services.unit import Unit
 
 
-def _named(reference: str) -> ColumnElement[bool]:
-    if has_prefix(reference, "rep"):
-        return Repository.id == reference
-    return and_(
-        func.lower(Repository.owner + "/" + Repository.name) == reference.lower(), Repository.removed_at.is_(None)
-    )
+def find_repositories(unit: Unit, references: Collection[str]) -> dict[str, Repository]:
+    """Return the repositories that the references name, by reference; unknown ones are missing from the answer.
 
-
-def _repositories(unit: Unit, references: Sequence[str]) -> Select[Repository]:
-    return (
-        select(Repository)
-        .where(Repository.organization_id == unit.organization, or_(*map(_named, references)))
-        .order_by(Repository.created_at.desc())
-    )
-
-
-def find_repositories(unit: Unit, references: Sequence[str]) -> dict[str, Repository]:
-    """Return the repositories that the references name, by reference; unknown ones are missing from the answer."""
-    if not references:
-        return {}
-    found: dict[str, Repository] = {}
-    for repository in unit.session.scalars(_repositories(unit, references)):
-        found.setdefault(repository.id, repository)
-        found.setdefault(repository.full_name.lower(), repository)
-    keys = {reference: reference if has_prefix(reference, "rep") else reference.lower() for reference in references}
+    A name is the present one of a repository that is covered, or else one that it had before.
+    """
+    ids = {reference for reference in references if has_prefix(reference, "rep")}
+    names = {reference.lower() for reference in references if reference not in ids}
+    found = {row.id: row for row in _repositories(unit, Repository.id.in_(ids))} if ids else {}
+    if names:
+        full_name = func.lower(Repository.owner + "/" + Repository.name)
+        for row in _repositories(unit, full_name.in_(names), Repository.removed_at.is_(None)):
+            found.setdefault(row.full_name.lower(), row)
+    if former := sorted(names - set(found)):
+        for row in _repositories(unit, Repository.former_names.overlap(former), Repository.removed_at.is_(None)):
+            found |= {name: row for name in row.former_names if name in former and name not in found}
+    keys = {reference: reference if reference in ids else reference.lower() for reference in references}
     return {reference: found[key] for reference, key in keys.items() if key in found}
+
+
+def _repositories(unit: Unit, *conditions: ColumnElement[bool]) -> Iterator[Repository]:
+    query = select(Repository).where(Repository.organization_id == unit.organization, *conditions)
+    yield from unit.session.scalars(query.order_by(Repository.created_at.desc(), Repository.id.desc()))
 
 
 def get_repository(unit: Unit, reference: str) -> Repository:

@@ -68,6 +68,12 @@ def ask_for_sync(unit: Unit, installation_ids: Collection[int], *, join: bool = 
     unit.wake("sync")
 
 
+def ask_every_installation(unit: Unit) -> None:
+    """Have every active installation compared: heals webhooks that were missed."""
+    active = select(Installation.id).where(Installation.state == "active", Installation.organization_id.is_not(None))
+    ask_for_sync(unit, unit.session.scalars(active).all())
+
+
 def _pending(installation: Installation) -> bool:
     requested, synced = installation.sync_requested_at, installation.synced_at
     return requested is not None and (synced is None or synced < requested)

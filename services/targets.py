@@ -9,7 +9,7 @@ from models.freezes import Freeze, FreezeTarget
 from models.queries import in_force, raise_generation, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
-from rules.scope import compile_scope
+from rules.scope import OPEN_ENDED, compile_scope
 from services.freezes import add_targets
 from services.pages import Page, page_of
 from services.references import get_freeze
@@ -80,7 +80,8 @@ def take_in(unit: Unit, branch_ids: Collection[str]) -> None:
     The caller holds the coverage lock exclusively. The freezes are locked against ending, so that none of them
     gains a target after its release has begun.
     """
-    facts = [fact for fact in watched_branches(unit.session, unit.organization) if fact.branch_id in set(branch_ids)]
+    wanted = set(branch_ids)
+    facts = [fact for fact in watched_branches(unit.session, unit.organization) if fact.branch_id in wanted]
     running = unit.session.scalars(
         select(Freeze)
         .where(Freeze.organization_id == unit.organization, in_force(unit.now))
@@ -88,8 +89,15 @@ def take_in(unit: Unit, branch_ids: Collection[str]) -> None:
         .with_for_update(read=True)
     )
     for freeze in running:
-        scope = compile_scope(freeze.scope) if freeze.scope["type"] in {"organization", "glob"} else None
-        reached = [fact.branch_id for fact in facts if scope is not None and scope.covers(fact)]
+        if freeze.scope["type"] not in OPEN_ENDED:
+            continue
+        scope, covered = compile_scope(freeze.scope), _covered(unit, freeze, wanted)
+        reached = [fact.branch_id for fact in facts if fact.branch_id not in covered and scope.covers(fact)]
         if reached:
             add_targets(unit, freeze, reached)
             unit.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), branchIds=reached)
+
+
+def _covered(unit: Unit, freeze: Freeze, branch_ids: Collection[str]) -> set[str]:
+    query = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
+    return set(unit.session.scalars(query.where(FreezeTarget.branch_id.in_(branch_ids))))

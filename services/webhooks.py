@@ -20,6 +20,7 @@ from models.requests import WebhookDelivery
 from rules.errors import ServiceError
 from rules.permissions import CODE_HOST
 from services import codehost, repository_sync
+from services.auto_watch import watch_what_is_named
 from services.installations import examine
 from services.unit import Caller, Unit, Units
 
@@ -105,6 +106,7 @@ def process(units: Units, github: GitHub) -> bool:
                 delivery.processed_at = unit.now
         mark_due(unit, branches)
         finished = len(waiting) - len(asking)
+    watch_what_is_named(units, JOB, _names(branches))
     answered = _ask(units, github, asking)
     return finished + answered > 0
 
@@ -140,6 +142,14 @@ def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
     return True
 
 
+def _names(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
+    """Return the names of the branches that were heard of, by repository."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for hint in hints:
+        names[hint.github_id] |= hint.names
+    return names
+
+
 _MARK = text("""
     WITH named AS (
         SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
@@ -154,15 +164,10 @@ _MARK = text("""
 
 def mark_due(unit: Unit, hints: Iterable[BranchHint]) -> None:
     """Make the branches due that the hints name; a head that somebody wants written again is read back."""
-    names: dict[int, set[str]] = defaultdict(set)
-    every: set[int] = set()
-    read_back: set[int] = set()
-    for hint in hints:
-        names[hint.github_id] |= hint.names
-        if not hint.names:
-            every.add(hint.github_id)
-        if hint.head_sha is not None:
-            read_back.add(hint.github_id)
+    hints = list(hints)
+    names = _names(hints)
+    every = {hint.github_id for hint in hints if not hint.names}
+    read_back = {hint.github_id for hint in hints if hint.head_sha is not None}
     for repository in sorted(names):
         unit.session.execute(
             _MARK,

@@ -163,8 +163,15 @@ class Transport:
         return self._session
 
 
+class _Session(requests.Session):
+    """A session that sees no redirects: `requests` would read their whole body even when told not to follow."""
+
+    def get_redirect_target(self, _response: requests.Response) -> None:
+        """Find no redirect."""
+
+
 def _session(settings: GitHubSettings) -> requests.Session:
-    session = requests.Session()
+    session = _Session()
     session.trust_env = False  # read once below instead of at every call
     session.proxies = get_environ_proxies(settings.api_url)
     session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
@@ -197,7 +204,7 @@ def _parse(body: bytes) -> Any:
     try:
         return orjson.loads(body) if body else None
     except orjson.JSONDecodeError:
-        return None
+        """Find no redirect."""
 
 
 def _lost(request: Request, call: Stopwatch, kind: str) -> GitHubError:

@@ -142,6 +142,12 @@ def test_a_redirect_to_another_host_is_not_followed(github: GitHub, script: Scri
     assert "another host" in failing(github, read).message
 
 
+def test_the_body_of_a_redirect_is_not_read_whole_either(github: GitHub, script: Script) -> None:
+    bomb = gzip.compress(b" " * (64 * 1024 * 1024))
+    script.then(REPOSITORY, Reply(bomb, 302, {"Content-Encoding": "gzip", "Location": "/elsewhere"}))
+    assert "too large" in failing(github, read).message
+
+
 @pytest.mark.parametrize("target", ["http://127.0.0.1:port/", "http://[::1/", "http://[x]/"])
 def test_a_redirect_to_no_address_is_githubs_failure(github: GitHub, script: Script, target: str) -> None:
     script.then(REPOSITORY, Reply({"message": "Moved"}, 302, {"Location": target}))

@@ -42,8 +42,9 @@ class Sweeper:
         if self.reachable():
             self.context.wakeups.send(waiting)
             return
-        for name in sorted(waiting, reverse=True):  # webhooks first: they make branches due
-            JOBS[name]()
+        for name, run in JOBS.items():
+            if name in waiting:
+                run()
 
     def run(self, stop: Event, every: float) -> None:
         """Sweep every so many seconds until told to stop; a database that is away is waited for."""

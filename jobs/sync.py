@@ -1,4 +1,4 @@
-"""Wake-up: compare lists of repositories with the code host's."""
+"""Wake-up: compare the mirror of repositories with the installations that asked for it."""
 
 from functools import partial
 
@@ -7,6 +7,6 @@ from services.repository_sync import sync_pending
 
 
 def run() -> None:
-    """Compare until nobody asks for it."""
+    """Compare until no comparison waits."""
     context = given()
     take_turns(context, "sync", partial(sync_pending, context.units, context.github))

@@ -14,6 +14,7 @@ from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
 from services.lifting import end_what_is_over
 from services.repository_sync import ask_every_installation, sync_waits
+from services.repository_sync import ask_every_installation, sync_waits
 from services.unit import Caller, Unit, Units
 
 JOB = Caller(None, SYSTEM, "system")
@@ -71,7 +72,10 @@ def take(unit: Unit, name: str, period: timedelta) -> bool:
 
 
 def full_pass(units: Units, period: timedelta) -> bool:
-    """Make every branch due to be read back, once in each period; heals missed webhooks and edited checks."""
+    """Have everything read anew, once in each period: every branch, and the list of repositories.
+
+    Heals webhooks that were missed, and checks that were edited by hand.
+    """
     with units.open(JOB) as unit:
         if not take(unit, "full_pass", period):
             return False

@@ -21,6 +21,7 @@ from rules.errors import ServiceError
 from rules.permissions import CODE_HOST
 from services import codehost, repository_sync
 from services.auto_watch import watch_what_is_named
+from services.auto_watch import watch_what_is_named
 from services.installations import examine
 from services.unit import Caller, Unit, Units
 
@@ -133,7 +134,8 @@ def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
     try:
         if isinstance(hint, InstallationHint):
             if examine(units, github, hint.installation_id) == "active":
-                repository_sync.sync_installation(units, github, hint.installation_id)
+                with units.open(JOB) as unit:
+                    repository_sync.ask_for_sync(unit, [hint.installation_id])
         elif isinstance(hint, RepositoryHint):
             repository_sync.refresh_repository(units, github, hint.github_id)
     except GitHubError as error:
@@ -144,6 +146,14 @@ def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
 
 def _names(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
     """Return the names of the branches that were heard of, by repository."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for hint in hints:
+        names[hint.github_id] |= hint.names
+    return names
+
+
+def _named(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
+    """Return the branch names that were heard of, by repository."""
     names: dict[int, set[str]] = defaultdict(set)
     for hint in hints:
         names[hint.github_id] |= hint.names

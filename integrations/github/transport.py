@@ -204,7 +204,7 @@ def _parse(body: bytes) -> Any:
     try:
         return orjson.loads(body) if body else None
     except orjson.JSONDecodeError:
-        """Find no redirect."""
+        return None
 
 
 def _lost(request: Request, call: Stopwatch, kind: str) -> GitHubError:

@@ -14,7 +14,6 @@ from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
 from services.lifting import end_what_is_over
 from services.repository_sync import ask_every_installation, sync_waits
-from services.repository_sync import ask_every_installation, sync_waits
 from services.unit import Caller, Unit, Units
 
 JOB = Caller(None, SYSTEM, "system")

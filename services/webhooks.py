@@ -21,7 +21,6 @@ from rules.errors import ServiceError
 from rules.permissions import CODE_HOST
 from services import codehost, repository_sync
 from services.auto_watch import watch_what_is_named
-from services.auto_watch import watch_what_is_named
 from services.installations import examine
 from services.unit import Caller, Unit, Units
 

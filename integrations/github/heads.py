@@ -130,7 +130,7 @@ def _pull(node: Mapping[str, Any]) -> PullHead:
     return PullHead(
         number=int(node["number"]),
         node_id=str(node["id"]),
-        title=str(node["title"]),
+        title=str(node["title"]).replace("\x00", ""),  # a person's free text, and PostgreSQL stores no NUL
         url=str(node["url"]),
         author=(node.get("author") or {}).get("login"),
         head_sha=str(node["headRefOid"]),

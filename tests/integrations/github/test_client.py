@@ -165,6 +165,13 @@ def test_a_repository_that_cannot_be_read_hides_no_other(github: GitHub, script:
     assert second.error is None
 
 
+def test_a_title_is_made_fit_to_store(github: GitHub, script: Script) -> None:
+    listed = pulls(3)
+    listed["nodes"][0]["title"] = "a\x00b"
+    script.then("POST /graphql", graph({"g0": [node(1, pullRequests=listed)]}))
+    assert github.client(7).open_heads([MAIN_1])[0].pulls[0].title == "ab"
+
+
 def test_queue_entries_come_in_order_of_position(github: GitHub, script: Script) -> None:
     entries = [
         {"position": 2, "state": "QUEUED", "headCommit": None, "pullRequest": {"number": 8}},

@@ -47,7 +47,8 @@ def main() -> int:
         return 3
     logs.configure(config.log_level)
     queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
-    WakeupWorker([queue]).work(with_scheduler=False, logging_level=config.log_level)
+    logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
+    WakeupWorker([queue]).work(with_scheduler=False, logging_level=None)
     return 0
 
 

@@ -15,6 +15,7 @@ from rules.permissions import SYSTEM
 from services.lifting import end_what_is_over
 from services.repository_sync import ask_every_installation, sync_waits
 from services.unit import Caller, Unit, Units
+from services.webhooks import still_waiting
 
 JOB = Caller(None, SYSTEM, "system")
 ENDED_AT_ONCE = 200
@@ -51,7 +52,7 @@ def work_waiting(units: Units) -> set[str]:
             {"now": unit.now},
         )
         waiting = unit.session.scalar(
-            select(select(WebhookDelivery.delivery_id).where(WebhookDelivery.processed_at.is_(None)).exists())
+            select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists())
         )
         unsynced = sync_waits(unit)
     return {name for name, found in (("reconcile", due), ("sync", unsynced), ("webhooks", waiting)) if found}

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import select, text, update
+from sqlalchemy import ColumnElement, and_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from integrations.github import GitHub, GitHubError
@@ -83,13 +83,18 @@ def _installation_of(payload: dict[str, Any]) -> int | None:
     return found if isinstance(found, int) and 0 < found < 2**63 else None
 
 
+def still_waiting() -> ColumnElement[bool]:
+    """Return the condition for deliveries that are worth reading: not done, and not given up."""
+    return and_(WebhookDelivery.processed_at.is_(None), WebhookDelivery.attempts < MOST_ATTEMPTS)
+
+
 def process(units: Units, github: GitHub) -> bool:
     """Read a batch of waiting deliveries; False when there was none that could be finished."""
     asking: dict[str, list[Hint]] = {}
     with units.open(JOB) as unit:
         waiting = unit.session.scalars(
             select(WebhookDelivery)
-            .where(WebhookDelivery.processed_at.is_(None), WebhookDelivery.attempts < MOST_ATTEMPTS)
+            .where(still_waiting())
             .order_by(WebhookDelivery.attempts, WebhookDelivery.received_at)
             .limit(BATCH)
             .with_for_update(skip_locked=True)

@@ -6,7 +6,7 @@ functions.
 
 from typing import TYPE_CHECKING, Any
 
-from tools.codehost.control.seed import add_pull_request, require_check
+from tools.codehost.control.seed import add_pull_request, require_check, require_queue
 from tools.codehost.model.installations import install
 from tools.codehost.model.records import Account, Installation, PullRequest, Repository
 from tools.codehost.model.repositories import add_repository
@@ -30,26 +30,30 @@ class RepositoryBuilder:
 
     def branch(self, name: str) -> "RepositoryBuilder":
         """Add a branch at the tip of the default branch."""
-        with self.host.world.lock:
+        with self.host.quietly():
             self.record.branches.setdefault(name, self.record.branches[self.record.default_branch])
-            self.host.world.changes += 1
         return self
 
     def pull_request(self, base: str | None = None, **details: Any) -> PullRequest:
         """Open a pull request; details as in a seed document (head, title, draft, sharesHeadWith, checks, ...)."""
-        with self.host.world.lock:
-            self.host.world.changes += 1
+        with self.host.quietly():
             return add_pull_request(self.host, self.record, {"base": base, **details})
 
     def requires(self, context: str, branch: str | None = None) -> "RepositoryBuilder":
         """Require a check of the App on a branch, by default the default branch."""
-        with self.host.world.lock:
+        with self.host.quietly():
             require_check(self.host, self.record, branch or self.record.default_branch, context)
+        return self
+
+    def merge_queue(self, branch: str | None = None, strategy: str = "ALLGREEN") -> "RepositoryBuilder":
+        """Put a merge queue before a branch, by default the default branch."""
+        with self.host.quietly():
+            require_queue(self.host, self.record, branch or self.record.default_branch, strategy)
         return self
 
     def ruleset(self, **body: Any) -> "RepositoryBuilder":
         """Add a ruleset, given as GitHub's JSON."""
-        with self.host.world.lock:
+        with self.host.quietly():
             create_ruleset(self.host.world, Actor(self.host.maintainer), "Repository", self.record.id, body)
         return self
 
@@ -62,7 +66,7 @@ class OrganizationBuilder:
 
     def repository(self, name: str, default_branch: str = "main", branches: tuple[str, ...] = ()) -> RepositoryBuilder:
         """Add a repository, or go on with the one of that name."""
-        with self.host.world.lock:
+        with self.host.quietly():
             found = self.host.world.find_repository(f"{self.account.login}/{name}")
             record = found or add_repository(
                 self.host.world, self.account, name, self.host.maintainer.id, default_branch, branches
@@ -77,7 +81,7 @@ class OrganizationBuilder:
     ) -> Installation:
         """Install the App here, on all repositories or on those named."""
         world = self.host.world
-        with world.lock:
+        with self.host.quietly():
             names = None if repositories is None else [f"{self.account.login}/{name}" for name in repositories]
             chosen = None if names is None else [world.repository_named(name) for name in names]
             actor = Actor(self.host.maintainer)
@@ -93,6 +97,6 @@ class OrganizationBuilder:
 
     def ruleset(self, **body: Any) -> "OrganizationBuilder":
         """Add a ruleset of the organisation, given as GitHub's JSON."""
-        with self.host.world.lock:
+        with self.host.quietly():
             create_ruleset(self.host.world, Actor(self.host.maintainer), "Organization", self.account.id, body)
         return self

@@ -1,5 +1,7 @@
 """The code host as one object: the world and everything around it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ from tools.codehost.faults import Faults
 from tools.codehost.limits import Limits
 from tools.codehost.model.installations import register_app
 from tools.codehost.model.reactions import reactions
-from tools.codehost.model.records import Account, App
+from tools.codehost.model.records import Account
 from tools.codehost.model.world import World
 from tools.codehost.payloads.view import View
 from tools.codehost.rest.identity import Credentials
@@ -95,9 +97,16 @@ class CodeHost:
             persistence.save(self, self.state)
             self._saved = changes
 
-    def registered_app(self) -> App:
-        """Return the App that this host was started with."""
-        return self.app
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Change the world without webhooks, counters or reactions."""
+        with self.world.lock:
+            listeners, self.world.listeners = self.world.listeners, []
+            try:
+                yield
+            finally:
+                self.world.listeners = listeners
+                self.world.changes += 1
 
     def organization(self, login: str) -> "OrganizationBuilder":
         """Begin building an organisation, or go on with one."""

@@ -1,4 +1,4 @@
-"""A simulated code host with two organisations' worth of facts, and githubkit's typed clients on it."""
+"""A simulated code host of its own for every test, and githubkit's typed clients on it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,6 +10,7 @@ from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, Toke
 from githubkit.cache import MemCacheStrategy
 
 from tools.codehost import CodeHost, Handle, serve
+from tools.codehost.mailbox import Mailbox
 
 APP_ID = 4242
 PERSON_TOKEN = "maintainers-own-token"
@@ -18,14 +19,12 @@ SECRET = "It's a Secret to Everybody"
 
 @pytest.fixture(scope="session")
 def app_key() -> tuple[str, str]:
-    """Private and public PEM of the App."""
+    """Make the private and public PEM of the App."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return private.decode(), public.decode()
 
 
@@ -45,25 +44,34 @@ def host(handle: Handle) -> CodeHost:
 def client(base_url: str, auth: Any) -> GitHub[Any]:
     # Its own token cache: githubkit's default one outlives a test, and the code host that issued the token.
     tokens = MemCacheStrategy()
-    return GitHub(
-        auth, base_url=base_url, auto_retry=False, http_cache=False, trust_env=False, cache_strategy=tokens
-    )
+    return GitHub(auth, base_url=base_url, auto_retry=False, http_cache=False, trust_env=False, cache_strategy=tokens)
 
 
 @pytest.fixture
 def app(handle: Handle, app_key: tuple[str, str]) -> GitHub[Any]:
-    """The App itself, by its JWT."""
+    """Be the App itself, by its JWT."""
     return client(handle.base_url, AppAuthStrategy(str(APP_ID), app_key[0]))
 
 
 @pytest.fixture
 def person(handle: Handle) -> GitHub[Any]:
-    """The maintainer."""
+    """Be the maintainer."""
     return client(handle.base_url, TokenAuthStrategy(PERSON_TOKEN))
 
 
 @pytest.fixture
 def bot(handle: Handle, host: CodeHost, app_key: tuple[str, str]) -> GitHub[Any]:
-    """The App's installation in acme."""
+    """Be the App's installation in acme."""
     found = host.organization("acme").installed(installation_id=1001)
     return client(handle.base_url, AppInstallationAuthStrategy(str(APP_ID), app_key[0], found.id))
+
+
+@pytest.fixture
+def mailbox(host: CodeHost) -> Iterator[Mailbox]:
+    """Receive what the code host sends in this test."""
+    found = Mailbox()
+    host.settings.webhook_url = found.url
+    yield found
+    host.settings.webhook_url = None
+    host.sender.drain()
+    found.stop()

@@ -1,5 +1,6 @@
 """Filling the world in one go."""
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from tools.codehost.model import checks, pulls, repositories
@@ -14,6 +15,20 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
+DOCUMENT = """
+persons: [{login, token?}]
+organizations:
+  - login
+    installation: {id?, repositories?: [name], permissions?}
+    rulesets: [GitHub's JSON]
+    repositories:
+      - name, defaultBranch?, private?, archived?, branches?: [name], count?, rulesets?: [GitHub's JSON],
+        requiredChecks?: {branch or pattern: check name}, mergeQueues?: {branch: ALLGREEN or HEADGREEN}
+        pullRequests:
+          - base?, head?, title?, body?, author?, draft?, count?, sharesHeadWith?: number, reviewDecision?, mergeable?,
+            autoMerge?: true, checks?: {name: conclusion}
+"""
+
 
 def required_check_rules(context: str, integration_id: int | None) -> list[Json]:
     """Return the rules of a ruleset that requires one check."""
@@ -27,29 +42,15 @@ def required_check_rules(context: str, integration_id: int | None) -> list[Json]
 def seed(host: "CodeHost", given: Json) -> Json:
     """Create what a seed document names; answers with the ids made.
 
-    `{"persons": [{"login", "token"}], "organizations": [{"login", "installation": {"id"?, "repositories"?,
-    "permissions"?},
-    "rulesets": [GitHub's JSON], "repositories": [{"name", "defaultBranch"?, "private"?, "branches"?, "count"?,
-    "rulesets"?, "requiredChecks"?: {"main": "change-freeze/main"}, "pullRequests": [{"base", "head"?, "title"?,
-    "draft"?,
-    "sharesHeadWith"?: number, "reviewDecision"?, "mergeable"?, "autoMerge"?, "count"?, "checks"?: {name:
-    conclusion}}]}]}]}`
-
-    A repository's `count` makes that many, `name` being a pattern such as `service-{}`. Nothing is told to webhooks but
-    the installation, when `announce` is true.
+    See `DOCUMENT` for its form. A repository's `count` makes that many, `name` being a pattern such as `service-{}`.
+    Nothing is told to webhooks, unless `announce` is true.
     """
-    with host.world.lock:
-        listeners = host.world.listeners
-        host.world.listeners = listeners if given.get("announce") else []
-        try:
-            persons = [
-                host.world.add_account(each["login"], each.get("type", "User"), each.get("token"))
-                for each in given.get("persons", [])
-            ]
-            organizations = [_organization(host, each) for each in given.get("organizations", [])]
-        finally:
-            host.world.listeners = listeners
-        host.world.changes += 1
+    with nullcontext() if given.get("announce") else host.quietly():
+        persons = [
+            host.world.add_account(each["login"], each.get("type", "User"), each.get("token"))
+            for each in given.get("persons", [])
+        ]
+        organizations = [_organization(host, each) for each in given.get("organizations", [])]
     return {
         "persons": [{"login": each.login, "id": each.id} for each in persons],
         "organizations": organizations,
@@ -109,6 +110,8 @@ def _repository(host: "CodeHost", owner: Account, name: str, given: Json) -> Rep
             add_pull_request(host, repository, pull)
     for branch, context in given.get("requiredChecks", {}).items():
         require_check(host, repository, branch, context)
+    for branch, strategy in given.get("mergeQueues", {}).items():
+        require_queue(host, repository, branch, strategy)
     for body in given.get("rulesets", []):
         create_ruleset(world, actor, "Repository", repository.id, body)
     repository.archived = given.get("archived", repository.archived)
@@ -123,6 +126,26 @@ def require_check(host: "CodeHost", repository: Repository, branch: str, context
         "target": "branch",
         "conditions": {"ref_name": {"include": [f"refs/heads/{branch}"], "exclude": []}},
         "rules": required_check_rules(context, host.app_id),
+    }
+    create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
+
+
+def require_queue(host: "CodeHost", repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
+    """Let a branch be merged into through a merge queue only."""
+    parameters = {
+        "check_response_timeout_minutes": 60,
+        "grouping_strategy": strategy,
+        "max_entries_to_build": 5,
+        "max_entries_to_merge": 5,
+        "merge_method": "MERGE",
+        "min_entries_to_merge": 1,
+        "min_entries_to_merge_wait_minutes": 5,
+    }
+    body = {
+        "name": f"Queue for {branch}",
+        "enforcement": "active",
+        "conditions": {"ref_name": {"include": [f"refs/heads/{branch}"], "exclude": []}},
+        "rules": [{"type": "merge_queue", "parameters": parameters}],
     }
     create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
 

@@ -37,6 +37,15 @@ RULE_TYPES = {
 }
 BYPASS_TYPES = {"Integration", "OrganizationAdmin", "RepositoryRole", "Team", "DeployKey", "User"}
 BYPASS_MODES = {"always", "pull_request", "exempt"}
+QUEUE_PARAMETERS = {
+    "check_response_timeout_minutes",
+    "grouping_strategy",
+    "max_entries_to_build",
+    "max_entries_to_merge",
+    "merge_method",
+    "min_entries_to_merge",
+    "min_entries_to_merge_wait_minutes",
+}
 
 Applied = tuple[Ruleset, dict[str, Any]]
 
@@ -136,6 +145,14 @@ def _check_status_checks(rule: dict[str, Any]) -> None:
         )
 
 
+def _check_merge_queue(rule: dict[str, Any]) -> None:
+    missing = QUEUE_PARAMETERS - set(rule.get("parameters") or {})
+    if missing:
+        raise invalid_request(f"Invalid rule 'merge_queue': missing parameters {', '.join(sorted(missing))}")
+    if rule["parameters"]["grouping_strategy"] not in {"ALLGREEN", "HEADGREEN"}:
+        raise invalid_request("Invalid rule 'merge_queue': unknown grouping strategy")
+
+
 def _check_rules(rules: Any, source_type: str) -> None:
     if not isinstance(rules, list):
         raise invalid_request("For 'properties/rules', not an array.")
@@ -149,6 +166,8 @@ def _check_rules(rules: Any, source_type: str) -> None:
             )
         if kind == "required_status_checks":
             _check_status_checks(rule)
+        if kind == "merge_queue":
+            _check_merge_queue(rule)
 
 
 def _check_conditions(conditions: Any, source_type: str) -> None:

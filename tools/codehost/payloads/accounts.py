@@ -60,6 +60,33 @@ def organization_json(view: View, account: Account) -> Json:
     }
 
 
+def full_organization_json(view: View, account: Account) -> Json:
+    """Shape an organisation on its own."""
+    return {
+        **organization_json(view, account),
+        "name": account.login,
+        "html_url": f"{view.base}/{account.login}",
+        "type": "Organization",
+        "public_repos": 0,
+        "public_gists": 0,
+        "followers": 0,
+        "following": 0,
+        "has_organization_projects": True,
+        "has_repository_projects": True,
+        "created_at": account.created_at,
+        "updated_at": account.created_at,
+        "archived_at": None,
+    }
+
+
+def person_json(view: View, account: Account) -> Json:
+    """Shape a person as they see themselves in public."""
+    profile = dict.fromkeys(("name", "company", "blog", "location", "email", "hireable", "bio"))
+    counts = dict.fromkeys(("public_repos", "public_gists", "followers", "following"), 0)
+    times = {"created_at": account.created_at, "updated_at": account.created_at}
+    return {**account_json(view, account.id), **profile, **counts, **times}
+
+
 def app_json(view: View, app: App) -> Json:
     """Shape an App."""
     return {

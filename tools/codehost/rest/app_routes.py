@@ -3,7 +3,7 @@
 from tools.codehost.model.installations import accessible
 from tools.codehost.model.records import Installation
 from tools.codehost.model.refusals import Refusal, not_found
-from tools.codehost.payloads.accounts import account_json, app_json, installation_json, organization_json
+from tools.codehost.payloads.accounts import app_json, full_organization_json, installation_json, person_json
 from tools.codehost.payloads.repositories import repository_json
 from tools.codehost.rest.answers import Answer, paged
 from tools.codehost.rest.identity import LEVELS
@@ -142,7 +142,7 @@ def redeliver(call: Call) -> Answer:
 @route("GET", "/user", credential="person")
 def get_user(call: Call) -> Answer:
     """Show the person whose token this is."""
-    return Answer(200, account_json(call.view, call.caller.account.id))
+    return Answer(200, person_json(call.view, call.caller.account))
 
 
 @route("GET", "/orgs/{org}")
@@ -151,7 +151,7 @@ def get_organization(call: Call) -> Answer:
     account = call.world.logins.get(call.params["org"].lower())
     if account is None or account.type != "Organization":
         raise not_found()
-    return Answer(200, organization_json(call.view, account))
+    return Answer(200, full_organization_json(call.view, account))
 
 
 @route("GET", "/rate_limit")

@@ -108,7 +108,9 @@ def route(
     def register(handler: Handler) -> Handler:
         found = Route(method, template, handler, permission, credential, _compile(template))
         ROUTES.append(found)
-        TABLE[_bucket(method, template)].append(found)
+        group = TABLE[_bucket(method, template)]
+        group.append(found)
+        group.sort(key=lambda each: each.template.endswith("*}"))  # the open-ended ones are tried last
         return handler
 
     return register

@@ -22,7 +22,7 @@ def _repository(event: Event) -> Repository:
 def _changes(view: View, given: Any) -> Any:
     """Shape the accounts inside `changes`."""
     if isinstance(given, Account):
-        return account_json(view, given.id)
+        return account_json(view, given.id) if given.type == "User" else organization_json(view, given)
     if isinstance(given, dict):
         return {name: _changes(view, value) for name, value in given.items()}
     return given

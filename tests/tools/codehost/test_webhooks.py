@@ -1,0 +1,194 @@
+"""Every change is announced by a signed webhook of GitHub's shape."""
+
+from typing import Any
+
+import httpx
+import pytest
+from githubkit import GitHub, webhooks
+
+from tools.codehost import CodeHost, Handle
+from tools.codehost.builder import RepositoryBuilder
+from tools.codehost.mailbox import Mailbox
+from tools.codehost.model import checks
+from tools.codehost.model.world import Actor
+from tools.codehost.webhooks.sender import signature
+
+SECRET = "It's a Secret to Everybody"
+CHECK = "change-freeze/main"
+PLACE = ("acme", "web")
+
+
+def graph(client: GitHub[Any], mutation: str, **given: object) -> Any:
+    kind = mutation[0].upper() + mutation[1:] + "Input"
+    text = f"mutation($input:{kind}!){{{mutation}(input:$input){{clientMutationId}}}}"
+    return client.graphql(text, {"input": given})
+
+
+@pytest.fixture
+def web(host: CodeHost, bot: GitHub[Any], mailbox: Mailbox) -> RepositoryBuilder:
+    return host.organization("acme").repository("web", branches=("next",)).requires(CHECK)
+
+
+def change_pull_requests(host: CodeHost, person: GitHub[Any], web: RepositoryBuilder) -> None:
+    pull = web.pull_request()
+    person.rest.pulls.update(*PLACE, pull.number, data={"state": "closed"})
+    person.rest.pulls.update(*PLACE, pull.number, data={"state": "open"})
+    person.rest.pulls.update(*PLACE, pull.number, data={"base": "next"})
+    person.rest.pulls.update(*PLACE, pull.number, data={"base": "main"})
+    change = {"message": "More", "content": "aGVsbG8=", "branch": pull.head_ref}
+    person.rest.repos.create_or_update_file_contents(*PLACE, "a.txt", data=change)
+    graph(person, "convertPullRequestToDraft", pullRequestId=pull.node_id)
+    graph(person, "markPullRequestReadyForReview", pullRequestId=pull.node_id)
+    graph(person, "enablePullRequestAutoMerge", pullRequestId=pull.node_id)
+    graph(person, "disablePullRequestAutoMerge", pullRequestId=pull.node_id)
+    head = web.record.branches[pull.head_ref]
+    person.rest.git.create_ref(*PLACE, data={"ref": "refs/heads/other", "sha": head})
+    person.rest.pulls.create(*PLACE, data={"title": "Twin", "head": "other", "base": "next"})
+    person.rest.git.delete_ref(*PLACE, "heads/other")
+
+
+def change_checks(host: CodeHost, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
+    pull = web.pull_request()
+    button = {"label": "Ask", "description": "Ask for an exception", "identifier": "exception"}
+    wanted = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "failure", "actions": [button]}
+    run = bot.rest.checks.create(*PLACE, data=wanted).parsed_data
+    person.rest.checks.rerequest_run(*PLACE, run.id)
+    person.rest.checks.rerequest_suite(*PLACE, run.check_suite.id)
+    with host.world.lock:
+        record = host.world.runs[run.id]
+        checks.request_action(host.world, Actor(host.maintainer), web.record, record, "exception")
+
+
+def change_the_queue(host: CodeHost, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
+    web.merge_queue()
+    for conclusion in ("success", "failure"):
+        pull = web.pull_request(checks={CHECK: "success"})
+        graph(person, "enqueuePullRequest", pullRequestId=pull.node_id)
+        entry = host.world.queue_entry(pull)
+        assert entry is not None
+        bot.rest.checks.create(*PLACE, data={"name": CHECK, "head_sha": entry.head_sha or "", "conclusion": conclusion})
+        assert (pull.merged_at is not None) == (conclusion == "success")
+
+
+def change_rulesets(person: GitHub[Any]) -> None:
+    body = {"name": "Keep", "enforcement": "active", "rules": [{"type": "deletion"}]}
+    made = person.rest.repos.create_repo_ruleset(*PLACE, data=body).parsed_data
+    person.rest.repos.update_repo_ruleset(*PLACE, made.id, data={"enforcement": "evaluate"})
+    person.rest.repos.delete_repo_ruleset(*PLACE, made.id)
+
+
+def change_repositories(host: CodeHost, person: GitHub[Any]) -> None:
+    host.organization("globex").installed(installation_id=1002)
+    person.rest.repos.create_in_org("acme", data={"name": "new"})
+    person.rest.git.create_ref("acme", "new", data={"ref": "refs/heads/trunk", "sha": tip(host, "acme/new")})
+    person.rest.repos.update("acme", "new", data={"default_branch": "trunk"})
+    person.rest.repos.update("acme", "new", data={"name": "newer"})
+    person.rest.repos.update("acme", "newer", data={"archived": True})
+    person.rest.repos.update("acme", "newer", data={"archived": False})
+    person.rest.repos.transfer("acme", "newer", data={"new_owner": "globex"})
+    person.rest.repos.delete("globex", "newer")
+
+
+def tip(host: CodeHost, name: str) -> str:
+    repository = host.world.repository_named(name)
+    return repository.branches[repository.default_branch]
+
+
+def change_installations(handle: Handle) -> None:
+    with httpx.Client(base_url=handle.base_url, trust_env=False) as control:
+        for action in ("suspend", "unsuspend", "delete", "create", "repositories", "permissions"):
+            body = {"action": action, "account": "acme", "repositories": ["web"], "permissions": {"checks": "write"}}
+            assert control.post("/_control/installations", json=body).is_success
+        assert control.post("/_control/installations", json={"action": "repositories", "account": "acme"}).is_success
+
+
+EXPECTED = {
+    *(f"pull_request.{action}" for action in ("opened", "reopened", "synchronize", "edited", "closed")),
+    *(f"pull_request.{action}" for action in ("ready_for_review", "converted_to_draft", "enqueued", "dequeued")),
+    *(f"pull_request.{action}" for action in ("auto_merge_enabled", "auto_merge_disabled")),
+    *(f"check_run.{action}" for action in ("created", "completed", "rerequested", "requested_action")),
+    "check_suite.rerequested",
+    *(f"merge_group.{action}" for action in ("checks_requested", "destroyed")),
+    *(f"repository.{action}" for action in ("created", "renamed", "transferred", "archived", "unarchived", "deleted")),
+    "repository.edited",
+    *(f"installation.{action}" for action in ("created", "deleted", "suspend", "unsuspend")),
+    "installation.new_permissions_accepted",
+    *(f"installation_repositories.{action}" for action in ("added", "removed")),
+    *(f"repository_ruleset.{action}" for action in ("created", "edited", "deleted")),
+    "push",
+    "create",
+    "delete",
+}
+
+
+def test_every_event_is_signed_and_parsed_by_the_typed_client(
+    handle: Handle, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+) -> None:
+    host = handle.host
+    change_pull_requests(host, person, web)
+    change_checks(host, person, bot, web)
+    change_the_queue(host, person, bot, web)
+    change_rulesets(person)
+    change_repositories(host, person)
+    change_installations(handle)
+    assert host.sender.drain()
+    assert mailbox.names() == EXPECTED
+    for event, headers, body in mailbox.received:
+        assert webhooks.verify(SECRET, body, headers["X-Hub-Signature-256"]), event
+        webhooks.parse(event, body)
+        assert headers["X-GitHub-Hook-Installation-Target-Type"] == "integration"
+    guids = [headers["X-GitHub-Delivery"] for _, headers, _ in mailbox.received]
+    assert len(set(guids)) == len(guids)
+
+
+def test_a_transfer_is_told_to_the_new_owner_only(
+    host: CodeHost, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+) -> None:
+    host.organization("globex").installed(installation_id=1002)
+    person.rest.repos.transfer(*PLACE, data={"new_owner": "globex"})
+    host.sender.drain()
+    told = mailbox.bodies("repository")
+    assert [body["installation"]["id"] for body in told] == [1002]
+    assert told[0]["changes"]["owner"]["from"]["organization"]["login"] == "acme"
+
+
+def test_a_suspended_installation_hears_nothing_but_its_own_end(
+    host: CodeHost, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+) -> None:
+    installation = host.world.installations[1001]
+    installation.suspended_at = host.world.now()
+    person.rest.repos.update(*PLACE, data={"archived": True})
+    host.sender.drain()
+    assert not mailbox.received
+
+
+def test_a_failed_delivery_is_recorded_and_sent_again_only_on_demand(
+    host: CodeHost, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+) -> None:
+    mailbox.status = 500
+    person.rest.repos.update(*PLACE, data={"archived": True})
+    host.sender.drain()
+    listed = app.rest.apps.list_webhook_deliveries().parsed_data
+    assert [(found.status_code, found.redelivery) for found in listed] == [(500, False)]
+    mailbox.status = 202
+    app.rest.apps.redeliver_webhook_delivery(listed[0].id)
+    host.sender.drain()
+    guids = [headers["X-GitHub-Delivery"] for _, headers, _ in mailbox.received]
+    assert guids == [listed[0].guid, listed[0].guid]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("webhook_drop", 0), ("webhook_duplicate", 2), ("webhook_delay", 1), ("webhook_reorder", 1)]
+)
+def test_webhooks_can_be_dropped_doubled_and_late(
+    host: CodeHost, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox, kind: str, count: int
+) -> None:
+    host.faults.add(kind, "repository.archived", seconds=0.05)
+    person.rest.repos.update(*PLACE, data={"archived": True})
+    assert host.sender.drain()
+    assert len(mailbox.bodies("repository")) == count
+
+
+def test_the_published_signature_vector_is_met() -> None:
+    expected = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+    assert signature(SECRET, b"Hello, World!") == expected

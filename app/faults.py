@@ -23,6 +23,7 @@ _FORMATS = {
     "uri": "an absolute URI",
 }
 _MOST_ROWS = 100
+_FAR = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +102,19 @@ def _problems(error: jsonschema_rs.ValidationError) -> Iterator[tuple[tuple[str 
         for name in kind.unexpected:
             yield (*path, name), _UNKNOWN
     elif kind.name in {"anyOf", "oneOf"} and kind.context:
-        for cause in min(kind.context, key=_distance):
+        for cause in min(kind.context, key=lambda errors: _distance(errors, len(path))):
             yield from _problems(cause)
     else:
         yield path, _words(kind)
 
 
-def _distance(errors: Sequence[jsonschema_rs.ValidationError]) -> tuple[int, int]:
-    """Tell how far a value is from a branch: a wrong type first, then the number of faults."""
-    return (sum(error.kind.name in {"type", "enum", "const"} for error in errors), len(errors))
+def _distance(errors: Sequence[jsonschema_rs.ValidationError], depth: int) -> int:
+    """Tell how far a value at `depth` is from a branch: another type is far, missing and unknown names are nearer."""
+    weights = {"required": 2, "additionalProperties": 2}
+    return sum(
+        _FAR if error.kind.name == "type" and len(error.instance_path) == depth else weights.get(error.kind.name, 1)
+        for error in errors
+    )
 
 
 def _words(kind: Any) -> str:

@@ -131,7 +131,8 @@ def _pairs(query: bytes, faults: list[Fault]) -> dict[str, list[str]]:
             continue
         name, _, value = pair.partition(b"=")
         try:
-            pairs.setdefault(_decoded(name), []).append(_decoded(value))
+            text = _decoded(value)
+            pairs.setdefault(_decoded(name), []).append(text)
         except ValueError:
             where = name.decode("ascii", "replace")[:100]
             faults.append(Fault(where, f"{where!a} is not percent-encoded UTF-8 text", INVALID_PARAMETER))

@@ -1,0 +1,270 @@
+"""Credentials: who asks, whether they may, and every way of pretending."""
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import jwt
+import psycopg
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from services.api_key_secrets import looks_like_secret, new_secret, secret_hash
+from services.sessions import TOKEN_TYPE, new_key_pair
+from tests.support.clocks import MovableClock
+from tests.support.tenants import BASE_URL, Tenant, person, tenant, test_signer, token
+
+
+def get(http: httpx.Client, path: str, credential: str | None, method: str = "GET") -> httpx.Response:
+    headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}
+    return http.request(method, path, headers=headers)
+
+
+def code(response: httpx.Response) -> tuple[int, str | None]:
+    return response.status_code, response.json()["error"]["code"] if response.status_code >= 400 else None
+
+
+OK = (200, None)
+
+
+class TestTheHeader:
+    @pytest.mark.parametrize("header", ["", "Bearer", "Basic dXNlcjpwYXNz", "Bearer a b", "Bearer\ta", "svc_live_x"])
+    def test_what_is_absent_or_unreadable_is_missing(self, http: httpx.Client, acme: Tenant, header: str) -> None:
+        response = http.get("/v1/things", headers={"Authorization": header})
+        assert code(response) == (401, "missing_credentials")
+
+    def test_the_scheme_is_case_insensitive(self, http: httpx.Client, acme: Tenant) -> None:
+        assert code(http.get("/v1/things", headers={"Authorization": f"bEARER   {acme.key()}"})) == OK
+
+    def test_bytes_that_are_no_ascii_are_unreadable(self, http: httpx.Client, acme: Tenant) -> None:
+        response = http.get("/v1/things", headers={b"Authorization": b"Bearer \xff\xfe"})
+        assert code(response) == (401, "missing_credentials")
+
+    @pytest.mark.parametrize("token", ["x", "svc_live_", "svc_live_" + "a" * 38, "a.b.c", "..", "eyJ.eyJ.", "x" * 5000])
+    def test_any_other_token_is_invalid(self, http: httpx.Client, acme: Tenant, token: str) -> None:
+        assert code(get(http, "/v1/things", token)) == (401, "invalid_token")
+
+    def test_public_operations_look_at_no_credential(self, http: httpx.Client, acme: Tenant) -> None:
+        assert code(get(http, "/ping", "nonsense")) == OK
+
+
+class TestSecrets:
+    def test_a_secret_is_recognised_by_its_checksum(self) -> None:
+        secret = new_secret()
+        assert len(secret) == len("svc_live_") + 38
+        assert looks_like_secret(secret)
+        swapped = secret[:-1] + ("a" if secret[-1] != "a" else "b")
+        assert not looks_like_secret(swapped)
+        assert not looks_like_secret(secret + "\n")
+
+    def test_an_unknown_secret_with_the_right_checksum_is_invalid(self, http: httpx.Client, acme: Tenant) -> None:
+        assert code(get(http, "/v1/things", new_secret())) == (401, "invalid_token")
+
+
+class TestKeys:
+    def test_any_one_of_the_scopes_is_enough(self, http: httpx.Client, acme: Tenant) -> None:
+        assert code(get(http, "/v1/things/a", acme.key("repo:read"))) == OK
+        assert code(get(http, "/v1/things/a", acme.key("freeze:read"))) == OK
+        response = get(http, "/v1/things/a", acme.key("freeze:write"))
+        assert code(response) == (403, "insufficient_scope")
+        assert "freeze:read or repo:read" in response.json()["error"]["message"]
+
+    def test_a_session_only_operation_answers_a_key_with_403(self, http: httpx.Client, acme: Tenant) -> None:
+        assert code(get(http, "/v1/sessions-only", acme.key())) == (403, "credential_type_not_allowed")
+        assert code(get(http, "/v1/keys-only", acme.session())) == (403, "credential_type_not_allowed")
+
+    def test_an_expired_revoked_or_replaced_key_ends_to_the_second(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any], clock: MovableClock
+    ) -> None:
+        moment = datetime(2027, 3, 1, 12, tzinfo=UTC)
+        clock.at = moment - timedelta(seconds=1)
+        expiring = acme.key(expires_at=moment)
+        replaced, replaced_id = acme.key_with_id()
+        sql.execute("UPDATE api_key_secrets SET ends_at = %s WHERE api_key_id = %s", (moment, replaced_id))
+        revoked, revoked_id = acme.key_with_id()
+        for secret in (expiring, replaced, revoked):
+            assert code(get(http, "/v1/things", secret)) == OK
+        clock.at = moment
+        sql.execute("UPDATE api_keys SET revoked_at = %s WHERE id = %s", (moment, revoked_id))
+        assert code(get(http, "/v1/things", expiring)) == (401, "token_expired")
+        assert code(get(http, "/v1/things", replaced)) == (401, "invalid_token")
+        assert code(get(http, "/v1/things", revoked)) == (401, "invalid_token")
+        clock.at = moment + timedelta(seconds=1)
+        assert code(get(http, "/v1/things", expiring)) == (401, "token_expired")
+
+    def test_a_deleted_organisation_is_gone(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        secret, session = acme.key(), acme.session()
+        sql.execute("UPDATE organizations SET deleted_at = now()")
+        assert code(get(http, "/v1/things", secret)) == (410, "organization_deleted")
+        assert code(get(http, "/v1/things", session)) == (410, "organization_deleted")
+        assert code(get(http, "/v1/personal", session)) == OK
+
+
+class TestSessions:
+    @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
+    def test_a_role_reaches_what_needs_it_or_less(self, http: httpx.Client, acme: Tenant, role: str) -> None:
+        session = acme.session(role)
+        assert code(get(http, "/v1/things", session)) == OK
+        admins = OK if role in {"admin", "owner"} else (403, "insufficient_permission")
+        assert code(get(http, "/v1/administer", session)) == admins
+        deleted = get(http, "/v1/things/a", session, "DELETE")
+        assert deleted.status_code == (403 if role == "viewer" else 204)
+
+    def test_a_changed_role_and_a_lost_membership_act_at_once(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        session = acme.session("admin")
+        assert code(get(http, "/v1/administer", session)) == OK
+        sql.execute("UPDATE memberships SET role = 'viewer'")
+        assert code(get(http, "/v1/administer", session)) == (403, "insufficient_permission")
+        sql.execute("DELETE FROM memberships")
+        assert code(get(http, "/v1/things", session)) == (403, "organization_not_provisioned")
+        assert code(get(http, "/v1/personal", session)) == OK
+
+    def test_a_session_that_has_ended_is_invalid(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        session = acme.session()
+        sql.execute("UPDATE sessions SET revoked_at = now()")
+        assert code(get(http, "/v1/things", session)) == (401, "invalid_token")
+
+    def test_a_token_expires_to_the_second(self, http: httpx.Client, acme: Tenant, clock: MovableClock) -> None:
+        session = acme.session(ttl=timedelta(minutes=10))
+        expires_at = datetime.fromtimestamp(jwt.decode(session, options={"verify_signature": False})["exp"], UTC)
+        clock.at = expires_at - timedelta(seconds=1)
+        assert code(get(http, "/v1/things", session)) == OK
+        for late in (0, 1):
+            clock.at = expires_at + timedelta(seconds=late)
+            assert code(get(http, "/v1/things", session)) == (401, "token_expired")
+
+    def test_nobody_without_an_organisation_gets_in(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        nobody = person(sql, "nobody")
+        assert code(get(http, "/v1/things", token(sql, nobody, None))) == (403, "organization_not_provisioned")
+        assert code(get(http, "/v1/personal", token(sql, nobody, None))) == OK
+        globex = tenant(sql, "globex")
+        for one in (acme, globex):
+            sql.execute(
+                "INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES (%s, %s, 'owner', now())",
+                (one.id, nobody),
+            )
+        assert code(get(http, "/v1/things", token(sql, nobody, None))) == (403, "no_organization_selected")
+
+    def test_a_support_session_reads_everything_and_changes_nothing(self, http: httpx.Client, acme: Tenant) -> None:
+        session = acme.session("viewer", support=True)
+        assert code(get(http, "/v1/administer", session)) == OK
+        for method, path in (("DELETE", "/v1/things/a"), ("POST", "/v1/things"), ("POST", "/v1/installed")):
+            assert code(get(http, path, session, method)) == (403, "impersonation_read_only")
+
+
+class TestForgedTokens:
+    def claims(self, acme: Tenant) -> dict[str, Any]:
+        return dict(jwt.decode(acme.session(), options={"verify_signature": False}))
+
+    def sign(self, claims: dict[str, Any], key: str | None = None, algorithm: str = "ES256", **headers: Any) -> str:
+        headers = {"kid": test_signer().kid, "typ": TOKEN_TYPE, **headers}
+        return jwt.encode(claims, key or test_signer().private_key, algorithm=algorithm, headers=headers)
+
+    def test_the_untouched_claims_are_good(self, http: httpx.Client, acme: Tenant) -> None:
+        assert code(get(http, "/v1/things", self.sign(self.claims(acme)))) == OK
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"iss": "https://elsewhere.example"},
+            {"aud": "https://elsewhere.example"},
+            {"aud": [BASE_URL, "https://elsewhere.example"]},
+            {"sub": "usr_somebody_else"},
+            {"sid": "ses_unknown"},
+            {"sid": "a\0b"},
+            {"sid": 7},
+            {"org": 7},
+            {"exp": "tomorrow"},
+            {"exp": 1e300},
+            {"iss": ""},
+            {"nbf": 4102444800},
+        ],
+        ids=str,
+    )
+    def test_a_changed_claim_is_refused(self, http: httpx.Client, acme: Tenant, changes: dict[str, Any]) -> None:
+        assert code(get(http, "/v1/things", self.sign({**self.claims(acme), **changes}))) == (401, "invalid_token")
+
+    @pytest.mark.parametrize("claim", ["sub", "sid", "iss", "aud", "exp", "iat"])
+    def test_a_missing_claim_is_refused(self, http: httpx.Client, acme: Tenant, claim: str) -> None:
+        claims = self.claims(acme)
+        del claims[claim]
+        assert code(get(http, "/v1/things", self.sign(claims))) == (401, "invalid_token")
+
+    def test_another_organisation_in_the_claims_opens_nothing(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        globex = tenant(sql, "globex")
+        forged = self.sign({**self.claims(acme), "org": globex.id})
+        assert code(get(http, "/v1/things", forged)) == (403, "no_organization_selected")
+
+    def test_no_algorithm_another_one_or_a_foreign_key_verifies(self, http: httpx.Client, acme: Tenant) -> None:
+        claims = self.claims(acme)
+        public = serialization.load_pem_private_key(test_signer().private_key.encode(), None)
+        assert isinstance(public, ec.EllipticCurvePrivateKey)
+        point = public.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        head = {"alg": "none", "typ": TOKEN_TYPE, "kid": test_signer().kid}
+        foreign = new_key_pair()[0]
+        forged = [
+            f"{part_of(head)}.{part_of(claims)}.",
+            f"{part_of({**head, 'alg': 'HS256'})}.{part_of(claims)}." + base64.urlsafe_b64encode(point[:32]).decode(),
+            self.sign(claims, "a secret of thirty-two characters!!", "HS256"),
+            self.sign(claims, foreign),
+            self.sign(claims, foreign, kid="a-foreign-key"),
+            self.sign(claims, foreign, kid="a-foreign-key", jku="https://elsewhere.example/jwks.json"),
+            self.sign(claims, typ="JWT"),
+            self.sign(claims, typ=None),
+            jwt.encode(claims, foreign, algorithm="ES256", headers={"typ": TOKEN_TYPE}),
+        ]
+        for one in forged:
+            assert code(get(http, "/v1/things", one)) == (401, "invalid_token"), one
+
+
+class TestGates:
+    def test_a_plan_without_the_feature_is_told_so(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        assert code(get(http, "/v1/entitled", acme.key())) == OK
+        globex = tenant(sql, "globex", plan="free")
+        assert code(get(http, "/v1/entitled", globex.key())) == (403, "feature_not_available")
+
+    def test_what_needs_the_installation_fails_without_it(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        assert code(get(http, "/v1/installed", acme.key(), "POST")) == OK
+        globex = tenant(sql, "globex", installed=False)
+        assert code(get(http, "/v1/installed", globex.key(), "POST")) == (410, "installation_removed")
+        sql.execute("UPDATE installations SET state = 'removed'")
+        assert code(get(http, "/v1/installed", acme.key(), "POST")) == (410, "installation_removed")
+        assert code(get(http, "/v1/things", acme.key())) == OK
+
+    def test_an_asynchronous_handler_sees_its_own_organisation_only(
+        self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+    ) -> None:
+        globex = tenant(sql, "globex")
+        get(http, "/v1/things/a", acme.key(), "DELETE")
+        for _ in range(3):
+            assert get(http, "/v1/things/a/peek", acme.key()).json()["name"] == "1"
+            assert get(http, "/v1/things/a/peek", globex.key()).json()["name"] == "0"
+
+
+def part_of(value: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def test_only_the_hash_of_a_secret_is_kept() -> None:
+    secret = new_secret()
+    assert secret.encode() not in secret_hash(secret)
+    assert len(secret_hash(secret)) == 32

@@ -1,0 +1,82 @@
+"""Rate limits: what is counted, what is told, and that Redis is never needed."""
+
+import asyncio
+import socket
+
+import httpx
+import pytest
+from redis.asyncio import Redis as AsyncRedis
+
+from app.rate_limits import RateLimits, refuse_when_spent
+from rules.errors import ServiceError
+from rules.permissions import Principal
+from tests.support.tenants import Tenant
+
+KEY = Principal("api_key", "key_1", "a key", "org_1")
+OTHER_KEY = Principal("api_key", "key_2", "another", "org_1")
+STRANGER = Principal("api_key", "key_3", "a stranger", "org_2")
+
+
+def test_every_answer_to_a_credential_tells_what_is_left(api: httpx.Client, acme: Tenant) -> None:
+    for response in (
+        api.get("/v1/things"),
+        api.get("/v1/things?limit=x"),
+        api.get("/v1/things/thg_none"),
+        api.get("/v1/things/thg_wrong"),
+        api.get("/v1/sessions-only"),
+        api.post("/v1/things", content=b"{"),
+        api.delete("/v1/things/a"),
+        api.get("/v1/things/a/peek"),
+        api.get("/v1/things/a/peek", headers={"If-None-Match": "*"}),
+    ):
+        assert int(response.headers["RateLimit-Remaining"]) > 0
+        assert 0 < int(response.headers["RateLimit-Reset"]) <= 60
+
+
+@pytest.mark.parametrize("with_redis", [True, False], ids=["in Redis", "in the process"])
+def test_an_organisation_has_a_ceiling_and_a_credential_a_budget_of_writes(
+    redis_url: str, redis: object, with_redis: bool
+) -> None:
+    async def scenario() -> None:
+        client = AsyncRedis.from_url(redis_url) if with_redis else None
+        limits = RateLimits(client, organization=5, writes=2)
+        assert [(await limits.count(KEY, write=True)).remaining for _ in range(3)] == [1, 0, -1]
+        assert (await limits.count(KEY, write=False)).remaining == 1
+        assert (await limits.count(OTHER_KEY, write=True)).remaining == 0
+        spent = await limits.count(OTHER_KEY, write=False)
+        assert spent.remaining == -1
+        assert 0 < spent.reset <= 60
+        with pytest.raises(ServiceError) as refused:
+            refuse_when_spent(spent)
+        assert (refused.value.code, refused.value.retry_after) == ("rate_limited", spent.reset)
+        assert (await limits.count(STRANGER, write=False)).remaining == 4
+        if client is not None:
+            await client.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_the_script_is_loaded_again_after_redis_has_forgotten_it(redis_url: str, redis: object) -> None:
+    async def scenario() -> None:
+        client = AsyncRedis.from_url(redis_url)
+        limits = RateLimits(client, organization=5, writes=2)
+        await limits.count(KEY, write=False)
+        await client.script_flush()
+        assert (await limits.count(KEY, write=False)).remaining == 3
+        await client.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_redis_that_is_away_or_hangs_costs_a_moment_once_and_no_request() -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as hanging:
+            for port in (1, hanging.getsockname()[1]):
+                client = AsyncRedis.from_url(f"redis://127.0.0.1:{port}", socket_connect_timeout=0.1)
+                limits = RateLimits(client, organization=5, writes=2)
+                began = asyncio.get_running_loop().time()
+                assert [(await limits.count(KEY, write=False)).remaining for _ in range(4)] == [4, 3, 2, 1]
+                assert asyncio.get_running_loop().time() - began < 1
+                await client.aclose()
+
+    asyncio.run(scenario())

@@ -1,0 +1,56 @@
+"""The Python client that is generated from the contract understands every answer that the contract shows."""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.contract import load_contract
+from schemas.names import snake_case
+from tools.contract_lint.document import Document, Operation
+from tools.sdk import python_client
+
+DOCUMENT = Document.parse(load_contract().source)
+ANSWERS = [
+    pytest.param(
+        content["schema"]["$ref"].rpartition("/")[2], DOCUMENT.resolved(example)["value"], id=f"{operation.id}-{name}"
+    )
+    for operation in DOCUMENT.operations()
+    for response in operation.successes.values()
+    for content in response.get("content", {}).values()
+    for name, example in content.get("examples", {}).items()
+]
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Generate the client, which fails on any warning, and yield the name to import it by."""
+    folder: Path = tmp_path_factory.mktemp("sdk")
+    python_client(folder / "generated_client")
+    sys.path.insert(0, str(folder))
+    yield "generated_client"
+    sys.path.remove(str(folder))
+
+
+def module_of(operation: Operation) -> str:
+    return f"api.{operation.raw['tags'][0].lower()}.{operation.id}"
+
+
+@pytest.mark.parametrize("operation", list(DOCUMENT.operations()), ids=lambda operation: operation.id)
+def test_each_operation_can_be_called(operation: Operation, client: str) -> None:
+    assert callable(importlib.import_module(f"{client}.{module_of(operation)}").sync_detailed)
+
+
+@pytest.mark.parametrize(("model", "value"), ANSWERS)
+def test_each_answer_is_understood(model: str, value: dict[str, Any], client: str) -> None:
+    parsed = getattr(importlib.import_module(f"{client}.models"), model).from_dict(value)
+    assert parsed.to_dict().keys() == value.keys()
+    assert {snake_case(name) for name in value} <= {name.removesuffix("_") for name in dir(parsed)}
+
+
+def test_a_repository_named_in_a_path_is_escaped(client: str) -> None:
+    module = importlib.import_module(f"{client}.api.repositories.get_repository")
+    assert module._get_kwargs(repo_id="acme/web")["url"] == "/v1/repos/acme%2Fweb"

@@ -142,7 +142,7 @@ def test_an_unreadable_key_is_refused(api: httpx.Client, key: str) -> None:
     if key == '"unfinished':
         assert create(api, key).status_code == 201  # a quotation mark is a visible character too
         return
-    response = api.post("/v1/things", json=BODY, headers={"Idempotency-Key": key.encode("latin-1")})
+    response = api.post("/v1/things", json=BODY, headers={b"Idempotency-Key": key.encode("latin-1")})
     assert code(response) == (400, "invalid_parameter")
 
 

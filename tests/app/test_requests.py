@@ -1,5 +1,6 @@
 """Parameters and bodies: what reaches the handler, and everything that does not."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -137,10 +138,8 @@ class TestBodiesThatAreRefused:
                 taken += 1
                 yield b" " * 65_536
 
-        try:
+        with contextlib.suppress(httpx.WriteError):  # the server hung up while we were still sending: the better for it
             assert code(post(api, endless())) == (413, "payload_too_large")
-        except httpx.WriteError:
-            pass  # the server hung up while we were still sending: the better for it
         assert taken < 200
 
     def test_ten_megabytes_are_refused(self, api: httpx.Client) -> None:

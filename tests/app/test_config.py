@@ -1,0 +1,56 @@
+"""Configuration from the environment."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from app.config import ConfigurationError, load_config, table
+
+NEEDED = {"DATABASE_URL": "postgresql://u:secret-password@host/db", "REDIS_URL": "redis://host"}
+
+
+def test_what_is_needed_is_enough() -> None:
+    config = load_config(NEEDED)
+    assert (config.max_targets, config.session_jwt_ttl, config.issuer) == (
+        10_000,
+        timedelta(minutes=15),
+        config.web_url,
+    )
+    assert len(config.cursor_secret) >= 32
+
+
+def test_every_fault_is_named_at_once() -> None:
+    wrong = {
+        "DATABASE_URL": "mysql://host/db",
+        "MAX_TARGETS": "many",
+        "VALIDATE_RESPONSES": "perhaps",
+        "LOG_LEVEL": "LOUD",
+        "CURSOR_SECRET": "short",
+        "SESSION_JWT_TTL": "0",
+        "GITHUB_APP_PRIVATE_KEY_FILE": "/does/not/exist",
+        "RATE_LIMIT_WRITES": "\u0661\u0660",
+    }
+    with pytest.raises(ConfigurationError) as refused:
+        load_config(wrong)
+    lines = str(refused.value).splitlines()
+    assert len(lines) == len(wrong) + 1
+    assert all(any(name in line for line in lines) for name in (*wrong, "REDIS_URL"))
+
+
+def test_secrets_do_not_show_in_its_text() -> None:
+    config = load_config({**NEEDED, "GITHUB_WEBHOOK_SECRET": "canary-one", "CURSOR_SECRET": "canary-two-canary"})
+    assert "canary" not in repr(config)
+    assert "secret-password" not in repr(config)
+
+
+def test_a_private_key_comes_from_the_variable_or_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "key.pem"
+    file.write_text("PEM of the file")
+    assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY_FILE": str(file)}).private_key == "PEM of the file"
+    assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY": "PEM"}).private_key == "PEM"
+
+
+def test_the_table_has_every_variable() -> None:
+    assert "| `DATABASE_URL` |" in table()
+    assert "| `MAX_TARGETS` | Branches that one freeze request may cover | 10000 |" in table()

@@ -1,0 +1,69 @@
+"""Logs: one line of JSON each, no secrets, nothing injected (I10)."""
+
+import io
+import json
+import logging
+import sys
+
+import pytest
+
+from app import logs
+from app.access_log import AccessLog
+from app.exchange import Exchange
+from services.api_key_secrets import new_secret
+
+CANARIES = {
+    "an API key": new_secret(),
+    "a session token": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl-canary",
+    "an installation token": "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
+    "a fine-grained token": "github_pat_11ABCDEFG_canary",
+    "a private key": "-----BEGIN RSA PRIVATE KEY-----\nMIIcanary\n-----END RSA PRIVATE KEY-----",
+}
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    logs.configure("INFO")
+    return stream
+
+
+@pytest.mark.parametrize("canary", CANARIES.values(), ids=CANARIES.keys())
+def test_a_secret_is_struck_out_wherever_it_turns_up(lines: io.StringIO, canary: str) -> None:
+    logger = logging.getLogger("anything")
+    logger.warning("met %s", canary, extra={"nested": {"deep": [canary]}})
+    try:
+        raise RuntimeError(canary)
+    except RuntimeError:
+        logger.exception("failed")
+    written = lines.getvalue()
+    assert "[redacted]" in written
+    assert canary.replace("\n", "\\n") not in written
+    assert canary.splitlines()[len(canary.splitlines()) // 2][-12:] not in written
+    assert [json.loads(line)["level"] for line in written.splitlines()] == ["warning", "error"]
+
+
+def test_a_line_break_in_a_value_makes_no_second_line(lines: io.StringIO) -> None:
+    logging.getLogger("anything").warning('a\r\n{"level": "critical"}\x1b[31m')
+    (line,) = lines.getvalue().splitlines()
+    assert json.loads(line)["level"] == "warning"
+
+
+def test_the_request_line_has_no_query_and_escapes_its_path() -> None:
+    stream = io.BytesIO()
+    scope = {
+        "method": "GET",
+        "path": "/v1/a\n" + CANARIES["an API key"],
+        "query_string": b"token=canary",
+        "headers": [],
+    }
+    AccessLog(stream).request(Exchange(scope, None, None), 404, "not_found", 0.0123)
+    (line,) = stream.getvalue().splitlines()
+    content = json.loads(line)
+    assert (content["status"], content["code"], content["milliseconds"]) == (404, "not_found", 12.3)
+    assert content["path"] == "/v1/a\n[redacted]"
+    assert b"canary" not in line

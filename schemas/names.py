@@ -8,5 +8,5 @@ _BEFORE_CAPITAL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 @cache
 def snake_case(name: str) -> str:
-    """Return `freezeId` as `freeze_id`, `If-None-Match` as `if_none_match`."""
-    return _BEFORE_CAPITAL.sub(r"_\1", name).replace("-", "_").lower()
+    """Return `freezeId` as `freeze_id`, `X-GitHub-Event` as `x_github_event`."""
+    return (name if "-" in name else _BEFORE_CAPITAL.sub(r"_\1", name)).replace("-", "_").lower()

@@ -24,10 +24,10 @@ class Preparation:
 
     def run(self) -> None:
         """Return when every open head of every repository has been judged."""
-        known = self._known()
-        if not set(self.tenant.full_names) <= known.keys():
+        if not set(self.tenant.full_names) <= self._known().keys():
             self.service.call("POST", "/v1/repos/sync")
             self.wait_until(lambda: set(self.tenant.full_names) <= self._known().keys(), "Reading the repositories")
+        if not any(self._known().values()):  # they are enabled all at once; what people disable later stays so
             self._enable()
         for name in self.tenant.full_names:
             waiting = self._heads(name)

@@ -1,0 +1,19 @@
+"""The contract's names in Python."""
+
+import pytest
+
+from schemas.names import snake_case
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("freezeId", "freeze_id"),
+        ("q", "q"),
+        ("If-None-Match", "if_none_match"),
+        ("X-GitHub-Event", "x_github_event"),
+        ("previewedRepoCount", "previewed_repo_count"),
+    ],
+)
+def test_words_end_at_capitals_or_at_hyphens_but_not_at_both(name: str, expected: str) -> None:
+    assert snake_case(name) == expected

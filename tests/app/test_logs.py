@@ -36,10 +36,7 @@ def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 def test_a_secret_is_struck_out_wherever_it_turns_up(lines: io.StringIO, canary: str) -> None:
     logger = logging.getLogger("anything")
     logger.warning("met %s", canary, extra={"nested": {"deep": [canary]}})
-    try:
-        raise RuntimeError(canary)
-    except RuntimeError:
-        logger.exception("failed")
+    logger.error("failed", exc_info=RuntimeError(canary))
     written = lines.getvalue()
     assert "[redacted]" in written
     assert canary.replace("\n", "\\n") not in written

@@ -1,0 +1,60 @@
+"""Reading the contract."""
+
+import pytest
+
+from schemas.contract import ContractError, load_contract, parse_contract, parse_yaml
+
+SMALL = b"""
+openapi: 3.0.3
+paths:
+  /v1/things:
+    get: {operationId: list_things, tags: [Big Things], security: [{ApiKey: [a, b]}, {Session: []}], responses: {200: {description: on}}}
+x-error-catalogue:
+  not_found: {status: 404, type: not_found, meaning: not there}
+"""
+
+
+def test_an_operation_knows_its_policy() -> None:
+    operation = parse_contract(SMALL).operations["list_things"]
+    assert (operation.module, operation.any_scope, operation.effect) == ("big_things", ("a", "b"), "read")
+    assert operation.accepts("ApiKey")
+    assert operation.accepts("Session")
+    assert not operation.accepts("GithubSignature")
+    assert operation.organization_required
+    assert not operation.installation_required
+    assert operation.body_limit == 1_048_576
+
+
+def test_a_key_given_twice_is_refused_with_its_line() -> None:
+    with pytest.raises(ContractError, match="b given twice, line 2"):
+        parse_yaml(b"a:\n  b: 1\n  b: 2\n")
+
+
+def test_values_are_those_of_json() -> None:
+    document = parse_yaml(b"{on: off, date: 2026-11-21, yes: true, number: 1, 200: ok}")
+    assert document == {"on": "off", "date": "2026-11-21", "yes": True, "number": 1, "200": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"operationId: list_things, ", b"", "GET /v1/things: KeyError"),
+        (b"tags: [Big Things], ", b"", "GET /v1/things: KeyError"),
+        (b"status: 404, ", b"", "x-error-catalogue"),
+        (b"x-error-catalogue", b"x-other", "x-error-catalogue"),
+        (b"openapi: 3.0.3", b"[", "not YAML"),
+    ],
+)
+def test_what_is_missing_is_named(old: bytes, new: bytes, message: str) -> None:
+    with pytest.raises(ContractError, match=message):
+        parse_contract(SMALL.replace(old, new))
+
+
+def test_a_document_that_is_no_object_is_refused() -> None:
+    with pytest.raises(ContractError, match="not an object"):
+        parse_contract(b"[]")
+
+
+def test_the_products_contract_is_read_once() -> None:
+    assert load_contract() is load_contract()
+    assert "create_freeze" in load_contract().operations

@@ -44,13 +44,7 @@ class Place:
     params: dict[str, str] = field(default_factory=dict)
     path: str = ""
     body: Any = None
-    mutation: bool = False
-    roots: int = 0
-
-    @property
-    def is_graph(self) -> bool:
-        """Tell whether this is the graph, and not a REST route."""
-        return self.operation.startswith("graphql")
+    graph: endpoint.Description | None = None
 
 
 def _selected_version(incoming: Incoming) -> str:
@@ -92,10 +86,9 @@ class Application:
                 body = incoming.json()
             except Refusal:
                 body = None
-            label, mutation, roots = endpoint.describe(body)
-            for name in label.split()[2:]:
-                self.host.calls.by_root_field[name] += roots if mutation else 1
-            return Place(label, label, body=body, mutation=mutation, roots=roots)
+            graph = endpoint.describe(body)
+            self.host.calls.by_root_field.update(graph.fields)
+            return Place(graph.label, graph.label, body=body, graph=graph)
         path = incoming.path
         if path.startswith("/repositories/"):
             path = self._path_of_id(path)
@@ -146,14 +139,14 @@ class Application:
                 headers["X-GitHub-Api-Version-Selected"] = _selected_version(incoming)
                 caller = self.host.credentials.identify(incoming.headers.get("authorization"))
                 answer = self._respond(incoming, found, caller)
-                headers |= self.host.limits.headers(caller, "graphql" if found.is_graph else "core")
+                headers |= self.host.limits.headers(caller, "graphql" if found.graph else "core")
             except Refusal as refusal:
                 answer = refusal_answer(refusal)
         return answer, headers
 
     def _respond(self, incoming: Incoming, found: Place, caller: Caller) -> Answer:
-        if found.is_graph:
-            return self._graph(found, caller)
+        if found.graph:
+            return self._graph(found, found.graph, caller)
         if found.route is None:
             raise Refusal(404, "Not Found")
         if refused := self.host.limits.charge_rest(caller, incoming.method, found.route.template):
@@ -167,13 +160,13 @@ class Application:
         check_credential(found.route, caller)
         return found.route.handler(call)
 
-    def _graph(self, found: Place, caller: Caller) -> Answer:
+    def _graph(self, found: Place, graph: endpoint.Description, caller: Caller) -> Answer:
         if caller.app is not None:
             raise Refusal(403, "Resource not accessible by integration")
         if found.body is None:
             raise Refusal(400, "Problems parsing JSON")
-        cost = self._graph_cost(found.body) if found.roots else 1
-        if refused := self.host.limits.charge_graph(caller, cost, found.roots, mutation=found.mutation):
+        cost = self._graph_cost(found.body) if graph.fields else 1
+        if refused := self.host.limits.charge_graph(caller, cost, len(graph.fields), mutation=graph.mutation):
             return refused
         return endpoint.answer(self.host, caller, found.body)
 

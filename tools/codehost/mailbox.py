@@ -24,7 +24,7 @@ class Mailbox:
         class Receiver(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_POST(self) -> None:  # noqa: N802 -- the base class names it so
+            def do_POST(self) -> None:
                 """Keep one webhook."""
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 mailbox.received.append((self.headers["X-GitHub-Event"], dict(self.headers), body))

@@ -1,5 +1,6 @@
 """`POST /graphql`: from the request's body to GitHub's answer."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import graphql
@@ -22,21 +23,31 @@ def _errors(*errors: dict[str, Any]) -> Answer:
     return Answer(200, {"errors": list(errors)})
 
 
-def describe(body: Any) -> tuple[str, bool, int]:
-    """Return (label, is a mutation, number of root fields) of a request, for counters, faults and limits."""
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a request is, for counters, faults and limits."""
+
+    label: str = "graphql"
+    mutation: bool = False
+    fields: tuple[str, ...] = ()  # the root fields, one for each alias
+
+
+def describe(body: Any) -> Description:
+    """Describe a request; one that cannot be run is only "graphql"."""
     text = body.get("query") if isinstance(body, dict) else None
     try:
         document = prepare(text if isinstance(text, str) else "")
     except InvalidDocument:
-        return "graphql", False, 0
+        return Description()
     operation = document.operation(body.get("operationName"))
     if operation is None:
-        return "graphql", False, 0
-    fields = [node.name.value for node in operation.selection_set.selections if isinstance(node, graphql.FieldNode)]
+        return Description()
+    selected = operation.selection_set.selections
+    fields = tuple(node.name.value for node in selected if isinstance(node, graphql.FieldNode))
     kind = operation.operation.value
     name = operation.name.value if operation.name else ""
     label = " ".join(["graphql", kind, *([name] if name else []), *dict.fromkeys(fields)])
-    return label, kind == "mutation", len(fields)
+    return Description(label, kind == "mutation", fields)
 
 
 def answer(host: "CodeHost", caller: Caller, body: Any) -> Answer:

@@ -42,6 +42,7 @@ class Context:
     document: Document
     variables: Any = None  # graphql-core's VariableValues
     errors: list[dict[str, Any]] = field(default_factory=list)
+    at: tuple[Path, FieldPlan] | None = None  # the field being resolved
     node_count: int = 0
     cost: int = 1
 
@@ -78,6 +79,13 @@ def _note(context: Context, path: Path, node: Any, kind: str, message: str) -> N
     place = graphql.get_location(node.loc.source, node.loc.start)
     location = {"line": place.line, "column": place.column}
     context.errors.append({"type": kind, "path": _path_list(path), "locations": [location], "message": message})
+
+
+def note_item(context: Context, place: int, error: GraphError) -> None:
+    """Note an error of one item of the list that is being resolved, which stays null."""
+    assert context.at is not None
+    path, found = context.at
+    _note(context, (path, place), found.node, error.kind, error.message)
 
 
 def _complete_leaf(value: Any, _context: Context, _plan: FieldPlan, _path: Path) -> Any:
@@ -156,6 +164,7 @@ def _run_field(value: Any, found: FieldPlan, context: Context, path: Path) -> An
         if found.resolve is None:
             resolved = value[found.name] if isinstance(value, dict) else getattr(value, found.name)
         else:
+            context.at = path, found
             resolved = found.resolve(value, found.argument_values(context.variables), context)
         return found.complete(resolved, context, found, path)
     except GraphError as error:

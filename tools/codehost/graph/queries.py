@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools.codehost.graph.executor import Context, GraphError, resolver
+from tools.codehost.graph.executor import Context, GraphError, note_item, resolver
 from tools.codehost.graph.values import CommitOf, Connection, QueueOf, RefOf, connect
 from tools.codehost.model.identifiers import commit_node_id, ref_node_id
 from tools.codehost.model.queue import queue_rule
@@ -63,9 +63,7 @@ def _nodes(_value: Any, args: Args, context: Context) -> list[Any]:
             found.append(find_node(context, identifier))
         except GraphError as error:
             found.append(None)
-            context.errors.append(
-                {"type": error.kind, "path": ["nodes", place], "locations": [], "message": error.message}
-            )
+            note_item(context, place, error)
     return found
 
 

@@ -245,6 +245,43 @@ class TestListRemoteBranches:
         code_host.world.installations.pop(acme.installation.id)
         refusal(acme.key().get(self.path), 410, "installation_removed")
 
+    @pytest.mark.parametrize(
+        ("fault", "status", "code"),
+        [
+            ({"status": 502}, 502, "github_unavailable"),
+            ({"status": 403, "message": "Resource not accessible by integration"}, 403, "github_permission_denied"),
+            ({"status": 403, "message": "API rate limit exceeded for installation"}, 429, "github_rate_limited"),
+            (
+                {"status": 403, "message": "You have exceeded a secondary rate limit"},
+                429,
+                "github_secondary_rate_limit",
+            ),
+        ],
+        ids=["down", "forbidden", "hourly limit", "burst limit"],
+    )
+    def test_what_the_code_host_refuses_is_told(
+        self, acme: Tenant, web: Repository, code_host: CodeHost, fault: dict[str, Any], status: int, code: str
+    ) -> None:
+        code_host.faults.add("error", "GET /repos/acme/web/branches", **fault)
+        answer = acme.key().get(self.path)
+        refusal(answer, status, code)
+        if status == 429:
+            assert int(answer.headers["retry-after"]) >= 1
+
+    def test_what_is_left_of_the_allowance_is_kept_for_verdicts(
+        self, acme: Tenant, web: Repository, code_host: CodeHost, later: Any
+    ) -> None:
+        code_host.settings.primary_limits, code_host.settings.rest_points_per_hour = True, 20
+        reader, answers = acme.key(), []
+        try:
+            for _ in range(21):
+                answers.append(reader.get(self.path))
+                later(seconds=61)
+        finally:
+            code_host.settings.primary_limits, code_host.settings.rest_points_per_hour = False, None
+        refusal(answers[-1], 429, "github_rate_limited")
+        assert sum(answer.status_code == 200 for answer in answers) in range(15, 20)  # the code host gives 20
+
     def test_an_installation_that_is_gone_here_is_gone(self, acme: Tenant, session: Session, web: Repository) -> None:
         acme.installation.state = "removed"
         session.flush()

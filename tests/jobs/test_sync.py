@@ -1,0 +1,286 @@
+"""The mirror of repositories follows the code host, whoever asks for it, and never lets a freeze slip."""
+
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import func, select
+
+from integrations.github import GitHubError
+from models.freezes import FreezeTarget
+from models.installations import Installation
+from models.repositories import Repository, WatchedBranch
+from services import repository_sync
+from services.auto_watch import watch_what_is_named
+from services.enabling import enable
+from services.references import get_repository
+from services.watching import unwatch
+from tests import factories
+from tests.jobs.conftest import Town
+from tools.codehost.builder import RepositoryBuilder
+from tools.codehost.model import repositories as at_host
+from tools.codehost.model.world import Actor
+
+
+@dataclass(slots=True)
+class Mirror:
+    """An installation with what belongs to it on both sides."""
+
+    town: Town
+    installation: Installation
+
+    def sync(self) -> None:
+        repository_sync.sync_installation(self.town.jobs, self.town.github, self.installation.id)
+
+    def at_host(self, name: str) -> RepositoryBuilder:
+        return self.town.host.organization("acme").repository(name)
+
+    def person(self) -> Actor:
+        return Actor(self.town.host.maintainer)
+
+    def rows(self) -> dict[str, Repository]:
+        self.town.session.rollback()
+        self.town.session.expire_all()
+        return {row.full_name: row for row in self.town.session.scalars(select(Repository))}
+
+    def row(self, full_name: str) -> Repository:
+        return self.rows()[full_name]
+
+    def enable(self, *names: str, auto_watch: tuple[str, ...] = ()) -> None:
+        for name in names:
+            self.row(name).auto_watch = list(auto_watch)
+            self.town.session.commit()
+        with self.town._unit() as unit:
+            enable(unit, names)
+
+    def watched(self) -> dict[str, bool]:
+        """Return, by name, every branch ever watched, and whether it is now."""
+        self.town.session.rollback()
+        self.town.session.expire_all()
+        return {row.name: row.unwatched_at is None for row in self.town.session.scalars(select(WatchedBranch))}
+
+    def targets(self, freeze_id: str) -> int:
+        self.town.session.rollback()
+        query = select(func.count()).where(FreezeTarget.freeze_id == freeze_id, FreezeTarget.operation == "apply")
+        return self.town.session.scalar(query) or 0
+
+
+@pytest.fixture
+def mirror(town: Town) -> Mirror:
+    record = town.host.organization("acme").installed()
+    row = factories.installation(town.session, town.organization, "acme", id=record.id)
+    town.session.commit()
+    return Mirror(town, row)
+
+
+def rename(mirror: Mirror, old: str, new: str) -> None:
+    at_host.rename(mirror.town.host.world, mirror.person(), mirror.at_host(old).record, new)
+
+
+class TestComparing:
+    def test_every_covered_repository_is_mirrored_and_none_is_enabled(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.at_host("api")
+        mirror.sync()
+        assert {name: row.enabled for name, row in mirror.rows().items()} == {"acme/api": False, "acme/web": False}
+
+    def test_twice_is_once(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.sync()
+        before = mirror.row("acme/web").id
+        mirror.sync()
+        assert {row.id for row in mirror.rows().values()} == {before}
+
+    def test_a_rename_is_followed_and_the_former_name_still_leads_there(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.sync()
+        before = mirror.row("acme/web").id
+        rename(mirror, "web", "site")
+        mirror.sync()
+        assert mirror.row("acme/site").id == before
+        with mirror.town._unit() as unit:
+            assert get_repository(unit, "acme/web").id == before
+
+    def test_archiving_and_another_default_branch_are_taken_over(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web").branch("trunk")
+        mirror.sync()
+        world = mirror.town.host.world
+        at_host.set_default_branch(world, mirror.person(), web.record, "trunk")
+        at_host.set_archived(world, mirror.person(), web.record, archived=True)
+        mirror.sync()
+        row = mirror.row("acme/web")
+        assert (row.archived, row.default_branch) == (True, "trunk")
+
+    def test_what_is_no_longer_covered_stays_in_its_freeze_and_comes_back_as_itself(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.at_host("api")
+        mirror.sync()
+        mirror.enable("acme/web")
+        freeze = mirror.town.freeze()
+        before = mirror.row("acme/web").id
+        record = mirror.town.host.world.installations[mirror.installation.id]
+        record.repository_selection, record.repository_ids = "selected", [mirror.at_host("api").record.id]
+        mirror.sync()
+        gone = mirror.row("acme/web")
+        assert gone.removed_at is not None
+        assert gone.enabled
+        assert mirror.targets(freeze) == 1
+        record.repository_selection = "all"
+        mirror.sync()
+        back = mirror.row("acme/web")
+        assert (back.id, back.removed_at) == (before, None)
+
+    def test_a_rename_into_a_frozen_glob_is_taken_in_once_and_out_of_it_stays(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.at_host("prod-api")
+        mirror.sync()
+        mirror.enable("acme/web", "acme/prod-api")
+        freeze = mirror.town.freeze({"type": "glob", "patterns": ["acme/prod-*"]})
+        assert mirror.targets(freeze) == 1
+        rename(mirror, "web", "prod-web")
+        rename(mirror, "prod-api", "api")
+        mirror.sync()
+        mirror.sync()
+        assert mirror.targets(freeze) == 2
+        grown = [action for action in _actions(mirror) if action == "freeze.grew"]
+        assert grown == ["freeze.grew"]
+
+    def test_a_slow_one_does_not_undo_what_a_later_one_has_read(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        with mirror.town.jobs.open(repository_sync.JOB) as unit:
+            caller, slow = repository_sync._start(unit, mirror.installation.id)
+        mirror.sync()
+        assert caller is not None
+        with mirror.town.jobs.open(caller) as unit:
+            repository_sync._compare(unit, mirror.installation.id, [], slow)
+        assert mirror.row("acme/web").removed_at is None
+
+    def test_an_installation_that_is_gone_is_recorded_as_gone(self, mirror: Mirror) -> None:
+        mirror.town.host.world.installations.pop(mirror.installation.id)
+        mirror.sync()
+        mirror.town.session.refresh(mirror.installation)
+        assert mirror.installation.state == "removed"
+
+    def test_one_that_nobody_has_claimed_is_left_alone(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.installation.organization_id = None
+        mirror.town.session.commit()
+        mirror.sync()
+        assert mirror.rows() == {}
+
+
+def _actions(mirror: Mirror) -> list[str]:
+    return factories.audit_actions(mirror.town.session, mirror.town.organization)
+
+
+class TestAsking:
+    def ask(self, mirror: Mirror) -> None:
+        with mirror.town._unit() as unit:
+            repository_sync.request_sync(unit)
+
+    def pending(self, mirror: Mirror) -> bool:
+        return repository_sync.sync_pending(mirror.town.jobs, mirror.town.github)
+
+    def test_what_was_asked_for_is_done_once(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        assert not self.pending(mirror)
+        self.ask(mirror)
+        assert self.pending(mirror)
+        assert not self.pending(mirror)
+        assert set(mirror.rows()) == {"acme/web"}
+        mirror.town.session.refresh(mirror.installation)
+        assert mirror.installation.synced_at is not None
+
+    def test_one_that_failed_is_tried_again_later(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        self.ask(mirror)
+        mirror.town.host.faults.add("error", "/installation/repositories", status=502)
+        assert self.pending(mirror)
+        assert not self.pending(mirror)
+        mirror.town.host.faults.clear()
+        mirror.town.jobs.clock.ahead = repository_sync.LONGEST_SYNC  # type: ignore[attr-defined]
+        assert self.pending(mirror)
+        assert set(mirror.rows()) == {"acme/web"}
+
+    def test_what_is_asked_for_while_one_runs_is_done_after_it(self, mirror: Mirror) -> None:
+        self.ask(mirror)
+        with mirror.town.jobs.open(repository_sync.JOB) as unit:
+            repository_sync._start(unit, mirror.installation.id)
+        assert not self.pending(mirror)
+        mirror.town.jobs.clock.ahead += repository_sync.LONGEST_SYNC / 2  # type: ignore[attr-defined]
+        with mirror.town._unit() as unit:
+            repository_sync.ask_for_sync(unit, [mirror.installation.id])
+        assert self.pending(mirror)
+
+
+class TestAutoWatch:
+    def test_what_the_globs_match_is_watched_but_not_what_somebody_ceased_to_watch(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web").branch("release/1").branch("release/2").branch("feature")
+        mirror.sync()
+        mirror.enable("acme/web", auto_watch=("release/*",))
+        branch = mirror.town.session.scalars(select(WatchedBranch).where(WatchedBranch.name == "release/2")).one()
+        with mirror.town._unit() as unit:
+            unwatch(unit, branch.id)
+        web.branch("release/3")
+        mirror.sync()
+        assert mirror.watched() == {"main": True, "release/1": True, "release/2": False, "release/3": True}
+
+    def test_a_branch_that_is_heard_of_is_watched_and_taken_into_the_freeze(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web")
+        mirror.sync()
+        mirror.enable("acme/web", auto_watch=("release/*",))
+        freeze = mirror.town.freeze()
+        named = {web.record.id: {"release/9", "feature"}, 404404: {"release/1"}}
+        watch_what_is_named(mirror.town.jobs, repository_sync.JOB, named)
+        watch_what_is_named(mirror.town.jobs, repository_sync.JOB, named)
+        assert mirror.watched() == {"main": True, "release/9": True}
+        assert mirror.targets(freeze) == 2
+
+    def test_what_the_plan_does_not_reach_for_stays_unwatched(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web")
+        mirror.sync()
+        mirror.town.organization.plan = "free"
+        mirror.town.session.commit()
+        mirror.enable("acme/web", auto_watch=("release/*",))
+        for number in range(25):
+            web.branch(f"release/{number}")
+        mirror.sync()
+        assert mirror.watched() == {"main": True}
+
+
+class TestOneRepository:
+    def refresh(self, mirror: Mirror, github_id: int) -> None:
+        repository_sync.refresh_repository(mirror.town.jobs, mirror.town.github, github_id)
+
+    def test_a_rename_is_followed(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web")
+        mirror.sync()
+        rename(mirror, "web", "site")
+        self.refresh(mirror, web.record.id)
+        assert set(mirror.rows()) == {"acme/site"}
+
+    def test_a_deleted_one_is_hidden_and_stays_in_its_freeze(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web")
+        mirror.sync()
+        mirror.enable("acme/web")
+        freeze = mirror.town.freeze()
+        at_host.delete(mirror.town.host.world, mirror.person(), web.record)
+        self.refresh(mirror, web.record.id)
+        assert mirror.row("acme/web").removed_at is not None
+        assert mirror.targets(freeze) == 1
+
+    def test_one_that_has_gone_to_another_account_is_hidden(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web")
+        web.record.private = False
+        mirror.sync()
+        world = mirror.town.host.world
+        at_host.transfer(world, mirror.person(), web.record, world.add_account("globex", "Organization"))
+        self.refresh(mirror, web.record.id)
+        assert mirror.row("acme/web").removed_at is not None
+
+    def test_a_code_host_that_is_down_changes_nothing(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web")
+        mirror.sync()
+        mirror.town.host.faults.add("error", "GET /repos/acme/web", status=502)
+        with pytest.raises(GitHubError):
+            self.refresh(mirror, web.record.id)
+        assert mirror.row("acme/web").removed_at is None

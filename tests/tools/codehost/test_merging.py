@@ -7,50 +7,180 @@ from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
 from tools.codehost import CodeHost
+from tools.codehost.builder import RepositoryBuilder
+from tools.codehost.model.checks import create_check_run
+from tools.codehost.model.installations import register_app
+from tools.codehost.model.world import Actor
 
 CHECK = "change-freeze/main"
+PLACE = ("acme", "web")
 
 
-def report(bot: GitHub[Any], sha: str, conclusion: str, name: str = CHECK) -> Any:
-    return bot.rest.checks.create(
-        "acme", "web", data={"name": name, "head_sha": sha, "status": "completed", "conclusion": conclusion}
-    ).parsed_data
+@pytest.fixture
+def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+    return host.organization("acme").repository("web", branches=("next",)).requires(CHECK)
 
 
-def merge_refusal(person: GitHub[Any], number: int) -> tuple[int, str]:
+def report(bot: GitHub[Any], sha: str, conclusion: Any, name: str = CHECK) -> None:
+    bot.rest.checks.create(*PLACE, name=name, head_sha=sha, status="completed", conclusion=conclusion)
+
+
+def refusal(person: GitHub[Any], number: int, sha: str | None = None) -> tuple[int, str]:
     with pytest.raises(RequestFailed) as refused:
-        person.rest.pulls.merge("acme", "web", number)
+        person.rest.pulls.merge(*PLACE, number, data={"sha": sha} if sha else {})
     return refused.value.response.status_code, refused.value.response.json()["message"]
 
 
-def test_a_merge_is_refused_while_the_required_check_is_missing(
-    host: CodeHost, person: GitHub[Any], bot: GitHub[Any]
-) -> None:
-    pull = host.organization("acme").repository("web").requires(CHECK).pull_request()
-    status, message = merge_refusal(person, pull.number)
-    assert status == 405
-    assert message == f'Repository rule violations found\n\nRequired status check "{CHECK}" is expected.\n\n'
+def ruleset(*contexts: str, app_id: int | None = None, **other: Any) -> dict[str, Any]:
+    checks = [{"context": name} | ({"integration_id": app_id} if app_id else {}) for name in contexts]
+    parameters = {"required_status_checks": checks, "strict_required_status_checks_policy": False}
+    return {
+        "name": "More",
+        "enforcement": "active",
+        "conditions": {"ref_name": {"include": ["~DEFAULT_BRANCH"], "exclude": []}},
+        "rules": [{"type": "required_status_checks", "parameters": parameters}],
+        **other,
+    }
+
+
+def test_a_merge_is_refused_while_the_required_check_is_missing(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    expected = f'Repository rule violations found\n\nRequired status check "{CHECK}" is expected.\n\n'
+    assert refusal(person, web.pull_request().number) == (405, expected)
 
 
 def test_a_merge_is_refused_while_the_required_check_is_failing(
-    host: CodeHost, person: GitHub[Any], bot: GitHub[Any]
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
-    pull = host.organization("acme").repository("web").requires(CHECK).pull_request()
-    report(bot, pull.head_sha, "success")
+    pull = web.pull_request(checks={CHECK: "success"})
     report(bot, pull.head_sha, "failure")
-    status, message = merge_refusal(person, pull.number)
-    assert status == 405
-    assert f'Required status check "{CHECK}" is failing.' in message
+    expected = f'Repository rule violations found\n\nRequired status check "{CHECK}" is failing.\n\n'
+    assert refusal(person, pull.number) == (405, expected)
+    assert person.rest.pulls.get(*PLACE, pull.number).parsed_data.mergeable_state == "blocked"
 
 
-def test_a_merge_is_accepted_once_the_newest_run_succeeds(
-    host: CodeHost, person: GitHub[Any], bot: GitHub[Any]
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_merge_is_refused_while_the_required_check_is_not_completed(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any], status: Any
 ) -> None:
-    web = host.organization("acme").repository("web").requires(CHECK)
-    pull = web.pull_request()
-    report(bot, pull.head_sha, "failure")
-    report(bot, pull.head_sha, "success")
-    merged = person.rest.pulls.merge("acme", "web", pull.number).parsed_data
-    assert merged.merged
+    pull = web.pull_request(checks={CHECK: "success"})
+    bot.rest.checks.create(*PLACE, name=CHECK, head_sha=pull.head_sha, status=status)
+    assert f'Required status check "{CHECK}" is {status.replace("_", " ")}.' in refusal(person, pull.number)[1]
+
+
+@pytest.mark.parametrize("conclusion", ["success", "neutral", "skipped"])
+def test_a_merge_is_accepted_once_the_newest_run_satisfies(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any], conclusion: str
+) -> None:
+    pull = web.pull_request(checks={CHECK: "failure"})
+    report(bot, pull.head_sha, conclusion)
+    merged = person.rest.pulls.merge(*PLACE, pull.number).parsed_data
+    assert merged.message == "Pull Request successfully merged"
     assert web.record.branches["main"] == merged.sha
-    assert person.rest.pulls.get("acme", "web", pull.number).parsed_data.merged
+    assert person.rest.pulls.get(*PLACE, pull.number).parsed_data.merged
+
+
+@pytest.mark.parametrize("conclusion", ["failure", "cancelled", "timed_out", "action_required"])
+def test_no_other_conclusion_satisfies(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any], conclusion: str
+) -> None:
+    pull = web.pull_request()
+    report(bot, pull.head_sha, conclusion)
+    assert refusal(person, pull.number)[0] == 405
+
+
+def test_several_missing_checks_are_counted(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
+    web.ruleset(**ruleset("ci"))
+    pull = web.pull_request()
+    assert "2 of 2 required status checks are expected." in refusal(person, pull.number)[1]
+    report(bot, pull.head_sha, "failure")
+    message = refusal(person, pull.number)[1]
+    assert "2 of 2 required status checks have not succeeded: 1 failing and 1 expected." in message
+
+
+def test_a_success_of_another_app_does_not_satisfy_a_pinned_check(
+    web: RepositoryBuilder, host: CodeHost, person: GitHub[Any]
+) -> None:
+    pull = web.pull_request()
+    other = register_app(host.world, 99, "forger", None)
+    actor = Actor(host.world.accounts[other.bot_id], other.id)
+    fields = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "success"}
+    create_check_run(host.world, actor, other.id, web.record, fields)
+    assert "is expected." in refusal(person, pull.number)[1]
+
+
+@pytest.mark.parametrize(("enforcement", "blocks"), [("active", True), ("evaluate", False), ("disabled", False)])
+def test_only_an_active_ruleset_blocks(
+    host: CodeHost, bot: GitHub[Any], person: GitHub[Any], enforcement: str, *, blocks: bool
+) -> None:
+    web = host.organization("acme").repository("web").ruleset(**ruleset("ci") | {"enforcement": enforcement})
+    pull = web.pull_request()
+    if blocks:
+        assert refusal(person, pull.number)[0] == 405
+    else:
+        assert person.rest.pulls.merge(*PLACE, pull.number).parsed_data.merged
+
+
+@pytest.mark.parametrize(("pattern", "blocks"), [("~ALL", True), ("w*", True), ("api", False)])
+def test_a_ruleset_of_the_organization_blocks_in_the_repositories_it_names(
+    host: CodeHost, bot: GitHub[Any], person: GitHub[Any], pattern: str, *, blocks: bool
+) -> None:
+    web = host.organization("acme").repository("web")
+    conditions = {
+        "ref_name": {"include": ["refs/heads/ma*"], "exclude": []},
+        "repository_name": {"include": [pattern], "exclude": []},
+    }
+    host.organization("acme").ruleset(**ruleset("ci", conditions=conditions))
+    assert bool(person.rest.repos.get_branch_rules(*PLACE, "main").parsed_data) == blocks
+    pull = web.pull_request()
+    if blocks:
+        assert refusal(person, pull.number)[0] == 405
+
+
+def test_a_bypass_actor_merges_past_the_rules(host: CodeHost, bot: GitHub[Any], person: GitHub[Any]) -> None:
+    passing = [{"actor_id": host.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
+    web = host.organization("acme").repository("web").ruleset(**ruleset("ci", bypass_actors=passing))
+    assert person.rest.pulls.merge(*PLACE, web.pull_request().number).parsed_data.merged
+
+
+def test_a_shared_head_is_blocked_in_one_base_and_free_in_another(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+) -> None:
+    web.requires("change-freeze/next", "next")
+    first = web.pull_request(base="main")
+    second = web.pull_request(base="next", sharesHeadWith=first.number)
+    assert first.head_sha == second.head_sha
+    report(bot, first.head_sha, "failure")
+    report(bot, first.head_sha, "success", "change-freeze/next")
+    assert refusal(person, first.number)[0] == 405
+    assert person.rest.pulls.merge(*PLACE, second.number).parsed_data.merged
+
+
+def test_what_cannot_be_merged_is_refused_in_its_own_words(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    draft = web.pull_request(draft=True)
+    conflicting = web.pull_request(mergeable=False)
+    pull = web.pull_request(checks={CHECK: "success"})
+    assert refusal(person, draft.number) == (405, "Pull Request is still a draft")
+    assert refusal(person, conflicting.number) == (405, "Pull Request has merge conflicts")
+    assert refusal(person, pull.number, "0" * 40)[0] == 409
+    person.rest.pulls.merge(*PLACE, pull.number, data={"sha": pull.head_sha})
+    assert refusal(person, pull.number) == (405, "Pull Request is not mergeable")
+
+
+def test_an_approval_is_required_where_the_rules_ask_for_one(
+    host: CodeHost, bot: GitHub[Any], person: GitHub[Any]
+) -> None:
+    rule = {"type": "pull_request", "parameters": {"required_approving_review_count": 1}}
+    web = host.organization("acme").repository("web").ruleset(**ruleset(rules=[rule]))
+    assert "At least 1 approving review is required" in refusal(person, web.pull_request().number)[1]
+    approved = web.pull_request(reviewDecision="APPROVED")
+    assert person.rest.pulls.merge(*PLACE, approved.number).parsed_data.merged
+
+
+def test_auto_merge_waits_for_the_check_and_then_merges(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+) -> None:
+    pull = web.pull_request(autoMerge=True)
+    report(bot, pull.head_sha, "failure")
+    assert person.rest.pulls.get(*PLACE, pull.number).parsed_data.auto_merge
+    report(bot, pull.head_sha, "success")
+    assert person.rest.pulls.get(*PLACE, pull.number).parsed_data.merged

@@ -1,0 +1,133 @@
+"""The merge queue: groups that must pass, entries that leave, and the two grouping strategies."""
+
+from typing import Any
+
+import pytest
+from githubkit import GitHub
+from githubkit.exception import GraphQLFailed, RequestFailed
+
+from tools.codehost import CodeHost
+from tools.codehost.builder import RepositoryBuilder
+from tools.codehost.model.records import PullRequest, QueueEntry
+
+CHECK = "change-freeze/main"
+PLACE = ("acme", "web")
+ENTRIES = """query($owner:String!,$name:String!){repository(owner:$owner,name:$name){mergeQueue(branch:"main"){
+ configuration{mergingStrategy} entries(first:10){totalCount nodes{position state jump headCommit{oid parents(first:2){nodes{oid}}}
+  baseCommit{oid} pullRequest{number mergeQueueEntry{position}}}}}}}"""
+
+
+@pytest.fixture
+def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+    return host.organization("acme").repository("web").requires(CHECK)
+
+
+def enqueue(person: GitHub[Any], pull: PullRequest, *, jump: bool = False) -> None:
+    text = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{position}}}"
+    person.graphql(text, {"i": {"pullRequestId": pull.node_id, "jump": jump}})
+
+
+def entry(web: RepositoryBuilder, pull: PullRequest) -> QueueEntry:
+    found = web.host.world.queue_entry(pull)
+    assert found is not None
+    return found
+
+
+def report(bot: GitHub[Any], sha: str | None, conclusion: Any) -> None:
+    bot.rest.checks.create(*PLACE, name=CHECK, head_sha=sha or "", status="completed", conclusion=conclusion)
+
+
+def queued(web: RepositoryBuilder, person: GitHub[Any], count: int) -> list[PullRequest]:
+    pulls = [web.pull_request(checks={CHECK: "success"}) for _ in range(count)]
+    for pull in pulls:
+        enqueue(person, pull)
+    return pulls
+
+
+def merged(pulls: list[PullRequest]) -> list[bool]:
+    return [pull.merged_at is not None for pull in pulls]
+
+
+def test_each_group_stands_on_the_one_before_it(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    first, second = queued(web.merge_queue(), person, 2)
+    shown = person.graphql(ENTRIES, {"owner": "acme", "name": "web"})["repository"]["mergeQueue"]["entries"]
+    assert shown["totalCount"] == 2
+    ahead, behind = shown["nodes"]
+    assert (ahead["position"], behind["position"]) == (1, 2)
+    assert ahead["headCommit"]["parents"]["nodes"] == [{"oid": web.record.branches["main"]}, {"oid": first.head_sha}]
+    parents = [{"oid": ahead["headCommit"]["oid"]}, {"oid": second.head_sha}]
+    assert behind["headCommit"]["parents"]["nodes"] == parents
+    assert behind["baseCommit"]["oid"] == ahead["headCommit"]["oid"]
+    assert entry(web, first).head_ref == f"gh-readonly-queue/main/pr-{first.number}-{web.record.branches['main']}"
+
+
+def test_a_passing_group_is_merged(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
+    pulls = queued(web.merge_queue(), person, 2)
+    group = entry(web, pulls[0]).head_sha
+    report(bot, group, "success")
+    assert merged(pulls) == [True, False]
+    assert web.record.branches["main"] == group
+
+
+def test_with_allgreen_a_group_waits_for_those_before_it(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+) -> None:
+    pulls = queued(web.merge_queue(strategy="ALLGREEN"), person, 2)
+    report(bot, entry(web, pulls[1]).head_sha, "success")
+    assert merged(pulls) == [False, False]
+    report(bot, entry(web, pulls[0]).head_sha, "success")
+    assert merged(pulls) == [True, True]
+
+
+def test_with_headgreen_the_last_passing_group_takes_those_before_it_along(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+) -> None:
+    pulls = queued(web.merge_queue(strategy="HEADGREEN"), person, 3)
+    report(bot, entry(web, pulls[0]).head_sha, "failure")
+    report(bot, entry(web, pulls[1]).head_sha, "success")
+    assert merged(pulls) == [True, True, False]
+
+
+def test_a_failing_group_leaves_and_those_behind_are_built_anew(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+) -> None:
+    first, second = queued(web.merge_queue(), person, 2)
+    before = entry(web, second).head_sha
+    report(bot, entry(web, first).head_sha, "failure")
+    assert web.host.world.queue_entry(first) is None
+    assert first.state == "open"
+    assert entry(web, second).head_sha != before
+    assert entry(web, second).base_sha == web.record.branches["main"]
+
+
+def test_a_push_takes_a_pull_request_out_of_the_queue(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    (pull,) = queued(web.merge_queue(), person, 1)
+    person.rest.repos.create_or_update_file_contents(
+        *PLACE, "a.txt", message="More", content="aGVsbG8=", branch=pull.head_ref
+    )
+    assert web.host.world.queue_entry(pull) is None
+
+
+def test_a_pull_request_can_jump_and_be_taken_out(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    first, second = queued(web.merge_queue(), person, 2)
+    urgent = web.pull_request(checks={CHECK: "success"})
+    enqueue(person, urgent, jump=True)
+    text = "mutation($i:DequeuePullRequestInput!){dequeuePullRequest(input:$i){mergeQueueEntry{position}}}"
+    person.graphql(text, {"i": {"id": first.node_id}})
+    left = [each.number for each in web.host.world.queues[web.record.id, "main"]]
+    assert left == [urgent.number, second.number]
+
+
+def test_nothing_is_queued_before_its_own_checks_pass(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    pull = web.merge_queue().pull_request()
+    with pytest.raises(GraphQLFailed, match="is expected"):
+        enqueue(person, pull)
+
+
+def test_where_there_is_a_queue_nothing_is_merged_or_pushed_past_it(
+    web: RepositoryBuilder, person: GitHub[Any]
+) -> None:
+    pull = web.merge_queue().pull_request(checks={CHECK: "success"})
+    with pytest.raises(RequestFailed) as refused:
+        person.rest.pulls.merge(*PLACE, pull.number)
+    assert "Changes must be made through the merge queue" in refused.value.response.json()["message"]

@@ -14,7 +14,7 @@ import sqlalchemy.exc
 
 from jobs import reconcile, sync, webhooks
 from jobs.context import Context
-from services.chores import end_freezes, full_pass, tidy, work_waiting
+from services.chores import end_freezes, full_pass, give_receipts, tidy, work_waiting
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,7 @@ class Sweeper:
         """Do every chore that is due."""
         units = self.context.units
         end_freezes(units)
+        give_receipts(units)
         full_pass(units, self.full_pass_every)
         tidy(units)
         waiting = work_waiting(units)

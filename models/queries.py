@@ -70,7 +70,7 @@ def raise_generation(session: Session, branch_ids: Collection[str], now: datetim
     """
     session.execute(
         text(
-            "WITH locked AS (SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR UPDATE) "
+            "WITH locked AS (SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE) "
             "UPDATE watched_branches b SET wanted_generation = wanted_generation + 1, due_at = :now, attempts = 0 "
             "FROM locked WHERE b.id = locked.id"
         ),

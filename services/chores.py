@@ -13,6 +13,7 @@ from models.freezes import Freeze
 from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
 from services.lifting import end_what_is_over
+from services.receipts import complete_forgotten
 from services.repository_sync import ask_every_installation, sync_waits
 from services.unit import Caller, Unit, Units
 from services.webhooks import still_waiting
@@ -41,6 +42,12 @@ def end_freezes(units: Units) -> int:
     return ended
 
 
+def give_receipts(units: Units) -> None:
+    """Give the receipts of freezes that a worker left behind."""
+    with units.open(JOB) as unit:
+        complete_forgotten(unit)
+
+
 def work_waiting(units: Units) -> set[str]:
     """Return the jobs that have something to do: what a lost wake-up, a retry or a lease that ran out left behind."""
     with units.open(JOB) as unit:
@@ -51,9 +58,7 @@ def work_waiting(units: Units) -> set[str]:
             ),
             {"now": unit.now},
         )
-        waiting = unit.session.scalar(
-            select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists())
-        )
+        waiting = unit.session.scalar(select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists()))
         unsynced = sync_waits(unit)
     return {name for name, found in (("reconcile", due), ("sync", unsynced), ("webhooks", waiting)) if found}
 
@@ -81,9 +86,11 @@ def full_pass(units: Units, period: timedelta) -> bool:
             return False
         unit.session.execute(
             text(
+                "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
+                "JOIN installations i ON i.id = r.installation_id WHERE r.removed_at IS NULL AND i.state = 'active' "
+                "ORDER BY b.id FOR NO KEY UPDATE OF b) "
                 "UPDATE watched_branches b SET read_back = true, due_at = coalesce(b.due_at, :now) "
-                "FROM repositories r, installations i WHERE r.id = b.repository_id AND i.id = r.installation_id "
-                "AND r.removed_at IS NULL AND i.state = 'active'"
+                "FROM every WHERE b.id = every.id"
             ),
             {"now": unit.now},
         )

@@ -7,7 +7,7 @@ from models.freezes import Freeze
 from models.installations import Installation
 from models.queries import in_force
 from rules.permissions import CODE_HOST, SYSTEM
-from services.lifting import end
+from services.lifting import end, lock_branches
 from services.unit import Caller, Unit, Units
 
 
@@ -54,7 +54,9 @@ def _react(unit: Unit, installation: Installation, state: str) -> None:
     unit.audit(f"installation.{state}", ("installation", str(installation.id), installation.account))
     if state == "removed":
         running = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
-        for freeze in unit.session.scalars(running.order_by(Freeze.id).with_for_update()):
+        ending = unit.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
+        lock_branches(unit, ending)
+        for freeze in ending:
             end(unit, freeze, "installation_removed", unit.now, unit.actor)
             unit.audit("freeze.ended", ("freeze", freeze.id, freeze.reason), reason="installation_removed")
     elif state == "active":
@@ -65,8 +67,10 @@ def look_at_everything(unit: Unit, installation_id: int) -> None:
     """Make every branch of an installation due, to be read back."""
     unit.session.execute(
         text(
-            "UPDATE watched_branches b SET due_at = :now, read_back = true, attempts = 0 FROM repositories r "
-            "WHERE r.id = b.repository_id AND r.installation_id = :installation AND r.removed_at IS NULL"
+            "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
+            "WHERE r.installation_id = :installation AND r.removed_at IS NULL ORDER BY b.id FOR NO KEY UPDATE OF b) "
+            "UPDATE watched_branches b SET due_at = :now, read_back = true, attempts = 0 "
+            "FROM every WHERE b.id = every.id"
         ),
         {"now": unit.now, "installation": installation_id},
     )

@@ -4,7 +4,7 @@ Ending one never touches another (I6): the branches of the ended freeze become d
 verdict the remaining freezes give. That is a fan-out of its own, with receipts (`releasedAt`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
 from models.queries import covering_freezes, in_force, raise_generation
+from models.repositories import WatchedBranch
 from rules.errors import ServiceError
 from rules.permissions import Actor
 from rules.scope import scope_contains
@@ -34,6 +35,17 @@ def lift(unit: Unit, freeze_id: str, reason: str | None) -> Freeze:
     end(unit, freeze, "lifted", unit.now, unit.actor)
     unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=reason)
     return freeze
+
+
+def lock_branches(unit: Unit, freezes: Collection[Freeze]) -> None:
+    """Lock the branches of several freezes that are about to end, in the order in which everybody locks them."""
+    covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
+    unit.session.execute(
+        select(WatchedBranch.id)
+        .where(WatchedBranch.id.in_(covered))
+        .order_by(WatchedBranch.id)
+        .with_for_update(key_share=True)
+    )
 
 
 def end(unit: Unit, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:
@@ -69,6 +81,7 @@ def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict
     inside = _inside(unit, scope, set(covered), running)
     if not inside:
         raise _nothing_to_lift(covering_freezes(unit.session, covered, unit.now))
+    lock_branches(unit, inside)
     for freeze in inside:
         end(unit, freeze, "lifted", unit.now, unit.actor)
         unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=reason, scope=scope)

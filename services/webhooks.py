@@ -156,41 +156,35 @@ def _names(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
     return names
 
 
-def _named(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
-    """Return the branch names that were heard of, by repository."""
-    names: dict[int, set[str]] = defaultdict(set)
-    for hint in hints:
-        names[hint.github_id] |= hint.names
-    return names
-
-
 _MARK = text("""
     WITH named AS (
-        SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
-        WHERE r.github_id = :repository AND (:every OR b.name = ANY(:names))
-        ORDER BY b.id FOR UPDATE OF b
+        SELECT b.id, bool_or(n.read_back) AS read_back
+        FROM unnest(CAST(:repositories AS bigint[]), CAST(:names AS text[]), CAST(:read_back AS boolean[]))
+             AS n (repository, name, read_back)
+        JOIN repositories r ON r.github_id = n.repository
+        JOIN watched_branches b ON b.repository_id = r.id AND (n.name IS NULL OR n.name = b.name)
+        GROUP BY b.id
+    ), locked AS (
+        SELECT b.id, named.read_back FROM watched_branches b JOIN named ON named.id = b.id
+        ORDER BY b.id FOR NO KEY UPDATE OF b
     )
     UPDATE watched_branches b
-    SET wanted_generation = b.wanted_generation + 1, due_at = :now, attempts = 0, read_back = b.read_back OR :read_back
-    FROM named WHERE b.id = named.id
+    SET wanted_generation = b.wanted_generation + 1, due_at = :now, attempts = 0,
+        read_back = b.read_back OR locked.read_back
+    FROM locked WHERE b.id = locked.id
 """)
 
 
 def mark_due(unit: Unit, hints: Iterable[BranchHint]) -> None:
     """Make the branches due that the hints name; a head that somebody wants written again is read back."""
-    hints = list(hints)
-    names = _names(hints)
-    every = {hint.github_id for hint in hints if not hint.names}
-    read_back = {hint.github_id for hint in hints if hint.head_sha is not None}
-    for repository in sorted(names):
+    rows = [
+        (hint.github_id, name, hint.head_sha is not None)
+        for hint in hints
+        for name in (sorted(hint.names) if hint.names else [None])
+    ]
+    if rows:
+        repositories, names, read_back = map(list, zip(*rows, strict=True))
         unit.session.execute(
-            _MARK,
-            {
-                "repository": repository,
-                "names": sorted(names[repository]),
-                "every": repository in every,
-                "read_back": repository in read_back,
-                "now": unit.now,
-            },
+            _MARK, {"repositories": repositories, "names": names, "read_back": read_back, "now": unit.now}
         )
         unit.wake("reconcile")

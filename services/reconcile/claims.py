@@ -1,6 +1,7 @@
 """Leases: which branches this worker may look at, and for how long nobody else will."""
 
 import secrets
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -93,14 +94,18 @@ def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
     return Claim(installation_id, token, tuple(ClaimedBranch(*row) for row in rows))
 
 
-def renew(unit: Unit, token: str, branch_ids: list[str]) -> set[str]:
-    """Prolong the leases that still hold, and return whose they are."""
+def renew(unit: Unit, token: str, branch_ids: Collection[str]) -> set[str]:
+    """Prolong the leases that still hold, and return whose they are; their rows stay locked until the commit.
+
+    Every transaction of a pass begins with this, so that it locks branches as everybody does: in the order of ids.
+    """
     rows = unit.session.scalars(
         text(
-            "UPDATE watched_branches SET lease_until = :until "
-            "WHERE id = ANY(:ids) AND lease_token = :token AND lease_until > :now RETURNING id"
+            "WITH mine AS (SELECT id FROM watched_branches WHERE id = ANY(:ids) AND lease_token = :token "
+            "AND lease_until > :now ORDER BY id FOR NO KEY UPDATE) "
+            "UPDATE watched_branches b SET lease_until = :until FROM mine WHERE b.id = mine.id RETURNING b.id"
         ),
-        {"until": unit.now + LEASE, "ids": branch_ids, "token": token, "now": unit.now},
+        {"until": unit.now + LEASE, "ids": list(branch_ids), "token": token, "now": unit.now},
     )
     return set(rows)
 

@@ -23,14 +23,16 @@ def look(client: InstallationClient, branches: Sequence[ClaimedBranch], app_id: 
     return list(zip(branches, answers, strict=True))
 
 
+# Each statement takes a whole pass at once: a round trip for every branch would cost more than the code host does.
 _UPSERT = text("""
     INSERT INTO pull_requests (id, organization_id, repository_id, number, title, author, url, base_branch, head_sha,
                                state, merge_rank, created_at, seen_at)
-    SELECT n.id, :organization, :repository, n.number, n.title, n.author, n.url, :base, n.head_sha, 'open', n.rank,
+    SELECT n.id, n.organization, n.repository, n.number, n.title, n.author, n.url, n.base, n.head_sha, 'open', n.rank,
            :now, :now
-    FROM unnest(CAST(:ids AS text[]), CAST(:numbers AS int[]), CAST(:titles AS text[]), CAST(:authors AS text[]),
-                CAST(:urls AS text[]), CAST(:heads AS text[]), CAST(:ranks AS smallint[]))
-         AS n (id, number, title, author, url, head_sha, rank)
+    FROM unnest(CAST(:ids AS text[]), CAST(:organizations AS text[]), CAST(:repositories AS text[]),
+                CAST(:numbers AS int[]), CAST(:titles AS text[]), CAST(:authors AS text[]), CAST(:urls AS text[]),
+                CAST(:bases AS text[]), CAST(:heads AS text[]), CAST(:ranks AS smallint[]))
+         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank)
     ON CONFLICT (repository_id, number) DO UPDATE
     SET title = excluded.title, author = excluded.author, url = excluded.url, base_branch = excluded.base_branch,
         head_sha = excluded.head_sha, state = 'open', merge_rank = excluded.merge_rank, seen_at = excluded.seen_at
@@ -38,58 +40,83 @@ _UPSERT = text("""
            pull_requests.merge_rank)
        IS DISTINCT FROM (excluded.title, excluded.base_branch, excluded.head_sha, 'open', excluded.merge_rank)
 """)
-
 _CLOSE = text("""
-    UPDATE pull_requests SET state = 'closed', seen_at = :now
-    WHERE repository_id = :repository AND base_branch = :base AND state = 'open' AND number <> ALL(:numbers)
+    UPDATE pull_requests p SET state = 'closed', seen_at = :now
+    FROM unnest(CAST(:repositories AS text[]), CAST(:bases AS text[])) AS seen (repository, base)
+    WHERE p.repository_id = seen.repository AND p.base_branch = seen.base AND p.state = 'open'
+      AND NOT EXISTS (
+        SELECT FROM unnest(CAST(:open_repositories AS text[]), CAST(:open_numbers AS int[])) AS o (repository, number)
+        WHERE o.repository = p.repository_id AND o.number = p.number)
+""")
+_RANK = text("""
+    UPDATE watched_branches b SET merge_rank = n.rank
+    FROM unnest(CAST(:ids AS text[]), CAST(:ranks AS smallint[])) AS n (id, rank)
+    WHERE b.id = n.id AND b.merge_rank <> n.rank
+""")
+_RENAME = text("""
+    UPDATE repositories r SET owner = n.owner, name = n.name, archived = n.archived, private = n.private
+    FROM unnest(CAST(:ids AS text[]), CAST(:owners AS text[]), CAST(:names AS text[]), CAST(:archived AS boolean[]),
+                CAST(:private AS boolean[])) AS n (id, owner, name, archived, private)
+    WHERE r.id = n.id AND (r.owner, r.name, r.archived, r.private)
+          IS DISTINCT FROM (n.owner, n.name, n.archived, n.private)
 """)
 
 
 def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> None:
     """Write down the open pull requests of each branch that could be read, and that the others are closed."""
-    for branch, heads in seen:
-        if heads.error is not None or heads.repository is None:
-            continue
-        _mirror_branch(unit, branch, heads.pulls)
-        unit.session.execute(
-            text("UPDATE watched_branches SET merge_rank = :rank WHERE id = :id AND merge_rank <> :rank"),
-            {"id": branch.id, "rank": min(map(rank_of, heads.pulls), default=NOTHING_OPEN)},
-        )
-        unit.session.execute(
-            text(
-                "UPDATE repositories SET owner = :owner, name = :name, archived = :archived, private = :private "
-                "WHERE id = :id AND (owner, name, archived, private) IS DISTINCT FROM (:owner, :name, :archived, "
-                ":private)"
-            ),
-            {
-                "id": branch.repository_id,
-                "owner": heads.repository.owner,
-                "name": heads.repository.name,
-                "archived": heads.repository.archived,
-                "private": heads.repository.private,
-            },
-        )
+    whole = [(branch, heads) for branch, heads in seen if heads.error is None and heads.repository is not None]
+    if not whole:
+        return
+    pulls = [(branch, pull) for branch, heads in whole for pull in heads.pulls]
+    _close(unit, whole, pulls)
+    _write(unit, pulls)
+    ranks = [min(map(rank_of, heads.pulls), default=NOTHING_OPEN) for _branch, heads in whole]
+    unit.session.execute(_RANK, {"ids": [branch.id for branch, _heads in whole], "ranks": ranks})
+    named = {branch.repository_id: heads.repository for branch, heads in whole if heads.repository is not None}
+    unit.session.execute(
+        _RENAME,
+        {
+            "ids": list(named),
+            "owners": [repository.owner for repository in named.values()],
+            "names": [repository.name for repository in named.values()],
+            "archived": [repository.archived for repository in named.values()],
+            "private": [repository.private for repository in named.values()],
+        },
+    )
 
 
-def _mirror_branch(unit: Unit, branch: ClaimedBranch, pulls: Sequence[PullHead]) -> None:
-    common = {"repository": branch.repository_id, "base": branch.name, "now": unit.now}
-    numbers = [pull.number for pull in pulls]
-    unit.session.execute(_CLOSE, {**common, "numbers": numbers})
-    if pulls:
-        unit.session.execute(
-            _UPSERT,
-            {
-                **common,
-                "organization": branch.organization_id,
-                "ids": [new_id("pul") for _ in pulls],
-                "numbers": numbers,
-                "titles": [pull.title for pull in pulls],
-                "authors": [pull.author or "ghost" for pull in pulls],
-                "urls": [pull.url for pull in pulls],
-                "heads": [pull.head_sha for pull in pulls],
-                "ranks": [rank_of(pull) for pull in pulls],
-            },
-        )
+def _close(unit: Unit, whole: Seen, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:
+    unit.session.execute(
+        _CLOSE,
+        {
+            "repositories": [branch.repository_id for branch, _heads in whole],
+            "bases": [branch.name for branch, _heads in whole],
+            "open_repositories": [branch.repository_id for branch, _pull in pulls],
+            "open_numbers": [pull.number for _branch, pull in pulls],
+            "now": unit.now,
+        },
+    )
+
+
+def _write(unit: Unit, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:
+    # One pull request is seen twice when it was retargeted between two calls; the later look is kept.
+    rows = list({(branch.repository_id, pull.number): (branch, pull) for branch, pull in pulls}.values())
+    unit.session.execute(
+        _UPSERT,
+        {
+            "ids": [new_id("pul") for _ in rows],
+            "organizations": [branch.organization_id for branch, _pull in rows],
+            "repositories": [branch.repository_id for branch, _pull in rows],
+            "numbers": [pull.number for _branch, pull in rows],
+            "titles": [pull.title for _branch, pull in rows],
+            "authors": [pull.author or "ghost" for _branch, pull in rows],
+            "urls": [pull.url for _branch, pull in rows],
+            "bases": [branch.name for branch, _pull in rows],
+            "heads": [pull.head_sha for _branch, pull in rows],
+            "ranks": [rank_of(pull) for _branch, pull in rows],
+            "now": unit.now,
+        },
+    )
 
 
 def rank_of(pull: PullHead) -> int:

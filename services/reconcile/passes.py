@@ -10,6 +10,7 @@ from typing import TypeVar
 from integrations.github import BranchHeads, ErrorKind, GitHub, GitHubError, InstallationClient
 from rules.permissions import SYSTEM
 from services.installations import examine
+from services.receipts import complete
 from services.reconcile.claims import Claim, ClaimedBranch, claim, pause_installation, renew
 from services.reconcile.following import follow
 from services.reconcile.heads import Head, HeadKey, gather
@@ -88,7 +89,7 @@ class Pass:
                         }
                         return seen
                 with self.reconciler.units.open(JOB) as unit:
-                    renew(unit, self.claim.token, list(self.open))
+                    renew(unit, self.claim.token, self.open)
         return seen
 
     def _settle(self, seen: list[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
@@ -100,6 +101,7 @@ class Pass:
         whole = [(branch, found) for branch, found in seen if found.error is None]
         heads = gather(whole)
         with self.reconciler.units.open(JOB) as unit:
+            renew(unit, self.claim.token, self.open)
             mirror(unit, whole)
             follow(unit, heads, whole)
         return heads
@@ -107,12 +109,19 @@ class Pass:
     def _plan(self, heads: dict[HeadKey, Head]) -> list[Decision]:
         """Judge everything once, finish the branches that need no writing, and return what differs, in order."""
         with self.reconciler.units.open(JOB) as unit:
+            renew(unit, self.claim.token, self.open)
             decisions = decide(unit, self.claim.token, list(heads.values()))
             differing = [decision for decision in decisions if decision.differs and self._affordable(decision)]
             self.total.update(decision.head.branch_id for decision in decisions if decision.head.ways)
             self.waiting.update(decision.head.branch_id for decision in differing)
-            finish(unit, self.claim.token, self._done())
+            finished = finish(unit, self.claim.token, self._done())
+        self._complete(finished)
         return sorted(differing, key=lambda decision: decision.order)
+
+    def _complete(self, freezes: set[str]) -> None:
+        if freezes:
+            with self.reconciler.units.open(JOB) as unit:
+                complete(unit, freezes)
 
     def _affordable(self, decision: Decision) -> bool:
         if decision.head.ways:
@@ -143,7 +152,8 @@ class Pass:
         with self.reconciler.units.open(JOB) as unit:
             for branch_id in record(unit, self.claim.token, written):
                 self.open.pop(branch_id, None)
-            finish(unit, self.claim.token, self._done())
+            finished = finish(unit, self.claim.token, self._done())
+        self._complete(finished)
 
     def _done(self) -> list[tuple[ClaimedBranch, int]]:
         """Take the branches that wait for nothing out of the open ones."""
@@ -163,6 +173,7 @@ class Pass:
             if worst is not None and worst.kind in LIMITS:
                 seconds = DEFAULT_PAUSE if worst.retry_after is None else worst.retry_after
                 pause_installation(unit, self.claim.installation_id, unit.now + timedelta(seconds=seconds))
+            renew(unit, self.claim.token, self.open)
             for branch in self.open.values():
                 error = self.errors.get(branch.id) or worst or _unfinished()
                 total = self.total[branch.id]

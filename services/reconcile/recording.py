@@ -3,6 +3,7 @@
 import random
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import text
 
@@ -73,11 +74,13 @@ def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object
 # read back; it looks again once every call of the old worker must have ended.
 _FINISH = text("""
     UPDATE watched_branches b
-    SET written_generation = :generation, lease_token = NULL, lease_until = NULL, attempts = 0, read_back = :taken_over,
-        last_error_code = NULL, last_error_message = NULL,
-        due_at = CASE WHEN b.wanted_generation > :generation THEN :now
-                      WHEN :taken_over THEN :now + :look_again END
-    WHERE b.id = :branch AND b.lease_token = :token
+    SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0,
+        read_back = d.taken_over, last_error_code = NULL, last_error_message = NULL,
+        due_at = CASE WHEN b.wanted_generation > d.generation THEN CAST(:now AS timestamptz)
+                      WHEN d.taken_over THEN CAST(:now AS timestamptz) + :look_again END
+    FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[]), CAST(:taken_over AS boolean[]))
+         AS d (branch, generation, taken_over)
+    WHERE b.id = d.branch AND b.lease_token = :token
     RETURNING b.id
 """)
 _RECEIPTS = text("""
@@ -85,46 +88,44 @@ _RECEIPTS = text("""
     SET state = CASE t.operation WHEN 'apply' THEN 'applied' ELSE 'released' END,
         applied_at = CASE t.operation WHEN 'apply' THEN coalesce(t.applied_at, :now) ELSE t.applied_at END,
         released_at = CASE t.operation WHEN 'release' THEN :now ELSE t.released_at END,
-        heads_total = :heads, heads_written = :heads, attempts = t.attempts + 1,
+        heads_total = d.heads, heads_written = d.heads, attempts = t.attempts + 1,
         last_error_code = NULL, last_error_message = NULL, next_attempt_at = NULL
-    WHERE t.branch_id = :branch AND t.generation <= :generation AND t.state IN ('pending', 'releasing', 'failed')
+    FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[]), CAST(:heads AS int[]))
+         AS d (branch, generation, heads)
+    WHERE t.branch_id = d.branch AND t.generation <= d.generation AND t.state IN ('pending', 'releasing', 'failed')
     RETURNING t.freeze_id
 """)
-_ENFORCED = text("""
-    UPDATE freezes f SET enforced_at = :now
-    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT EXISTS (
-        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
-""")
-_RELEASED = text("""
-    UPDATE freezes f SET released_at = :now
-    WHERE f.id = ANY(:freezes) AND f.released_at IS NULL AND f.ended_at IS NOT NULL AND NOT EXISTS (
-        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
-""")
 
 
-def finish(unit: Unit, token: str, done: Sequence[tuple[ClaimedBranch, int]]) -> None:
-    """Give back the leases of branches whose heads (so many of each) all carry their verdict, and write receipts."""
-    freezes: set[str] = set()
-    for branch, heads in done:
-        values = {
-            "branch": branch.id,
-            "generation": branch.generation,
-            "token": token,
-            "now": unit.now,
-            "taken_over": branch.taken_over,
-            "look_again": LEASE,
-        }
-        if unit.session.scalar(_FINISH, values) is not None:
-            freezes |= set(unit.session.scalars(_RECEIPTS, {**values, "heads": heads}))
-    if freezes:
-        # The rows of the freezes are locked in one order before they are judged complete: of two workers that finish
-        # the last two targets at once, the second then sees what the first has done.
-        listed = {"freezes": sorted(freezes), "now": unit.now}
-        unit.session.execute(
-            text("SELECT id FROM freezes WHERE id = ANY(:freezes) ORDER BY id FOR NO KEY UPDATE"), listed
+def finish(unit: Unit, token: str, done: Sequence[tuple[ClaimedBranch, int]]) -> set[str]:
+    """Give back the leases of branches whose heads (so many of each) all carry their verdict, and write receipts.
+
+    Returns the freezes that may now be complete. The caller has locked the branches by renewing their leases.
+    """
+    if not done:
+        return set()
+    held = set(
+        unit.session.scalars(
+            _FINISH,
+            {
+                **_columns(done),
+                "taken_over": [branch.taken_over for branch, _heads in done],
+                "token": token,
+                "look_again": LEASE,
+                "now": unit.now,
+            },
         )
-        unit.session.execute(_ENFORCED, listed)
-        unit.session.execute(_RELEASED, listed)
+    )
+    kept = _columns([(branch, heads) for branch, heads in done if branch.id in held])
+    return set(unit.session.scalars(_RECEIPTS, {**kept, "now": unit.now}))
+
+
+def _columns(done: Sequence[tuple[ClaimedBranch, int]]) -> dict[str, list[Any]]:
+    return {
+        "branches": [branch.id for branch, _heads in done],
+        "generations": [branch.generation for branch, _heads in done],
+        "heads": [heads for _branch, heads in done],
+    }
 
 
 _FAIL = text("""

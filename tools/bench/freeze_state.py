@@ -1,0 +1,76 @@
+"""`GET /v1/freeze-state`, with credential and limits: ours beside a bare Starlette route and a FastAPI one.
+
+All three execute the same SQL and Redis commands and answer byte-equal bodies, under gunicorn with two workers, from
+16 connections, in alternating rounds. Aims: at least 0.8 of Starlette's throughput, ahead of FastAPI, p99 ≤ 3 × p50.
+"""
+
+import statistics
+from contextlib import ExitStack
+
+import requests
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from tests import factories
+from tools.bench import load
+from tools.bench.servers import machine, storage, web
+
+PATH = "/v1/freeze-state?repo=acme/web&branch=main"
+ROUNDS = 5
+SECONDS = 3.0
+
+
+def seed(database_url: str, repositories: int = 200) -> str:
+    """Fill the database as a busy organisation would, and return a key's secret."""
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        acme = factories.organization(session, "Acme")
+        branches = [factories.watched(session, acme, f"acme/service-{number}") for number in range(repositories)]
+        branches.append(factories.watched(session, acme, "acme/web"))
+        for _ in range(20):  # a history of ended freezes
+            ended = factories.now()
+            freeze = factories.freeze(session, acme, [], ended_at=ended, end_reason="lifted")
+            for branch in branches:
+                factories.target(session, freeze, branch, operation="release", state="released")
+        factories.freeze(session, acme, branches)
+        secret = factories.api_key(session, acme, "freeze:read").secret
+        session.commit()
+    engine.dispose()
+    return secret
+
+
+def main() -> None:
+    """Measure and print."""
+    with storage() as stores, ExitStack() as stack:
+        secret = seed(stores.database_url)
+        authorization = f"Authorization: Bearer {secret}"
+        environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
+        applications = {
+            "starlette": "tools.bench.baselines:starlette",
+            "fastapi": "tools.bench.baselines:fast",
+            "ours": "app.main:app",
+        }
+        addresses = {name: stack.enter_context(web(app, environment, PATH)) for name, app in applications.items()}
+        headers = {"Authorization": f"Bearer {secret}"}
+        bodies = {name: requests.get(address + PATH, headers=headers, timeout=5) for name, address in addresses.items()}
+        equal = len({answer.content for answer in bodies.values()}) == 1
+        found: dict[str, list[load.Load]] = {name: [] for name in addresses}
+        for _ in range(ROUNDS):
+            for name, address in addresses.items():
+                found[name].append(load.run(address + PATH, headers=[authorization], seconds=SECONDS))
+    print(f"GET /v1/freeze-state ({machine()}; 16 connections, 2 workers; bodies equal: {equal})")
+    rates = {name: statistics.median(one.per_second for one in loads) for name, loads in found.items()}
+    for name, loads in found.items():
+        p50 = statistics.median(one.p50_ms for one in loads)
+        p99 = statistics.median(one.p99_ms for one in loads)
+        statuses = {status for one in loads for status in one.statuses}
+        print(
+            f"  {name:10} {rates[name]:8.0f} requests/s   p50 {p50:6.2f} ms   p99 {p99:6.2f} ms "
+            f"({p99 / p50:.1f} x p50)   statuses {sorted(statuses)}"
+        )
+    print(f"  ours / starlette {rates['ours'] / rates['starlette']:.2f} (aim 0.8 or more)")
+    print(f"  ours / fastapi   {rates['ours'] / rates['fastapi']:.2f} (aim above 1)")
+
+
+if __name__ == "__main__":
+    main()

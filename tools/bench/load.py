@@ -1,0 +1,101 @@
+"""A small closed-loop HTTP load generator: so many keep-alive connections, each sending its next request at once.
+
+It runs in a process of its own, with raw sockets, so that measuring costs as little as possible beside what is
+measured. `python -m tools.bench.load URL --connections 16 --seconds 5 [--header 'Name: value'] …` prints JSON.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from urllib.parse import urlsplit
+
+import uvloop
+
+_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one run of load found."""
+
+    requests: int
+    seconds: float
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    statuses: dict[str, int]
+
+
+async def _connection(
+    host: str, port: int, request: bytes, end: float, times: list[float], statuses: dict[str, int]
+) -> None:
+    reader, writer = await asyncio.open_connection(host, port)
+    while (begun := time.perf_counter()) < end:
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if length:
+            await reader.readexactly(int(length[1]))
+        times.append(time.perf_counter() - begun)
+        status = head[9:12].decode()
+        statuses[status] = statuses.get(status, 0) + 1
+    writer.close()
+
+
+async def _generate(url: str, headers: Sequence[str], connections: int, seconds: float) -> Load:
+    parts = urlsplit(url)
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    lines = [f"GET {target} HTTP/1.1", f"Host: {parts.netloc}", *headers]
+    request = ("\r\n".join(lines) + "\r\n\r\n").encode()
+    times: list[float] = []
+    statuses: dict[str, int] = {}
+    begun = time.perf_counter()
+    end = begun + seconds
+    await asyncio.gather(
+        *(
+            _connection(parts.hostname or "", parts.port or 80, request, end, times, statuses)
+            for _ in range(connections)
+        )
+    )
+    took = time.perf_counter() - begun
+    times.sort()
+    return Load(
+        len(times),
+        took,
+        len(times) / took,
+        times[len(times) // 2] * 1000,
+        times[min(len(times) - 1, int(len(times) * 0.99))] * 1000,
+        statuses,
+    )
+
+
+def run(url: str, *, headers: Sequence[str] = (), connections: int = 16, seconds: float = 4.0) -> Load:
+    """Load `url` from a process of its own and return what it found."""
+    command = [sys.executable, "-m", "tools.bench.load", url]
+    command += ["--connections", str(connections), "--seconds", str(seconds)]
+    for header in headers:
+        command += ["--header", header]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Load(**json.loads(answer.stdout))
+
+
+def main() -> None:
+    """Generate load as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--header", action="append", default=[])
+    given = parser.parse_args()
+    load = uvloop.run(_generate(given.url, given.header, given.connections, given.seconds))
+    print(json.dumps(asdict(load)))
+
+
+if __name__ == "__main__":
+    main()

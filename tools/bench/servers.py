@@ -1,0 +1,119 @@
+"""Servers for measurements: embedded PostgreSQL and Redis, and HTTP servers under gunicorn, stopped at the end."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
+
+from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+
+WORKERS = 2
+LONGEST_START = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Addresses of an empty, migrated database and of a Redis."""
+
+    database_url: str
+    redis_url: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs to find them."""
+        return {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url}
+
+
+@contextmanager
+def storage() -> Iterator[Storage]:
+    """Start PostgreSQL and Redis in a temporary directory."""
+    with tempfile.TemporaryDirectory(prefix="change-freeze-bench-", dir="/tmp") as home:
+        os.chmod(home, 0o711)
+        with EmbeddedPostgres(Path(home, "postgres")) as postgres, EmbeddedValkey(Path(home, "redis")) as valkey:
+            url = postgres.url("postgres").replace("postgresql://", "postgresql+psycopg://", 1)
+            engine = create_engine(url)
+            with engine.connect() as connection:
+                config = Config("alembic.ini")
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+            engine.dispose()
+            yield Storage(url, valkey.url)
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def process(module: list[str], environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a Python process, and stop it in order at the end."""
+    log = tempfile.TemporaryFile()
+    started = subprocess.Popen(
+        [sys.executable, "-m", *module], env={**os.environ, **environment}, stderr=log, stdout=log
+    )
+    try:
+        yield started
+    finally:
+        started.send_signal(signal.SIGTERM)
+        try:
+            started.wait(20)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+        if started.returncode not in {0, -signal.SIGTERM}:
+            log.seek(0)
+            sys.stderr.write(log.read().decode(errors="replace")[-3000:])
+        log.close()
+
+
+@contextmanager
+def web(application: str, environment: Mapping[str, str], ready: str, port: int = 0) -> Iterator[str]:
+    """Serve an ASGI application under gunicorn, and yield its address once `ready` answers below 500."""
+    port = port or free_port()
+    arguments = ["gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", application]
+    settings = {"PORT": str(port), "WEB_CONCURRENCY": str(WORKERS), **environment}
+    address = f"http://127.0.0.1:{port}"
+    with process(arguments, settings) as server:
+        wait_for(f"{address}{ready}", server)
+        yield address
+
+
+def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
+    """Wait until `url` answers; raises RuntimeError when its server ends or takes too long."""
+    end = time.monotonic() + LONGEST_START
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            if requests.get(url, timeout=2).status_code < 500 or "baselines" in " ".join(map(str, server.args)):
+                return
+        except requests.RequestException:
+            time.sleep(0.05)
+    raise RuntimeError(f"{url} did not come up")
+
+
+def machine() -> str:
+    """Return a line about where this was measured."""
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
+        "unknown processor",
+    )
+    return f"{os.cpu_count()} cores, {model}, Python {sys.version.split()[0]}"

@@ -76,7 +76,7 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
         validators=Validators(contract.document),
         builder=Builder(contract.document),
         check_replies=config.validate_responses,
-        probes={},
+        probes={"redis": client.ping},
     )
 
     @asynccontextmanager

@@ -8,7 +8,9 @@ SMALL = b"""
 openapi: 3.0.3
 paths:
   /v1/things:
-    get: {operationId: list_things, tags: [Big Things], security: [{ApiKey: [a, b]}, {Session: []}], responses: {200: {description: on}}}
+    get:
+      {operationId: list_things, tags: [Big Things], security: [{ApiKey: [a, b]}, {Session: []}],
+       responses: {200: {description: on}}}
 x-error-catalogue:
   not_found: {status: 404, type: not_found, meaning: not there}
 """

@@ -1,0 +1,214 @@
+"""What every operation answers alike, asked of each operation that the contract has."""
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from schemas.contract import Operation, load_contract, resolve
+from services.api_key_secrets import new_secret
+from tests.support.conformance import assert_conforms, assert_envelope
+from tests.support.tenants import Tenant
+
+CONTRACT = load_contract()
+OPERATIONS = list(CONTRACT.operations.values())
+CREDENTIALLED = [one for one in OPERATIONS if one.accepts("ApiKey") or one.accepts("Session")]
+WITH_BODY = [one for one in CREDENTIALLED if one.body]
+PATHS = sorted({one.path for one in OPERATIONS})
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+each = pytest.mark.parametrize("operation", CREDENTIALLED, ids=lambda one: one.id)
+each_with_body = pytest.mark.parametrize("operation", WITH_BODY, ids=lambda one: one.id)
+
+
+def address(operation: Operation) -> str:
+    """Fill in the path with ids that nobody has."""
+    prefixes = {"freezeId": "frz", "repoId": "rep", "branchId": "wbr"}
+    return re.sub(r"\{(\w+)\}", lambda found: f"{prefixes.get(found[1], 'xxx')}_{'0' * 26}", operation.path)
+
+
+def example_body(operation: Operation) -> Any:
+    raw = CONTRACT.document["paths"][operation.path][operation.method.lower()]
+    if "requestBody" not in raw:
+        return None
+    content = resolve(CONTRACT.document, raw["requestBody"])["content"]["application/json"]
+    examples = content.get("examples") or {"only": {"value": content.get("example")}}
+    return resolve(CONTRACT.document, next(iter(examples.values())))["value"]
+
+
+def send(http: httpx.Client, operation: Operation, credential: str | None, **changes: Any) -> httpx.Response:
+    headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}
+    request: dict[str, Any] = {"json": example_body(operation)} if operation.body else {}
+    request.update(changes)
+    return http.request(
+        operation.method, address(operation), headers={**headers, **request.pop("headers", {})}, **request
+    )
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+class TestCredentials:
+    @each
+    def test_absent_unreadable_unknown_and_forged_ones_are_401(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        expected = {None: "missing_credentials", "a b": "missing_credentials", "nonsense": "invalid_token"}
+        for credential, wanted in {**expected, new_secret(): "invalid_token"}.items():
+            response = send(http, operation, credential)
+            assert code(response) == (401, wanted)
+            assert_conforms(operation.id, response)
+
+    @each
+    def test_every_answer_to_a_credential_has_the_limits(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        response = send(http, operation, acme.key())
+        assert "RateLimit-Remaining" in response.headers
+        assert "RateLimit-Reset" in response.headers
+        assert_conforms(operation.id, response)
+
+    @each
+    def test_scopes_roles_and_support_sessions_are_judged_as_the_contract_says(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        if operation.any_scope:
+            assert code(send(http, operation, acme.key("audit:read"))) == (403, "insufficient_scope")
+        if operation.least_role and operation.least_role != "viewer":
+            refused = send(http, operation, acme.session("viewer"))
+            assert code(refused) == (403, "insufficient_permission")
+            assert_conforms(operation.id, refused)
+        if operation.effect == "write":
+            refused = send(http, operation, acme.session("owner", support=True))
+            assert code(refused) == (403, "impersonation_read_only")
+            assert_conforms(operation.id, refused)
+
+
+class TestBadInput:
+    @each
+    def test_an_unknown_query_parameter_is_refused(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        response = send(http, operation, acme.key(), params={"unknown": "1"})
+        assert code(response) == (400, "invalid_parameter")
+        assert_conforms(operation.id, response)
+
+    @each_with_body
+    @pytest.mark.parametrize(
+        "raw", [b"{", b"\xff", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": "\\ud800"}', b"[" * 100_000], ids=repr
+    )
+    def test_what_is_not_strict_json_is_malformed(
+        self, http: httpx.Client, acme: Tenant, operation: Operation, raw: bytes
+    ) -> None:
+        changes = {"json": None, "content": raw, "headers": {"Content-Type": "application/json"}}
+        response = send(http, operation, acme.key(), **changes)
+        assert code(response) == (400, "malformed_json")
+        assert_conforms(operation.id, response)
+
+    @each_with_body
+    def test_a_body_must_say_that_it_is_json(self, http: httpx.Client, acme: Tenant, operation: Operation) -> None:
+        for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
+            response = send(http, operation, acme.key(), json=None, content=b"{}", headers=headers)
+            assert code(response) == (400, "unsupported_content_type")
+            assert_conforms(operation.id, response)
+
+    @each_with_body
+    def test_an_unknown_field_a_nul_and_a_large_body_are_refused(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        good = example_body(operation)
+        unknown = send(http, operation, acme.key(), json={**good, "organizationId": "org_1"})
+        assert code(unknown) == (422, "validation_failed")
+        assert_conforms(operation.id, unknown)
+        nul = send(http, operation, acme.key(), json={**good, "nul\0": "a\0"})
+        assert code(nul) == (422, "validation_failed")
+        large = send(http, operation, acme.key(), json={**good, "large": "x" * operation.body_limit})
+        assert code(large) == (413, "payload_too_large")
+        assert_conforms(operation.id, large)
+
+    @each_with_body
+    def test_no_value_of_a_wrong_type_is_a_fault_of_ours(
+        self, http: httpx.Client, acme: Tenant, operation: Operation
+    ) -> None:
+        key, good = acme.key(), example_body(operation)
+        for name in good:
+            for value in (None, True, 7, -1, 10**30, 1e300, 1.5, "", "x" * 5000, "\u202e", [], [[]], {}, {"type": {}}):
+                response = send(http, operation, key, json={**good, name: value})
+                assert response.status_code < 500, (name, value, response.text)
+                assert_conforms(operation.id, response)
+
+
+class TestUnhappyDays:
+    @each
+    def test_one_request_too_many_is_told_when_to_come_back(
+        self, served_with_one_request_a_minute: str, acme: Tenant, operation: Operation
+    ) -> None:
+        with httpx.Client(base_url=served_with_one_request_a_minute, timeout=30) as http:
+            key = acme.key()
+            send(http, operation, key)
+            response = send(http, operation, key)
+        assert code(response) == (429, "rate_limited")
+        assert response.headers["RateLimit-Remaining"] == "0"
+        assert int(response.headers["Retry-After"]) >= int(response.headers["RateLimit-Reset"])
+        assert_conforms(operation.id, response)
+
+    @pytest.mark.parametrize("path", PATHS)
+    def test_another_method_is_405_and_names_those_that_there_are(self, http: httpx.Client, path: str) -> None:
+        known = {one.method for one in OPERATIONS if one.path == path}
+        operation = next(one for one in OPERATIONS if one.path == path)
+        for method in set(METHODS) - known:
+            response = http.request(method, address(operation))
+            assert code(response) == (405, "method_not_allowed")
+            assert set(response.headers["Allow"].split(", ")) == known | ({"HEAD"} if "GET" in known else set())
+            assert_envelope(response)
+
+
+def test_without_a_database_every_operation_says_so(served_without_database: str) -> None:
+    with httpx.Client(base_url=served_without_database, timeout=60) as http:
+        for operation in CREDENTIALLED[::6]:
+            response = send(http, operation, new_secret())
+            assert code(response) == (503, "database_unavailable")
+            assert int(response.headers["Retry-After"]) <= 2
+            assert_conforms(operation.id, response)
+
+
+class TestTheService:
+    def test_the_contract_is_published_as_it_is_written(self, http: httpx.Client) -> None:
+        as_json, as_yaml = http.get("/openapi.json"), http.get("/openapi.yaml")
+        assert as_yaml.content == CONTRACT.source
+        assert as_yaml.headers["Content-Type"] == "application/yaml"
+        assert as_json.json() == CONTRACT.document
+        assert "$ref" in json.dumps(as_json.json()["paths"])
+        assert as_json.headers["ETag"] == as_yaml.headers["ETag"]
+        assert_conforms("get_openapi_json", as_json)
+
+    def test_the_process_says_that_it_lives_and_is_ready(self, http: httpx.Client, acme: Tenant) -> None:
+        health, ready = http.get("/healthz"), http.get("/readyz")
+        assert_conforms("get_health", health)
+        assert_conforms("get_readiness", ready)
+        assert ready.json()["checks"]["database"] == "ok"
+        assert ready.json()["checks"]["redis"] == "ok"
+
+    def test_without_a_database_it_lives_and_is_not_ready(self, served_without_database: str) -> None:
+        with httpx.Client(base_url=served_without_database, timeout=30) as http:
+            assert http.get("/healthz").status_code == 200
+            assert code(http.get("/readyz")) == (503, "database_unavailable")
+
+    def test_metrics_count_requests(self, http: httpx.Client) -> None:
+        http.get("/healthz")
+        metrics = http.get("/metrics")
+        assert 'http_requests_total{operation="get_health",status="200"}' in metrics.text
+        assert_conforms("get_metrics", metrics)
+
+    def test_pages_have_the_headers_of_every_answer(self, http: httpx.Client) -> None:
+        page = http.get("/docs/errors")
+        assert page.status_code == 200
+        assert page.headers["X-Request-Id"].startswith("req_")
+        assert page.headers["X-Content-Type-Options"] == "nosniff"
+        for path in ("/docs/nothing", "/static/nothing"):
+            missing = http.get(path)
+            assert code(missing) == (404, "not_found")
+            assert_envelope(missing)

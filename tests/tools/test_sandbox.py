@@ -117,7 +117,10 @@ def sandbox(home: Path) -> Iterator[Run]:
 
 class TestOnceItIsReady:
     def test_a_freeze_was_shown_from_beginning_to_end(self, sandbox: Run) -> None:
-        assert '405 Required status check "change-freeze/main" is failing.' in sandbox.output
+        assert (
+            '405 Repository rule violations found: Required status check "change-freeze/main" is failing.'
+            in sandbox.output
+        )
         assert "heads blocked after" in sandbox.output
         assert "heads released after" in sandbox.output
         assert "200 Pull Request successfully merged" in sandbox.output

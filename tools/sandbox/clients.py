@@ -51,10 +51,11 @@ class Client:
 
 
 def message_of(answer: requests.Response) -> str:
-    """Return what an error answer says: the service and the code host wrap it differently."""
+    """Return what an error answer says, in one line: the service and the code host wrap it differently."""
     try:
         body = answer.json()
         error = body.get("error")
-        return str(error["message"] if isinstance(error, dict) else body["message"])
+        message = str(error["message"] if isinstance(error, dict) else body["message"])
+        return ": ".join(line for line in message.splitlines() if line)
     except (ValueError, KeyError, AttributeError):
         return answer.text

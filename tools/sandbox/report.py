@@ -1,10 +1,13 @@
 """What the sandbox hands over: `sandbox.json` for programs, a few lines for people."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from tools.sandbox.keepsakes import Keepsakes, write_private
 from tools.sandbox.settings import Settings
+
+FREEZE = {"scope": {"type": "organization"}, "reason": "Quarter-end close", "impactAcknowledged": True}
 
 
 def write_report(
@@ -30,19 +33,20 @@ def write_report(
 
 def tell(settings: Settings, key: str, say: Callable[[str], None]) -> None:
     """Print where everything is, and lines to paste."""
-    freeze = '{"scope": {"type": "organization"}, "reason": "Quarter-end close", "impactAcknowledged": true}'
-    say("")
-    say(f"API        {settings.base_url}")
-    say(f"Reference  {settings.base_url}/docs")
-    say(f"Code host  {settings.code_host_url}")
-    say(f"Keys, session tokens and addresses are in {settings.directory / 'sandbox.json'}")
-    say("")
-    say("Paste these into another terminal:")
-    say("")
-    say(f"  export BASE={settings.base_url} KEY={key}")
-    say('  curl -H "Authorization: Bearer $KEY" "$BASE/v1/repos?limit=3"')
-    say('  curl -H "Authorization: Bearer $KEY" "$BASE/v1/freeze-state?repo=acme/web&branch=main"')
-    say(f"  curl -H \"Authorization: Bearer $KEY\" --json '{freeze}' $BASE/v1/freezes")
-    say('  curl -H "Authorization: Bearer $KEY" --json \'{"scope": {"type": "organization"}}\' $BASE/v1/freezes/lift')
-    say("")
-    say("Ctrl-C stops everything; the next start finds the data again.")
+    say(
+        f"""
+API        {settings.base_url}
+Reference  {settings.base_url}/docs
+Code host  {settings.code_host_url}
+Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}
+
+Paste these into another terminal:
+
+  export BASE={settings.base_url} KEY="Authorization: Bearer {key}" JSON="Content-Type: application/json"
+  curl -H "$KEY" "$BASE/v1/repos?limit=3"
+  curl -H "$KEY" "$BASE/v1/freeze-state?repo=acme/web&branch=main"
+  curl -H "$KEY" -H "$JSON" $BASE/v1/freezes -d '{json.dumps(FREEZE)}'
+  curl -H "$KEY" -H "$JSON" $BASE/v1/freezes/lift -d '{json.dumps({"scope": FREEZE["scope"]})}'
+
+Ctrl-C stops everything; the next start finds the data again."""
+    )

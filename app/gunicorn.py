@@ -1,6 +1,7 @@
 """How gunicorn runs the API: `gunicorn -c app/gunicorn.py app.main:app`."""
 
 import os
+import secrets
 import tempfile
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ graceful_timeout = 30
 keepalive = 75
 """Longer than the idle time of usual proxies, so that it is they who close."""
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - the heartbeat file, in memory
+os.environ.setdefault("CURSOR_SECRET", secrets.token_urlsafe(32))  # the same one in every worker process
 os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="change-freeze-metrics-"))
 
 

@@ -1,6 +1,5 @@
 """The application, wired together once per process. Run it with `gunicorn -c app/gunicorn.py app.main:app`."""
 
-import logging
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -9,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import redis.asyncio
+from sqlalchemy import Engine
 
 from app import connexion_adapter, logs
 from app.access_log import AccessLog, standard_error
@@ -20,18 +20,19 @@ from app.front import Front
 from app.maintenance import Maintenance
 from app.operation import CompiledOperation, Edge
 from app.pages import mounted_pages
+from app.probes import SeldomProbe
 from app.rate_limits import RateLimits
 from app.tokens import TokenVerifier
 from app.wiring import surroundings_of
 from app.workers import Workers
+from integrations.github import GitHub
 from integrations.wakeups import RedisWakeups
 from schemas.build import Builder
 from schemas.contract import Contract, ContractError, load_contract
 from schemas.dialect import Validators
 from services.clock import Clock, DatabaseClock
+from services.reads import Probe
 from services.unit import Units, Wakeups
-
-logger = logging.getLogger(__name__)
 
 Application = connexion_adapter.Application
 
@@ -49,47 +50,68 @@ class Parts:
     """Whether an operation without a handler stops the start."""
 
 
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What is opened when the process begins to serve, and closed when it ends."""
+
+    engine: Engine
+    reads: Reads
+    redis: "redis.asyncio.Redis"
+    workers: Workers
+
+    @asynccontextmanager
+    async def lifespan(self, _: Any) -> AsyncIterator[None]:
+        """Open on the running loop, and close in the opposite order."""
+        async with AsyncExitStack() as stack:
+            stack.callback(self.engine.dispose)
+            stack.push_async_callback(self.redis.aclose)
+            await self.reads.open()
+            stack.push_async_callback(self.reads.close)
+            stack.callback(self.workers.close)
+            yield
+
+
 def create_app(config: Config, parts: Parts | None = None) -> Application:
     """Return the ASGI application; raises ContractError when contract and handlers do not fit."""
     parts = parts or Parts()
+    resources = Resources(
+        engine=make_engine(config.database_url, config.database_pool_size),
+        reads=Reads(config.database_url, config.database_pool_size),
+        redis=redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200),
+        workers=Workers(config.database_pool_size),
+    )
+    return assemble(make_edge(config, parts, resources), parts, resources.lifespan)
+
+
+def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
+    """Return what the operations share."""
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
-    reads = Reads(config.database_url, config.database_pool_size)
-    engine = make_engine(config.database_url, config.database_pool_size)
-    client = redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200)
-    workers = Workers(config.database_pool_size)
-    verifier = TokenVerifier(reads, issuer=config.issuer, audience=config.base_url)
-    edge = Edge(
+    around = replace(surroundings_of(config), cursor_secret=config.cursor_secret.encode())
+    verifier = TokenVerifier(resources.reads, issuer=config.issuer, audience=config.base_url)
+    return Edge(
         contract=contract,
         errors=ErrorReplies(contract, config.docs_url),
         maintenance=Maintenance(config.maintenance_file, config.status_url),
-        credentials=Credentials(reads, verifier, clock),
-        rate_limits=RateLimits(client, organization=config.rate_limit_organization, writes=config.rate_limit_writes),
-        workers=workers,
-        units=Units(
-            engine,
-            clock,
-            parts.wakeups or RedisWakeups(config.redis_url),
-            replace(surroundings_of(config), cursor_secret=config.cursor_secret.encode()),
+        credentials=Credentials(resources.reads, verifier, clock),
+        rate_limits=RateLimits(
+            resources.redis, organization=config.rate_limit_organization, writes=config.rate_limit_writes
         ),
-        reader=reads,
+        workers=resources.workers,
+        units=Units(resources.engine, clock, parts.wakeups or RedisWakeups(config.redis_url), around),
+        reader=resources.reads,
         validators=Validators(contract.document),
         builder=Builder(contract.document),
         check_replies=config.validate_responses,
-        probes={"redis": client.ping},
+        probes=_probes(resources.redis, around.github),
     )
 
-    @asynccontextmanager
-    async def lifespan(_: Any) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            stack.callback(engine.dispose)
-            stack.push_async_callback(client.aclose)
-            await reads.open()
-            stack.push_async_callback(reads.close)
-            stack.callback(workers.close)
-            yield
 
-    return assemble(edge, parts, lifespan)
+def _probes(client: "redis.asyncio.Redis", github: GitHub | None) -> dict[str, Probe]:
+    probes: dict[str, Probe] = {"redis": client.ping}
+    if github is not None:
+        probes["code_host"] = SeldomProbe(github.app)
+    return probes
 
 
 def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> Application:

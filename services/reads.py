@@ -7,7 +7,7 @@ from typing import Any, LiteralString, Protocol
 
 from rules.permissions import Principal
 
-Probe = Callable[[], Awaitable[None]]
+Probe = Callable[[], Awaitable[object]]
 Parameters = Mapping[str, Any] | tuple[Any, ...]
 
 

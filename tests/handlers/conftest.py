@@ -28,6 +28,7 @@ from tests import factories
 from tests.handlers.callers import Tenant
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
+from tests.support.second_opinion import checked_client
 from tests.support.serving import serving
 from tools.codehost import CodeHost, Handle, serve
 
@@ -100,7 +101,8 @@ def served(
 
 @pytest.fixture(scope="session")
 def http(served: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served, timeout=30) as client:
+    """Return a client that has openapi-core check every answer, besides the service itself."""
+    with checked_client(served) as client:
         yield client
 
 

@@ -381,8 +381,6 @@ class TestPreviewGlob:
         for number in range(101):
             factories.repository(session, acme.organization, f"acme/r{number}")
         shown = acme.key().post("/v1/repos/preview-glob", {"patterns": ["**"]})
-        if shown.status_code == 422:  # a pattern without a slash may be no repository pattern
-            shown = acme.key().post("/v1/repos/preview-glob", {"patterns": ["*/*"]})
         assert shown.json()["repositoryCount"] == 101
         assert len(shown.json()["repositories"]) == 100
         assert shown.json()["truncated"] is True

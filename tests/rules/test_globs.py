@@ -1,0 +1,209 @@
+"""Globs, against an oracle that is written another way: a set of states walks over the text."""
+
+import re
+import string
+from time import process_time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rules.errors import ServiceError
+from rules.globs import Kind, compile_globs, fault
+
+LONGEST = 256
+"""Characters of a pattern, and about those of a name."""
+
+
+def matches(patterns: list[str], text: str, kind: Kind = "repository") -> bool:
+    return compile_globs(patterns, kind, "/patterns").matches(text)
+
+
+def oracle_one(pattern: str, text: str) -> bool:
+    """Tell whether one pattern without `!` matches: every place in it that the text read so far can have led to."""
+    tokens = re.findall(r"\*\*|.", pattern, re.DOTALL)
+
+    def closed(states: set[int]) -> set[int]:
+        reached, waiting = set(states), list(states)
+        while waiting:
+            state = waiting.pop()
+            if state < len(tokens) and tokens[state].startswith("*") and state + 1 not in reached:
+                reached.add(state + 1)
+                waiting.append(state + 1)
+        return reached
+
+    states = closed({0})
+    for character in text:
+        after = set()
+        for state in states:
+            token = tokens[state] if state < len(tokens) else None
+            if token == "**" or (token == "*" and character != "/"):
+                after.add(state)
+            elif token == character:
+                after.add(state + 1)
+        states = closed(after)
+    return len(tokens) in states
+
+
+def oracle(patterns: list[str], text: str, kind: Kind) -> bool:
+    included = False
+    for pattern in patterns:
+        bare, read = pattern.removeprefix("!"), text
+        if kind == "repository":
+            bare, read = bare.lower(), text.lower()
+        if oracle_one(bare, read):
+            included = not pattern.startswith("!")
+    return included
+
+
+@pytest.mark.parametrize(
+    ("patterns", "text", "expected"),
+    [
+        pytest.param(["acme/web"], "acme/web", True, id="a literal pattern matches itself"),
+        pytest.param(["acme/web"], "acme/website", False, id="a pattern matches the whole name"),
+        pytest.param(["ACME/w*"], "acme/Web", True, id="repositories are matched in any case"),
+        pytest.param(["acme/*"], "acme/web.js", True, id="a dot is nothing special in a name"),
+        pytest.param(["acme/web.js"], "acme/webxjs", False, id="a dot is nothing special in a pattern"),
+        pytest.param(["*/web"], "acme/web", True, id="one asterisk stands for an owner"),
+        pytest.param(["*/web"], "acme/x/web", False, id="one asterisk does not cross a slash"),
+        pytest.param(["acme**"], "acme/web", True, id="two asterisks cross a slash"),
+        pytest.param(["acme/*"], "acme/", True, id="an asterisk may stand for nothing"),
+        pytest.param(["*/*", "!acme/docs"], "acme/docs", False, id="an exclusion takes out what came before"),
+        pytest.param(["*/*", "!acme/*", "acme/web"], "acme/web", True, id="the last pattern that matches wins"),
+        pytest.param(["!acme/web", "*/*"], "acme/web", True, id="an exclusion does not reach what comes after"),
+        pytest.param(["acme/*-*-prod"], "acme/a-b-c-prod", True, id="runs settle early and still find the end"),
+        pytest.param(["acme/*ab"], "acme/aab", True, id="the end is found behind a false start"),
+        pytest.param(["**a/b**"], "x/a/a/b", True, id="the second start is found when the first fails"),
+    ],
+)
+def test_repository_patterns(patterns: list[str], text: str, expected: bool) -> None:
+    assert matches(patterns, text) is expected
+
+
+@pytest.mark.parametrize(
+    ("patterns", "text", "expected"),
+    [
+        pytest.param(["main"], "Main", False, id="branches are matched case and all"),
+        pytest.param(["release/*"], "release/2026-11", True, id="one level below"),
+        pytest.param(["release/*"], "release/2026/11", False, id="not two levels below"),
+        pytest.param(["release/**"], "release/2026/11", True, id="two levels below with two asterisks"),
+        pytest.param(["**"], "any/thing at all", True, id="two asterisks match every branch"),
+        pytest.param(["v(1)+"], "v(1)+", True, id="brackets and plus signs are nothing special"),
+        pytest.param(["ü*"], "über", True, id="letters of other alphabets are letters"),
+    ],
+)
+def test_branch_globs(patterns: list[str], text: str, expected: bool) -> None:
+    assert matches(patterns, text, "branch") is expected
+
+
+ATOMS = st.sampled_from(["a", "b", "A", "/", "-", ".", "*", "**"])
+TEXTS = st.text(alphabet="abAB/-.", max_size=14)
+
+
+def pattern_lists(kind: Kind) -> st.SearchStrategy[list[str]]:
+    one = st.lists(ATOMS, min_size=1, max_size=9).map("".join).map(lambda text: re.sub(r"\*{3,}", "**", text))
+    signed = st.tuples(st.sampled_from(["", "!"]), one).map("".join).filter(lambda text: fault(text, kind) is None)
+    return st.lists(signed, min_size=1, max_size=4).filter(lambda texts: not all(text[0] == "!" for text in texts))
+
+
+@given(pattern_lists("branch"), TEXTS)
+@example(["**a*b**"], "xa/ab")
+@example(["*a**b/*a"], "aba/b/aa")
+@example(["**ab*b"], "abab/abb")
+def test_branch_globs_agree_with_the_oracle(patterns: list[str], text: str) -> None:
+    assert matches(patterns, text, "branch") is oracle(patterns, text, "branch")
+
+
+@given(pattern_lists("repository"), TEXTS)
+def test_repository_patterns_agree_with_the_oracle(patterns: list[str], text: str) -> None:
+    assert matches(patterns, text) is oracle(patterns, text, "repository")
+
+
+@given(st.text(alphabet=string.ascii_letters + string.digits + "._-", min_size=1, max_size=20))
+def test_a_pattern_without_wildcards_matches_only_itself(name: str) -> None:
+    assert matches([f"acme/{name}"], f"ACME/{name}".swapcase())
+    assert not matches([f"acme/{name}"], f"acme/{name}x")
+    assert not matches([f"acme/{name}"], f"x/acme/{name}")
+
+
+HOSTILE = [
+    pytest.param("a/" + "*a" * 126, "a/" + "a" * 250 + "b", id="one asterisk after another"),
+    pytest.param("**a" * 85, "a" * 255 + "b", id="two asterisks after another"),
+    pytest.param("**a*b" * 50, "ab/" * 85 + "c", id="both in turn"),
+    pytest.param("**" + "a*" * 127, "a" * 255, id="a crossing and then many runs"),
+    pytest.param("**" + "ab*" * 84 + "c", "ab" * 127 + "d", id="a crossing and then many longer runs"),
+    pytest.param("*" + "a" * 200 + "b", "a" * 255, id="a long literal that almost fits"),
+    pytest.param("**" + "a" * 200 + "**" + "a" * 50 + "b", "a" * 255, id="two long literals that almost fit"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "text"), HOSTILE)
+def test_no_pattern_takes_long(pattern: str, text: str) -> None:
+    pattern = pattern[:LONGEST].rstrip("*") + "z"
+    glob = compile_globs([pattern] * 40, "branch", "/patterns")  # 10 kB of them
+    assert min(seconds_of(lambda: glob.matches(text)) for _ in range(3)) < 0.25
+
+
+@pytest.mark.parametrize(("pattern", "text"), HOSTILE)
+def test_hostile_patterns_are_matched_like_any_other(pattern: str, text: str) -> None:
+    pattern = pattern[:LONGEST].replace("***", "**")
+    for each in (text, text + "z", text[:-1]):
+        assert matches([pattern], each, "branch") is oracle([pattern], each, "branch")
+
+
+def seconds_of(action: object) -> float:
+    start = process_time()
+    action()  # type: ignore[operator]
+    return process_time() - start
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kind"),
+    [
+        pytest.param("", "branch", id="nothing"),
+        pytest.param("!", "branch", id="only an exclamation mark"),
+        pytest.param("!!main", "branch", id="two exclamation marks"),
+        pytest.param("a***", "branch", id="three asterisks"),
+        pytest.param("a b", "branch", id="a space"),
+        pytest.param("a[b]", "branch", id="a character class"),
+        pytest.param("{a,b}", "branch", id="alternatives"),
+        pytest.param("a?", "branch", id="a question mark"),
+        pytest.param("a\\*", "branch", id="a backslash"),
+        pytest.param("a\x00", "branch", id="a NUL"),
+        pytest.param("acme", "repository", id="a repository without an owner"),
+        pytest.param("a/b/c", "repository", id="a repository with two slashes"),
+        pytest.param("acme/[web]", "repository", id="a character class in a repository"),
+        pytest.param("acme/wéb", "repository", id="a letter that no repository has"),
+        pytest.param("acme/web\n", "repository", id="a line feed at the end"),
+    ],
+)
+def test_what_does_not_parse_is_pointed_at(pattern: str, kind: Kind) -> None:
+    with pytest.raises(ServiceError) as caught:
+        compile_globs(["a/b", pattern], kind, "/scope/patterns")
+    assert caught.value.code == "invalid_glob"
+    assert [detail.path for detail in caught.value.details] == ["/scope/patterns/1"]
+
+
+def test_every_bad_pattern_of_a_list_is_told() -> None:
+    with pytest.raises(ServiceError) as caught:
+        compile_globs(["a b", "main", "c d"], "branch", "/x")
+    assert [detail.path for detail in caught.value.details] == ["/x/0", "/x/2"]
+
+
+@pytest.mark.parametrize(("kind", "begin"), [("repository", "*/*"), ("branch", "**")])
+def test_only_exclusions_are_told_how_to_begin(kind: Kind, begin: str) -> None:
+    with pytest.raises(ServiceError) as caught:
+        compile_globs(["!a/b", "!c/d"], kind, "/patterns")
+    assert caught.value.code == "invalid_glob"
+    assert begin in caught.value.message
+    compile_globs([begin, "!a/b"], kind, "/patterns")
+
+
+@given(st.text(max_size=30))
+def test_any_text_either_compiles_or_is_refused(pattern: str) -> None:
+    try:
+        glob = compile_globs([pattern], "branch", "/patterns")
+    except ServiceError as error:
+        assert error.code == "invalid_glob"  # noqa: PT017 - either outcome is right
+    else:
+        glob.matches("main")

@@ -1,0 +1,130 @@
+"""Names and words of checks, and the order in which they are written."""
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.check_names import check_name, watched_automatically
+from rules.check_text import SHOWN, instant, summary, title
+from rules.ordering import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
+from rules.verdict import Claim, CoveringFreeze, Verdict, judge
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+class TestCheckNames:
+    @pytest.mark.parametrize(
+        ("branch", "auto_watch", "expected"),
+        [
+            pytest.param("main", [], "change-freeze/main", id="a branch has its own name without globs"),
+            pytest.param("main", ["release/*"], "change-freeze/main", id="and where no glob matches"),
+            pytest.param("release/1", ["release/*"], "change-freeze/release/*", id="a pattern's share a name"),
+            pytest.param("release/1", ["**", "release/*"], "change-freeze/**", id="the first pattern names it"),
+            pytest.param("release/1", ["!release/1", "release/*"], "change-freeze/release/*", id="not exclusions"),
+        ],
+    )
+    def test_the_name_of_a_branchs_check(self, branch: str, auto_watch: list[str], expected: str) -> None:
+        assert check_name(branch, auto_watch) == expected
+
+    @pytest.mark.parametrize(
+        ("branch", "auto_watch", "expected"),
+        [
+            pytest.param("main", [], False, id="no globs watch nothing"),
+            pytest.param("release/1", ["release/*"], True, id="a match is watched"),
+            pytest.param("release/1", ["release/*", "!release/1"], False, id="an exclusion is not"),
+            pytest.param("Release/1", ["release/*"], False, id="case counts"),
+        ],
+    )
+    def test_what_is_watched_by_itself(self, branch: str, auto_watch: list[str], expected: bool) -> None:
+        assert watched_automatically(branch, auto_watch) is expected
+
+    @given(
+        st.sampled_from(["release/1", "main", "x"]), st.lists(st.sampled_from(["release/*", "**", "m*"]), max_size=3)
+    )
+    def test_what_is_watched_by_itself_is_named_by_a_pattern(self, branch: str, auto_watch: list[str]) -> None:
+        if watched_automatically(branch, auto_watch):
+            assert check_name(branch, auto_watch).removeprefix("change-freeze/") in auto_watch
+
+
+def blocked(*freezes: CoveringFreeze, branch: str = "main") -> Verdict:
+    return judge([Claim(branch, 1, freezes)])
+
+
+def freeze(number: int = 1, **changes: object) -> CoveringFreeze:
+    columns: dict[str, object] = {"reason": f"Reason {number}", "started_at": NOON, "ends_at": None, **changes}
+    return CoveringFreeze(id=f"frz_{number}", **columns)  # type: ignore[arg-type]
+
+
+class TestCheckText:
+    def test_an_allowed_head_is_told_that_the_check_turns_by_itself(self) -> None:
+        verdict = judge([])
+        assert title(verdict) == "No freeze covers this branch"
+        assert "turns red" in summary(verdict)
+
+    def test_a_blocked_head_is_told_which_freeze_why_and_until_when(self) -> None:
+        verdict = blocked(freeze(7, reason="Black Friday", ends_at=NOON + timedelta(days=1)))
+        assert title(verdict) == "Merging into main is frozen until 2026-11-22 12:00 UTC"
+        told = summary(verdict)
+        for word in ("Black Friday", "frz_7", "2026-11-21 12:00 UTC", "2026-11-22 12:00 UTC", "exception"):
+            assert word in told
+
+    def test_one_open_freeze_makes_the_end_open(self) -> None:
+        assert title(blocked(freeze(1, ends_at=NOON), freeze(2))).endswith("until it is lifted")
+
+    def test_the_last_end_of_several_counts(self) -> None:
+        later = NOON + timedelta(days=3)
+        assert instant(later) in title(blocked(freeze(1, ends_at=later), freeze(2, ends_at=NOON)))
+
+    def test_where_exceptions_are_off_nobody_is_sent_to_ask_for_one(self) -> None:
+        told = summary(blocked(freeze(1), freeze(2, exceptions_allowed=False)))
+        assert "Exceptions are off" in told
+        assert "ask a release manager" not in told
+
+    def test_many_freezes_are_counted_instead_of_listed(self) -> None:
+        told = summary(blocked(*(freeze(number) for number in range(SHOWN + 3))))
+        assert "and 3 more" in told
+
+    @given(st.text(min_size=8, max_size=1000), st.integers(1, 30))
+    def test_words_fit_the_code_host_whatever_the_reason(self, reason: str, count: int) -> None:
+        verdict = blocked(*(freeze(number, reason=reason) for number in range(count)), branch="b" * 255)
+        assert len(title(verdict)) <= 255
+        assert "\n" not in title(verdict)
+        assert len(summary(verdict)) < 65_535
+
+    @given(st.text(min_size=8, max_size=60))
+    def test_a_reason_stays_on_its_line(self, reason: str) -> None:
+        lines = summary(blocked(freeze(1, reason=reason))).split("\n")
+        assert len(lines) == len(summary(blocked(freeze(1))).split("\n"))
+
+
+class TestOrdering:
+    @pytest.mark.parametrize(
+        ("draft", "auto_merge", "review_decision", "in_queue", "expected"),
+        [
+            pytest.param(False, False, None, True, QUEUED, id="what is queued could merge at any moment"),
+            pytest.param(True, False, None, True, QUEUED, id="a draft in the queue too"),
+            pytest.param(False, True, "review_required", False, AUTO_MERGE, id="auto-merge waits for nobody"),
+            pytest.param(False, False, "approved", False, APPROVED, id="approved"),
+            pytest.param(False, False, None, False, APPROVED, id="no review asked for is as good as approved"),
+            pytest.param(False, False, "changes_requested", False, OPEN, id="changes requested"),
+            pytest.param(False, False, "review_required", False, OPEN, id="a review missing"),
+            pytest.param(True, False, "approved", False, DRAFT, id="a draft cannot merge"),
+        ],
+    )
+    def test_how_soon_a_pull_request_could_merge(
+        self,
+        draft: bool,
+        auto_merge: bool,
+        review_decision: str | None,
+        in_queue: bool,
+        expected: int,
+    ) -> None:
+        rank = merge_rank(draft=draft, auto_merge=auto_merge, review_decision=review_decision, in_queue=in_queue)
+        assert rank == expected
+
+    def test_ranks_are_in_the_order_of_danger(self) -> None:
+        ranks = [QUEUED, AUTO_MERGE, APPROVED, OPEN, DRAFT, SUPERSEDED, NOTHING_OPEN]
+        assert all(first < second for first, second in itertools.pairwise(ranks))

@@ -1,0 +1,187 @@
+"""Ids and references, roles and scopes, plans."""
+
+import itertools
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.entitlements import PLANS, plan_named, require_watched_branches
+from rules.errors import ServiceError
+from rules.ids import has_prefix, new_id
+from rules.permissions import CODE_HOST, ROLES, SYSTEM, Principal, Role, role_reaches, scopes_reach
+from rules.pull_references import LARGEST, PullReference, read_reference
+
+
+class TestIds:
+    def test_an_id_is_its_prefix_and_26_lower_case_characters(self) -> None:
+        made = new_id("frz")
+        assert made.startswith("frz_")
+        assert len(made) == 4 + 26
+        assert set(made[4:]) <= set(string.digits + string.ascii_lowercase[:22])
+        assert has_prefix(made, "frz")
+
+    def test_ids_differ(self) -> None:
+        assert len({new_id("frz") for _ in range(10_000)}) == 10_000
+
+    def test_ids_sort_by_the_time_of_their_making(self) -> None:
+        begun = [new_id("frz")[4:13] for _ in range(20_000)]  # 45 bits of milliseconds each
+        assert begun == sorted(begun)
+        assert len(set(begun)) > 1
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            pytest.param("wbr_00000000000000000000000000", id="another prefix"),
+            pytest.param("frz_0000000000000000000000000", id="too short"),
+            pytest.param("frz_000000000000000000000000000", id="too long"),
+            pytest.param("frz_0000000000000000000000000w", id="a character that no id has"),
+            pytest.param("FRZ_00000000000000000000000000", id="capitals"),
+            pytest.param("frz_00000000000000000000000000\n", id="a line feed behind"),
+            pytest.param("frz_" + "\N{ARABIC-INDIC DIGIT ZERO}" * 26, id="digits of another script"),
+            pytest.param("", id="nothing"),
+        ],
+    )
+    def test_what_is_no_freezes_id(self, text: str) -> None:
+        assert not has_prefix(text, "frz")
+
+
+class TestPullReferences:
+    @pytest.mark.parametrize(
+        ("text", "repository", "number"),
+        [
+            pytest.param("7", None, 7, id="a bare number"),
+            pytest.param("#7", None, 7, id="a number with a hash"),
+            pytest.param("acme/web#7", "acme/web", 7, id="owner, name and number"),
+            pytest.param("https://github.com/acme/web/pull/7", "acme/web", 7, id="an address"),
+            pytest.param("https://github.com/acme/web/pull/7/files?w=1#r2", "acme/web", 7, id="a page below it"),
+            pytest.param("http://127.0.0.1:9000/acme/web/pull/7", "acme/web", 7, id="another host"),
+            pytest.param("https://host/github/acme/web/pull/7", "acme/web", 7, id="a host with a path of its own"),
+            pytest.param("https://api.github.com/repos/acme/web/pulls/7", "acme/web", 7, id="the API's address"),
+            pytest.param("acme/pull#7", "acme/pull", 7, id="a repository called pull"),
+            pytest.param("https://github.com/acme/pull/pull/7", "acme/pull", 7, id="and its address"),
+            pytest.param(f"acme/web#{LARGEST}", "acme/web", LARGEST, id="the largest number"),
+        ],
+    )
+    def test_every_form_is_read(self, text: str, repository: str | None, number: int) -> None:
+        assert read_reference(text) == PullReference(repository, number)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "0",
+            "-7",
+            "+7",
+            "7.0",
+            "1_0",
+            "\N{ARABIC-INDIC DIGIT SEVEN}",
+            "web#7",
+            "acme/web",
+            "acme/web#",
+            "acme/web#0",
+            "acme/web/more#7",
+            f"{LARGEST + 1}",
+            "9" * 400,
+            "github.com/acme/web/pull/7",
+            "ftp://github.com/acme/web/pull/7",
+            "https:///acme/web/pull/7",
+            "https://github.com/acme/web/issues/7",
+            "https://github.com/web/pull/7",
+            "https://github.com/acme/web/pull/seven",
+            "https://github.com/acme/web/pull/7x",
+            "https://[::1/acme/web/pull/7",
+            "https://github.com/acme/w%00b/pull/7",
+        ],
+    )
+    def test_anything_else_is_not(self, text: str) -> None:
+        assert read_reference(text) is None
+
+    @given(st.text(max_size=500))
+    def test_any_text_is_read_or_not_without_an_error(self, text: str) -> None:
+        read = read_reference(text)
+        assert read is None or 0 < read.number <= LARGEST
+
+    NAMES = st.text(alphabet=string.ascii_letters + string.digits + "._-", min_size=1, max_size=20)
+
+    @given(NAMES, NAMES, st.integers(1, LARGEST))
+    def test_short_form_and_address_mean_the_same(self, owner: str, name: str, number: int) -> None:
+        expected = PullReference(f"{owner}/{name}", number)
+        assert read_reference(f"{owner}/{name}#{number}") == expected
+        assert read_reference(f"https://github.com/{owner}/{name}/pull/{number}") == expected
+
+
+class TestPermissions:
+    @pytest.mark.parametrize(("role", "least"), list(itertools.product(ROLES, ROLES)))
+    def test_a_role_has_every_right_of_the_roles_before_it(self, role: Role, least: Role) -> None:
+        assert role_reaches(role, least) is (ROLES.index(role) >= ROLES.index(least))
+
+    def test_nobody_without_a_role_reaches_anything(self) -> None:
+        assert not any(role_reaches(None, role) for role in ROLES)
+
+    @pytest.mark.parametrize(
+        ("scopes", "any_of", "expected"),
+        [
+            pytest.param(["repo:read"], ["repo:read", "billing:read"], True, id="one of several is enough"),
+            pytest.param(["repo:write"], ["repo:read"], False, id="write does not include read"),
+            pytest.param([], ["repo:read"], False, id="no scope reaches nothing"),
+        ],
+    )
+    def test_any_one_scope_suffices(self, scopes: list[str], any_of: list[str], expected: bool) -> None:
+        assert scopes_reach(scopes, any_of) is expected
+
+    @pytest.mark.parametrize(
+        ("principal", "actor", "source"),
+        [
+            (
+                Principal("session", "usr_1", "Ada", "org_1"),
+                {"type": "user", "id": "usr_1", "name": "Ada"},
+                "dashboard",
+            ),
+            (Principal("api_key", "key_1", "ci", "org_1"), {"type": "api_key", "id": "key_1", "name": "ci"}, "api"),
+            (
+                Principal("session", "usr_1", "Ada", "org_1", support=True),
+                {"type": "support", "id": "usr_1", "name": "Ada"},
+                "dashboard",
+            ),
+        ],
+        ids=["a person", "a key", "support"],
+    )
+    def test_a_principal_acts_as_what_it_is(self, principal: Principal, actor: dict[str, str], source: str) -> None:
+        assert principal.actor.as_json() == actor
+        assert principal.source == source
+
+    def test_the_service_and_the_code_host_have_no_id(self) -> None:
+        assert (SYSTEM.id, CODE_HOST.id) == (None, None)
+
+
+class TestEntitlements:
+    def test_a_plan_that_is_not_known_has_what_the_free_one_has(self) -> None:
+        assert plan_named("platinum") is PLANS["free"]
+
+    def test_each_plan_includes_what_the_one_before_it_includes(self) -> None:
+        for lesser, greater in itertools.pairwise((PLANS["free"], PLANS["team"], PLANS["business"])):
+            assert lesser.entitlements <= greater.entitlements
+            assert lesser.audit_retention_days < greater.audit_retention_days
+            for quota in ("watched_branches", "schedules"):
+                limit = getattr(greater, quota)
+                assert limit is None or getattr(lesser, quota) < limit
+
+    @pytest.mark.parametrize(
+        ("plan", "watched", "added", "refused"),
+        [
+            pytest.param("free", 0, 25, False, id="up to the limit"),
+            pytest.param("free", 25, 1, True, id="one more"),
+            pytest.param("free", 40, 0, False, id="nothing more, though over the limit by a lost plan"),
+            pytest.param("free", 40, 1, True, id="more, over the limit by a lost plan"),
+            pytest.param("business", 10**6, 10**4, False, id="any number without a limit"),
+        ],
+    )
+    def test_watched_branches_are_counted(self, plan: str, watched: int, added: int, refused: bool) -> None:
+        if not refused:
+            require_watched_branches(plan, watched, added)
+            return
+        with pytest.raises(ServiceError, match=f"25 watched branches; {watched} ") as caught:
+            require_watched_branches(plan, watched, added)
+        assert caught.value.code == "feature_not_available"

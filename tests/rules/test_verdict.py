@@ -1,0 +1,119 @@
+"""Verdicts: a head is allowed only if every way that it could take is allowed."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.verdict import Claim, CoveringFreeze, in_force, judge
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+def freeze(name: str) -> CoveringFreeze:
+    return CoveringFreeze(name, f"Because of {name}", NOON - HOUR, None)
+
+
+A, B = freeze("frz_a"), freeze("frz_b")
+
+
+@pytest.mark.parametrize(
+    ("started_at", "ends_at", "ended_at", "expected"),
+    [
+        pytest.param(NOON, None, None, True, id="from its very start"),
+        pytest.param(NOON + HOUR, None, None, False, id="not before its start"),
+        pytest.param(NOON - HOUR, NOON + HOUR, None, True, id="before its end"),
+        pytest.param(NOON - HOUR, NOON, None, False, id="not at its very end"),
+        pytest.param(NOON - HOUR, NOON - HOUR, None, False, id="not after its end, recorded or not"),
+        pytest.param(NOON - HOUR, None, NOON, False, id="not once it was ended"),
+        pytest.param(NOON - HOUR, NOON + HOUR, NOON - HOUR, False, id="not once it was ended before its time"),
+    ],
+)
+def test_when_a_freeze_is_in_force(
+    started_at: datetime, ends_at: datetime | None, ended_at: datetime | None, expected: bool
+) -> None:
+    assert in_force(started_at, ends_at, ended_at, NOON) is expected
+
+
+@pytest.mark.parametrize(
+    ("claims", "blocking", "branches"),
+    [
+        pytest.param([], (), (), id="nothing forbids a head that nobody claims"),
+        pytest.param([Claim("main", 1, ())], (), (), id="no freeze, no block"),
+        pytest.param([Claim("main", 1, (A,))], (A,), ("main",), id="a freeze blocks"),
+        pytest.param([Claim("main", 1, (A, B))], (A, B), ("main",), id="every freeze is named"),
+        pytest.param([Claim("main", 1, (A,), frozenset({"frz_a"}))], (), (), id="an exception lets through"),
+        pytest.param(
+            [Claim("main", 1, (A, B), frozenset({"frz_a"}))],
+            (B,),
+            ("main",),
+            id="an exception of one freeze leaves the other",
+        ),
+        pytest.param(
+            [Claim("main", 1, ()), Claim("release/1", 2, (A,))],
+            (A,),
+            ("release/1",),
+            id="one frozen base of a shared head is enough",
+        ),
+        pytest.param(
+            [Claim("main", 1, (A,), frozenset({"frz_a"})), Claim("main", 2, (A,))],
+            (A,),
+            ("main",),
+            id="two pull requests with one head need both an exception",
+        ),
+        pytest.param(
+            [Claim("main", 1, (A,)), Claim("release/1", 2, (A,))],
+            (A,),
+            ("main", "release/1"),
+            id="a freeze of two bases is told once",
+        ),
+        pytest.param(
+            [Claim("main", None, (A,), frozenset({"frz_a"}), members_known=False)],
+            (A,),
+            ("main",),
+            id="no exception counts while a queue's members are unknown",
+        ),
+        pytest.param(
+            [Claim("main", None, (), members_known=False)], (), (), id="unknown members of an unfrozen queue pass"
+        ),
+    ],
+)
+def test_what_blocks_a_head(
+    claims: list[Claim], blocking: tuple[CoveringFreeze, ...], branches: tuple[str, ...]
+) -> None:
+    verdict = judge(claims)
+    assert (verdict.blocking, verdict.branches) == (blocking, branches)
+    assert verdict.conclusion == ("failure" if blocking else "success")
+
+
+FREEZES = st.lists(st.sampled_from([A, B, freeze("frz_c")]), unique=True, max_size=3)
+CLAIMS = st.lists(
+    st.builds(
+        Claim,
+        st.sampled_from(["main", "release/1"]),
+        st.integers(1, 9),
+        FREEZES,
+        st.frozensets(st.sampled_from(["frz_a", "frz_b", "frz_c"])),
+        st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+@given(CLAIMS)
+def test_allowed_means_allowed_for_each_claim_alone(claims: list[Claim]) -> None:
+    alone = [judge([claim]).conclusion for claim in claims]
+    assert (judge(claims).conclusion == "success") is all(conclusion == "success" for conclusion in alone)
+
+
+@given(CLAIMS, CLAIMS)
+def test_another_claim_never_allows_what_was_blocked(claims: list[Claim], more: list[Claim]) -> None:
+    if judge(claims).blocking:
+        assert judge([*claims, *more]).blocking
+
+
+@given(CLAIMS)
+def test_the_order_of_claims_does_not_matter(claims: list[Claim]) -> None:
+    assert set(judge(claims).blocking) == set(judge(claims[::-1]).blocking)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import NoReturn
 
 from flask import Flask, Response, render_template, request
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
 from app.errors import MethodNotAllowedError
 from rules.errors import ServiceError
@@ -86,7 +86,9 @@ def _page(html: str, policy: str) -> Response:
 
 
 def _refuse(error: HTTPException) -> NoReturn:
-    """Hand a missing page or a wrong method on as a refusal of ours."""
+    """Hand Flask's own refusals on as ours."""
     if isinstance(error, MethodNotAllowed):
         raise MethodNotAllowedError(request.method, ", ".join(sorted(error.valid_methods or ()))) from None
-    raise ServiceError("not_found", "There is nothing at this address.") from None
+    if isinstance(error, NotFound):
+        raise ServiceError("not_found", "There is nothing at this address.") from None
+    raise ServiceError("invalid_parameter", error.description or error.name) from None

@@ -20,7 +20,7 @@ from schemas.contract import Contract, load_contract
 from tools.contract_lint import Document
 from web.pages import RENDERER, create_pages
 
-Ask = Callable[[str, str], httpx.Response]
+Ask = Callable[..., httpx.Response]
 BOTH = ("/docs", "/docs/errors")
 
 
@@ -70,11 +70,11 @@ def ask(contract: Contract) -> Ask:
     assert pages is not None
     front: Any = Front(pages, errors=ErrorReplies(contract, "https://freeze.test/docs"), log=AccessLog(None))
 
-    async def answer(method: str, path: str) -> httpx.Response:
+    async def answer(method: str, path: str, headers: dict[str, str]) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="https://freeze.test") as client:
-            return await client.request(method, path)
+            return await client.request(method, path, headers=headers)
 
-    return lambda method, path: asyncio.run(answer(method, path))
+    return lambda method, path, **headers: asyncio.run(answer(method, path, headers))
 
 
 def page(client: FlaskClient, path: str) -> Page:
@@ -168,6 +168,11 @@ class TestMounted:
         assert answer.json()["error"]["code"] == "not_found"
         assert answer.json()["error"]["docsUrl"] == "https://freeze.test/docs/errors#not_found"
         assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
+
+    def test_a_range_that_a_file_has_not_is_refused_by_the_envelope(self, ask: Ask) -> None:
+        answer = ask("GET", "/static/pages.css", Range="bytes=999999-")
+        assert answer.status_code == 400
+        assert answer.json()["error"]["code"] == "invalid_parameter"
 
     @pytest.mark.parametrize("method", ["POST", "OPTIONS", "DELETE"])
     def test_a_wrong_method_is_refused_by_the_envelope(self, method: str, ask: Ask) -> None:

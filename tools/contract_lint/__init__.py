@@ -21,8 +21,9 @@ def lint(source: bytes) -> list[Fault]:
 
 
 def _check(document: Document) -> Iterator[Fault]:
-    yield from schema_rules.broken_references(document)
-    if any(True for _ in schema_rules.broken_references(document)):
+    broken = list(schema_rules.broken_references(document))
+    yield from broken
+    if broken:
         return  # every other rule follows references
     for rule in (*schema_rules.RULES, *error_rules.RULES, *example_rules.RULES):
         yield from rule(document)

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import signal
 from pathlib import Path
 
 from tools.codehost.host import PERSON_TOKEN, CodeHost
@@ -53,9 +54,16 @@ async def run(given: argparse.Namespace) -> None:
     listener = listen(given.host, given.port)
     host.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
     print(f"code host at {host.base_url}", flush=True)
+    server = make_server(host)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     saving = asyncio.create_task(_keep_saving(host))
     try:
-        await make_server(host).serve([listener])
+        await server.serve([listener])
     finally:
         saving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -66,8 +74,7 @@ async def run(given: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the process."""
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(run(arguments()))
+    asyncio.run(run(arguments()))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Serving a code host over HTTP, in a thread of this process."""
 
+import contextlib
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import uvicorn
@@ -13,13 +15,22 @@ from tools.codehost.host import CodeHost
 PATIENCE = 10.0
 
 
+class Server(uvicorn.Server):
+    """A server that leaves signals to its process: uvicorn's own handling would end it before the state is saved."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
 @dataclass(slots=True)
 class Handle:
     """A running code host."""
 
     host: CodeHost
     base_url: str
-    server: uvicorn.Server
+    server: Server
     thread: threading.Thread
 
     def stop(self) -> None:
@@ -30,7 +41,7 @@ class Handle:
         self.host.sender.stop()
 
 
-def make_server(host: CodeHost) -> uvicorn.Server:
+def make_server(host: CodeHost) -> Server:
     """Make the server of a code host; it is given its socket when it runs."""
     config = uvicorn.Config(
         Application(host),
@@ -41,7 +52,7 @@ def make_server(host: CodeHost) -> uvicorn.Server:
         timeout_graceful_shutdown=1,
         timeout_keep_alive=75,
     )
-    return uvicorn.Server(config)
+    return Server(config)
 
 
 def listen(address: str, port: int) -> socket.socket:

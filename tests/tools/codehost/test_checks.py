@@ -25,7 +25,8 @@ def refused(call: Any) -> tuple[int, str]:
 
 
 def create(client: GitHub[Any], sha: str, **more: Any) -> Any:
-    return client.rest.checks.create(*PLACE, data={"name": CHECK, "head_sha": sha, **more}).parsed_data
+    fields: Any = {"name": CHECK, "head_sha": sha, **more}
+    return client.rest.checks.create(*PLACE, data=fields).parsed_data
 
 
 def test_a_completed_run_never_changes_its_conclusion(pull: PullRequest, bot: GitHub[Any]) -> None:
@@ -87,7 +88,7 @@ def test_a_repository_that_was_not_chosen_does_not_exist(host: CodeHost, pull: P
     ids=str,
 )
 def test_what_does_not_fit_is_refused(pull: PullRequest, bot: GitHub[Any], fields: dict[str, Any]) -> None:
-    body = {"name": CHECK, "head_sha": pull.head_sha, **fields}  # sent raw: the typed client would not send it
+    body: Any = {"name": CHECK, "head_sha": pull.head_sha, **fields}  # sent raw: the typed client would not send it
     assert refused(lambda: bot.request("POST", "/repos/acme/web/check-runs", json=body))[0] == 422
 
 

@@ -13,7 +13,8 @@ from tools.codehost.model.records import PullRequest, QueueEntry
 CHECK = "change-freeze/main"
 PLACE = ("acme", "web")
 ENTRIES = """query($owner:String!,$name:String!){repository(owner:$owner,name:$name){mergeQueue(branch:"main"){
- configuration{mergingStrategy} entries(first:10){totalCount nodes{position state jump headCommit{oid parents(first:2){nodes{oid}}}
+ configuration{mergingStrategy} entries(first:10){totalCount nodes{position state jump
+  headCommit{oid parents(first:2){nodes{oid}}}
   baseCommit{oid} pullRequest{number mergeQueueEntry{position}}}}}}}"""
 
 

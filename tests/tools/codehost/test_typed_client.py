@@ -12,7 +12,7 @@ from tools.codehost.builder import RepositoryBuilder
 from tools.codehost.rest.routing import ROUTES
 
 PLACE = ("acme", "web")
-RULES = {
+RULES: Any = {
     "name": "Freeze",
     "target": "branch",
     "enforcement": "active",
@@ -37,7 +37,8 @@ def web(host: CodeHost) -> RepositoryBuilder:
 
 
 def parse_the_app(app: GitHub[Any], bot: GitHub[Any], host: CodeHost) -> None:
-    assert app.rest.apps.get_authenticated().parsed_data.slug == "change-freeze"
+    itself: Any = app.rest.apps.get_authenticated().parsed_data
+    assert itself.slug == "change-freeze"
     assert [found.id for found in app.rest.apps.list_installations().parsed_data] == [1001]
     assert app.rest.apps.get_installation(1001).parsed_data.account
     assert app.rest.apps.get_repo_installation(*PLACE).parsed_data.id == 1001
@@ -79,11 +80,11 @@ def parse_branches(person: GitHub[Any]) -> None:
 def parse_files(person: GitHub[Any]) -> None:
     person.rest.git.create_ref(*PLACE, data={"ref": "refs/heads/feature", "sha": tip(person)})
     text = base64.b64encode(b"hello").decode()
-    change = {"message": "Say hello", "content": text, "branch": "feature"}
+    change: Any = {"message": "Say hello", "content": text, "branch": "feature"}
     written = person.rest.repos.create_or_update_file_contents(*PLACE, "docs/a.txt", data=change)
     assert written.status_code == 201
     assert written.parsed_data.commit.sha == tip(person, "feature")
-    shown = person.rest.repos.get_content(*PLACE, "docs/a.txt", ref="feature").parsed_data
+    shown: Any = person.rest.repos.get_content(*PLACE, "docs/a.txt", ref="feature").parsed_data
     assert shown.content == text
 
 
@@ -102,7 +103,11 @@ def parse_pull_requests(person: GitHub[Any]) -> int:
 
 
 def parse_checks(bot: GitHub[Any], sha: str) -> None:
-    wanted = {"name": "change-freeze/main", "head_sha": sha, "output": {"title": "Frozen", "summary": "Until Monday"}}
+    wanted: Any = {
+        "name": "change-freeze/main",
+        "head_sha": sha,
+        "output": {"title": "Frozen", "summary": "Until Monday"},
+    }
     run = bot.rest.checks.create(*PLACE, data=wanted).parsed_data
     assert run.status == "queued"
     done = bot.rest.checks.update(*PLACE, run.id, data={"status": "completed", "conclusion": "failure"}).parsed_data
@@ -126,7 +131,7 @@ def parse_rulesets(person: GitHub[Any]) -> None:
     changed = person.rest.repos.update_repo_ruleset(*PLACE, made.id, data={"enforcement": "disabled"}).parsed_data
     assert changed.enforcement == "disabled"
     person.rest.repos.delete_repo_ruleset(*PLACE, made.id)
-    everywhere = {
+    everywhere: Any = {
         **RULES,
         "conditions": {**RULES["conditions"], "repository_name": {"include": ["~ALL"], "exclude": []}},
     }

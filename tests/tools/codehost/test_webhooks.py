@@ -35,7 +35,7 @@ def change_pull_requests(host: CodeHost, person: GitHub[Any], web: RepositoryBui
     person.rest.pulls.update(*PLACE, pull.number, data={"state": "open"})
     person.rest.pulls.update(*PLACE, pull.number, data={"base": "next"})
     person.rest.pulls.update(*PLACE, pull.number, data={"base": "main"})
-    change = {"message": "More", "content": "aGVsbG8=", "branch": pull.head_ref}
+    change: Any = {"message": "More", "content": "aGVsbG8=", "branch": pull.head_ref}
     person.rest.repos.create_or_update_file_contents(*PLACE, "a.txt", data=change)
     graph(person, "convertPullRequestToDraft", pullRequestId=pull.node_id)
     graph(person, "markPullRequestReadyForReview", pullRequestId=pull.node_id)
@@ -50,8 +50,8 @@ def change_pull_requests(host: CodeHost, person: GitHub[Any], web: RepositoryBui
 def change_checks(host: CodeHost, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
     pull = web.pull_request()
     button = {"label": "Ask", "description": "Ask for an exception", "identifier": "exception"}
-    wanted = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "failure", "actions": [button]}
-    run = bot.rest.checks.create(*PLACE, data=wanted).parsed_data
+    wanted: Any = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "failure", "actions": [button]}
+    run: Any = bot.rest.checks.create(*PLACE, data=wanted).parsed_data
     person.rest.checks.rerequest_run(*PLACE, run.id)
     person.rest.checks.rerequest_suite(*PLACE, run.check_suite.id)
     with host.world.lock:
@@ -71,7 +71,7 @@ def change_the_queue(host: CodeHost, person: GitHub[Any], bot: GitHub[Any], web:
 
 
 def change_rulesets(person: GitHub[Any]) -> None:
-    body = {"name": "Keep", "enforcement": "active", "rules": [{"type": "deletion"}]}
+    body: Any = {"name": "Keep", "enforcement": "active", "rules": [{"type": "deletion"}]}
     made = person.rest.repos.create_repo_ruleset(*PLACE, data=body).parsed_data
     person.rest.repos.update_repo_ruleset(*PLACE, made.id, data={"enforcement": "evaluate"})
     person.rest.repos.delete_repo_ruleset(*PLACE, made.id)

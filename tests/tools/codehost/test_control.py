@@ -1,0 +1,142 @@
+"""The control plane, the state file, and the process that keeps both."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tools.codehost import CodeHost, Handle, persistence
+
+CHECK = "change-freeze/main"
+ROOT = Path(__file__).parents[3]
+SEED = {
+    "persons": [{"login": "ada", "token": "adas-token"}],
+    "organizations": [
+        {
+            "login": "acme",
+            "installation": {"id": 1001},
+            "repositories": [
+                {
+                    "name": "web",
+                    "branches": ["next"],
+                    "requiredChecks": {"main": CHECK, "release/*": "change-freeze/release/*"},
+                    "mergeQueues": {"next": "HEADGREEN"},
+                    "pullRequests": [
+                        {"base": "main", "checks": {CHECK: "success"}, "author": "ada"},
+                        {"base": "next", "sharesHeadWith": 1, "draft": True},
+                        {"base": "main", "autoMerge": True, "reviewDecision": "APPROVED"},
+                    ],
+                },
+                {"name": "svc-{}", "count": 20, "pullRequests": [{"count": 2}]},
+            ],
+        },
+        {"login": "globex", "repositories": [{"name": "api"}]},
+    ],
+}
+
+
+@pytest.fixture
+def http(handle: Handle) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=handle.base_url, trust_env=False) as client:
+        yield client
+
+
+def test_a_world_is_seeded_in_one_call(http: httpx.Client, host: CodeHost) -> None:
+    made = http.post("/_control/seed", json=SEED).json()
+    acme, globex = made["organizations"]
+    assert (acme["installationId"], len(acme["repositories"]), len(globex["repositories"])) == (1001, 21, 1)
+    web = host.world.repository_named("acme/web")
+    assert web.pulls[1].head_sha == web.pulls[2].head_sha
+    listed = http.get("/repos/acme/web/pulls", headers={"Authorization": "Bearer adas-token"}).json()
+    assert [pull["number"] for pull in listed] == [3, 2, 1]
+
+
+def test_a_thousand_repositories_are_seeded_at_once(http: httpx.Client, host: CodeHost) -> None:
+    repositories = [{"name": "r{}", "count": 1000, "requiredChecks": {"main": CHECK}, "pullRequests": [{}]}]
+    body = {"organizations": [{"login": "acme", "repositories": repositories}]}
+    assert http.post("/_control/seed", json=body).status_code == 201
+    assert len(host.world.repositories) == 1000
+
+
+def test_the_verdicts_on_all_open_heads_are_dumped_in_one_go(http: httpx.Client) -> None:
+    http.post("/_control/seed", json=SEED)
+    heads = http.get("/_control/checks").json()["heads"]
+    assert len(heads) == 3 + 40
+    first = heads[0]
+    assert (first["repository"], first["number"], first["base"], first["required"]) == ("acme/web", 1, "main", [CHECK])
+    assert first["checks"][CHECK]["conclusion"] == "success"
+    assert [head["number"] for head in http.get("/_control/checks?repository=acme/web&base=next").json()["heads"]] == [
+        2
+    ]
+
+
+def test_calls_are_counted_by_operation(http: httpx.Client) -> None:
+    http.post("/_control/seed", json=SEED)
+    headers = {"Authorization": "Bearer adas-token"}
+    for _ in range(3):
+        http.get("/repos/acme/web", headers=headers)
+    http.post("/graphql", headers=headers, json={"query": "query Who{viewer{login}}"})
+    counted = http.get("/_control/calls?reset=true").json()
+    expected = {"GET /repos/{owner}/{repo}": 3, "graphql query Who viewer": 1}
+    assert (counted["total"], counted["byOperation"]) == (4, expected)
+    assert http.get("/_control/calls").json()["total"] == 0
+
+
+def test_settings_are_read_and_changed(http: httpx.Client) -> None:
+    assert http.put("/_control/settings", json={"latencyMs": 5}).json()["latencyMs"] == 5
+    assert http.get("/_control/settings").json()["latencyMs"] == 5
+    assert http.put("/_control/settings", json={"colour": "red"}).status_code == 400
+    assert http.get("/_control/nothing").status_code == 404
+
+
+def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Client, host: CodeHost) -> None:
+    http.post("/_control/seed", json=SEED)
+    http.post("/_control/reset")
+    assert not host.world.repositories
+    user = http.get("/user", headers={"Authorization": "Bearer maintainers-own-token"})
+    assert user.json()["login"] == "maintainer"
+
+
+def test_a_restored_world_equals_the_saved_one(http: httpx.Client, host: CodeHost, tmp_path: Path) -> None:
+    http.post("/_control/seed", json=SEED)
+    file = tmp_path / "state.json"
+    persistence.save(host, file)
+    again = CodeHost(app_id=4242, state=file, person_token="maintainers-own-token")
+    assert json.loads(persistence.dump(again)) == json.loads(persistence.dump(host))
+    assert again.world.newest.keys() == host.world.newest.keys()
+    assert again.world.open_at.keys() == host.world.open_at.keys()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@contextlib.contextmanager
+def running(state: Path, stop: signal.Signals) -> Iterator[httpx.Client]:
+    """Run the process, whose socket listens before it prints; stop it with a signal and see it end well."""
+    command = [sys.executable, "-m", "tools.codehost", "--port", "0", "--state", str(state)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            line = process.stdout.readline()
+            assert line.startswith("code host at ")
+            with httpx.Client(base_url=line.split()[-1], trust_env=False) as http:
+                yield http
+            process.send_signal(stop)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_start_has_the_data_of_the_first(tmp_path: Path, stop: signal.Signals) -> None:
+    state = tmp_path / "state.json"
+    with running(state, stop) as http:
+        http.post("/_control/seed", json=SEED)
+        before = http.get("/_control/checks").json()
+    with running(state, stop) as http:
+        assert http.get("/_control/checks").json() == before
+    assert len(before["heads"]) == 43

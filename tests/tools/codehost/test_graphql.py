@@ -1,0 +1,264 @@
+"""GraphQL: GitHub's own schema, batches with partial success, bounds on what may be asked."""
+
+from typing import Any
+
+import graphql
+import pytest
+from githubkit import GitHub
+from githubkit.exception import GraphQLFailed
+
+from tools.codehost import CodeHost, Handle
+from tools.codehost.builder import RepositoryBuilder
+from tools.codehost.graph.planning import SCHEMA
+
+CHECK = "change-freeze/main"
+
+
+@pytest.fixture
+def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+    return host.organization("acme").repository("web", branches=("next", "release/1", "release/2")).requires(CHECK)
+
+
+def send(client: GitHub[Any], text: str, **variables: Any) -> dict[str, Any]:
+    """Send a request and return the raw answer, with `data` and `errors` as they are."""
+    answer = client.request("POST", "/graphql", json={"query": text, "variables": variables})
+    assert answer.status_code == 200
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def run_input(web: RepositoryBuilder, sha: str, conclusion: str = "FAILURE", **more: Any) -> dict[str, Any]:
+    given = {"repositoryId": web.record.node_id, "headSha": sha, "name": CHECK, "conclusion": conclusion}
+    return {**given, "status": "COMPLETED", **more}
+
+
+def batch(inputs: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    names = [f"i{number}" for number in range(len(inputs))]
+    declared = ",".join(f"${name}:CreateCheckRunInput!" for name in names)
+    fields = " ".join(f"c{name}:createCheckRun(input:${name}){{checkRun{{databaseId conclusion}}}}" for name in names)
+    return f"mutation({declared}){{{fields}}}", dict(zip(names, inputs, strict=True))
+
+
+def test_the_schema_is_sound() -> None:
+    assert graphql.validate_schema(SCHEMA) == []
+
+
+def test_a_batch_writes_many_checks_with_one_call(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    pulls = [web.pull_request() for _ in range(25)]
+    text, variables = batch([run_input(web, pull.head_sha, externalId=f"e{pull.number}") for pull in pulls])
+    bot.rest.rate_limit.get()  # the token is there now
+    host.calls.reset()
+    data = bot.graphql(text, variables)
+    assert [run["checkRun"]["conclusion"] for run in data.values()] == ["FAILURE"] * 25
+    assert (host.calls.total, host.calls.by_root_field["createCheckRun"]) == (1, 25)
+    assert [write["externalId"] for write in host.calls.writes] == [f"e{pull.number}" for pull in pulls]
+
+
+def test_a_batch_succeeds_in_part(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    good = web.pull_request().head_sha
+    text, variables = batch([run_input(web, good), run_input(web, "0" * 40), run_input(web, good, "SUCCESS")])
+    shown = send(bot, text, **variables)
+    assert shown["data"]["ci0"]["checkRun"]["conclusion"] == "FAILURE"
+    assert shown["data"]["ci1"] is None
+    assert shown["data"]["ci2"]["checkRun"]["conclusion"] == "SUCCESS"
+    (error,) = shown["errors"]
+    assert (error["type"], error["path"]) == ("UNPROCESSABLE", ["ci1"])
+    assert error["locations"]
+
+
+def test_an_unknown_repository_is_an_error_of_its_alias(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    given = run_input(web, web.pull_request().head_sha) | {"repositoryId": "R_nowhere"}
+    text, variables = batch([given])
+    (error,) = send(bot, text, **variables)["errors"]
+    assert error["type"] == "NOT_FOUND"
+    assert error["message"] == "Could not resolve to a node with the global id of 'R_nowhere'"
+
+
+def test_a_check_run_can_be_null_without_an_error(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    sha = web.pull_request().head_sha
+    host.faults.add("null_check_run", count=1)
+    text, variables = batch([run_input(web, sha), run_input(web, sha)])
+    shown = send(bot, text, **variables)
+    assert "errors" not in shown
+    assert shown["data"]["ci0"] == {"checkRun": None}
+    assert shown["data"]["ci1"]["checkRun"]
+    assert len(host.world.runs) == 1
+
+
+def test_a_run_is_completed_by_update_and_then_immutable(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    given = {"repositoryId": web.record.node_id, "headSha": web.pull_request().head_sha, "name": CHECK}
+    made = bot.graphql("mutation($i:CreateCheckRunInput!){createCheckRun(input:$i){checkRun{id status}}}", {"i": given})
+    run = made["createCheckRun"]["checkRun"]
+    assert run["status"] == "QUEUED"
+    text = "mutation($i:UpdateCheckRunInput!){updateCheckRun(input:$i){checkRun{conclusion completedAt}}}"
+    change = {"repositoryId": web.record.node_id, "checkRunId": run["id"], "conclusion": "SUCCESS"}
+    assert bot.graphql(text, {"i": change})["updateCheckRun"]["checkRun"]["completedAt"]
+    with pytest.raises(GraphQLFailed, match="cannot be modified"):
+        bot.graphql(text, {"i": change | {"conclusion": "FAILURE"}})
+
+
+READ = """query($ids:[ID!]!,$base:String!){rateLimit{cost remaining resetAt}
+ nodes(ids:$ids){... on Repository{id databaseId nameWithOwner isArchived defaultBranchRef{name target{oid}}
+  pullRequests(states:OPEN,baseRefName:$base,first:100){totalCount pageInfo{hasNextPage endCursor}
+   nodes{number isDraft headRefOid baseRefName baseRefOid title url state author{__typename login} reviewDecision
+    mergeable mergeStateStatus autoMergeRequest{enabledAt mergeMethod} mergeQueueEntry{headCommit{oid}}
+    commits(last:1){nodes{commit{oid checkSuites(first:5,filterBy:{appId:4242}){nodes{conclusion
+     checkRuns(first:5,filterBy:{checkType:LATEST}){nodes{name status conclusion externalId databaseId}}}}}}}}}
+  mergeQueue(branch:$base){entries(first:50){nodes{headCommit{oid} state}}}}}}"""
+
+
+def test_many_repositories_are_read_with_one_query(
+    host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any], handle: Handle
+) -> None:
+    api = host.organization("acme").repository("api")
+    api.pull_request()
+    pull = web.pull_request(checks={CHECK: "success"}, autoMerge=True, reviewDecision="APPROVED")
+    web.pull_request(base="next")
+    data = bot.graphql(READ, {"ids": [web.record.node_id, api.record.node_id], "base": "main"})
+    first, second = data["nodes"]
+    assert (first["nameWithOwner"], second["nameWithOwner"]) == ("acme/web", "acme/api")
+    (shown,) = first["pullRequests"]["nodes"]
+    assert (shown["number"], shown["headRefOid"]) == (pull.number, pull.head_sha)
+    assert shown["url"] == f"{handle.base_url}/acme/web/pull/{pull.number}"
+    assert shown["author"] == {"__typename": "User", "login": "maintainer"}
+    assert shown["mergeStateStatus"] == "CLEAN"
+    suite = shown["commits"]["nodes"][0]["commit"]["checkSuites"]["nodes"][0]
+    assert [run["conclusion"] for run in suite["checkRuns"]["nodes"]] == ["SUCCESS"]
+    assert first["mergeQueue"] is None
+    assert data["rateLimit"]["remaining"] < 5000
+
+
+def test_a_connection_is_paged_by_cursors_in_both_directions(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    numbers = [web.pull_request().number for _ in range(5)]
+    text = """query($first:Int,$last:Int,$after:String,$before:String){repository(owner:"acme",name:"web"){
+     pullRequests(first:$first,last:$last,after:$after,before:$before){nodes{number} edges{cursor node{number}}
+      pageInfo{hasNextPage hasPreviousPage startCursor endCursor}}}}"""
+    seen: list[int] = []
+    after = None
+    while True:
+        page = bot.graphql(text, {"first": 2, "after": after})["repository"]["pullRequests"]
+        seen.extend(node["number"] for node in page["nodes"])
+        after = page["pageInfo"]["endCursor"]
+        if not page["pageInfo"]["hasNextPage"]:
+            break
+    assert seen == numbers
+    tail = bot.graphql(text, {"last": 2, "before": after})["repository"]["pullRequests"]
+    assert [edge["node"]["number"] for edge in tail["edges"]] == numbers[2:4]
+
+
+def test_branches_are_found_by_a_part_of_their_name(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    text = """{repository(owner:"acme",name:"web"){refs(refPrefix:"refs/heads/",query:"release",first:10){nodes{name
+     target{... on Commit{oid}}}} ref(qualifiedName:"refs/heads/release/1"){name prefix}}}"""
+    found = bot.graphql(text)["repository"]
+    assert [ref["name"] for ref in found["refs"]["nodes"]] == ["release/1", "release/2"]
+    assert found["ref"] == {"name": "release/1", "prefix": "refs/heads/"}
+
+
+def test_every_run_of_a_name_is_listed_on_demand(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    sha = web.pull_request().head_sha
+    for conclusion in ("FAILURE", "SUCCESS"):
+        text, variables = batch([run_input(web, sha, conclusion)])
+        bot.graphql(text, variables)
+    text = """query($sha:GitObjectID!,$type:CheckRunType){repository(owner:"acme",name:"web"){object(oid:$sha){
+     ... on Commit{checkSuites(first:1,filterBy:{checkName:"change-freeze/main"}){nodes{
+      checkRuns(first:9,filterBy:{checkType:$type}){nodes{conclusion}}}}}}}}"""
+
+    def conclusions(kind: str) -> list[str]:
+        found = bot.graphql(text, {"sha": sha, "type": kind})["repository"]["object"]["checkSuites"]["nodes"][0]
+        return [run["conclusion"] for run in found["checkRuns"]["nodes"]]
+
+    assert conclusions("ALL") == ["FAILURE", "SUCCESS"]
+    assert conclusions("LATEST") == ["SUCCESS"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{repository(owner:1,name:2){id}}", "String cannot represent a non string value"),
+        ("{nothing}", "Cannot query field 'nothing'"),
+        ("{repository(owner:", "Syntax Error"),
+        ('{repository(owner:"acme",name:"web"){pullRequests{totalCount}}}', "You must provide a `first` or `last`"),
+        ('{repository(owner:"acme",name:"web"){refs(refPrefix:"refs/heads/",first:101){totalCount}}}', "limit of 100"),
+        ('{repository(owner:"acme",name:"none"){id}}', "Could not resolve to a Repository with the name 'acme/none'."),
+        ("query($id:ID!){node(id:$id){id}}", "to be provided"),
+    ],
+)
+def test_what_cannot_be_answered_is_told(web: RepositoryBuilder, bot: GitHub[Any], text: str, told: str) -> None:
+    assert told in send(bot, text)["errors"][0]["message"]
+
+
+def test_a_query_over_half_a_million_nodes_is_refused(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    text = """query($ids:[ID!]!){nodes(ids:$ids){... on Repository{pullRequests(first:100){nodes{
+     commits(first:100){nodes{commit{parents(first:100){totalCount}}}}}}}}}"""
+    (error,) = send(bot, text, ids=[web.record.node_id])["errors"]
+    assert error["type"] == "MAX_NODE_LIMIT_EXCEEDED"
+
+
+def test_repositories_of_others_are_not_found(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    secret = host.organization("globex").repository("secret")
+    shown = send(bot, "query($ids:[ID!]!){mine:nodes(ids:$ids){id}}", ids=[web.record.node_id, secret.record.node_id])
+    assert shown["data"]["mine"] == [{"id": web.record.node_id}, None]
+    assert shown["errors"][0]["path"] == ["mine", 1]
+
+
+def test_fragments_conditions_and_introspection_work(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    text = """query($yes:Boolean!,$no:Boolean!){a:repository(owner:"acme",name:"web"){...R id @skip(if:$yes)}
+     b:repository(owner:"acme",name:"web"){owner{__typename login ...on Organization{databaseId}}
+      name @include(if:$no)}}
+     fragment R on Repository{nameWithOwner name}"""
+    found = bot.graphql(text, {"yes": True, "no": False})
+    assert found["a"] == {"nameWithOwner": "acme/web", "name": "web"}
+    assert found["b"]["owner"]["__typename"] == "Organization"
+    assert set(found["b"]) == {"owner"}
+    assert bot.graphql('{__type(name:"CheckRun"){name}}')["__type"] == {"name": "CheckRun"}
+
+
+def test_everything_in_the_schema_can_be_asked_for(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    """Ask every field of every type that hangs on a repository, three levels deep, and get no internal error."""
+    web.merge_queue()
+    pull = web.pull_request(checks={CHECK: "success"}, autoMerge=True)
+    enqueue = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{id}}}"
+    host.world.installations[1001].permissions["pull_requests"] = "write"
+    fresh = bot.graphql(enqueue, {"i": {"pullRequestId": pull.node_id}})
+    entry = fresh["enqueuePullRequest"]["mergeQueueEntry"]["id"]
+    run = next(iter(host.world.runs.values()))
+    suite = host.world.suites[run.suite_id]
+    for kind, node in {
+        "Repository": web.record.node_id,
+        "PullRequest": pull.node_id,
+        "CheckRun": run.node_id,
+        "CheckSuite": suite.node_id,
+        "MergeQueueEntry": entry,
+        "App": host.app.node_id,
+    }.items():
+        text = f"query($id:ID!){{node(id:$id){{...on {kind}{{{everything(kind)}}}}}}}"
+        shown = send(bot, text, id=node)
+        assert "errors" not in shown, (kind, shown["errors"][:2])
+
+
+ARGUMENTS = {
+    "refs": '(refPrefix:"refs/heads/",first:2)',
+    "ref": '(qualifiedName:"main")',
+    "object": '(expression:"main")',
+    "pullRequest": "(number:1)",
+    "repository": '(name:"web")',
+}
+
+
+def everything(kind: str, depth: int = 3) -> str:
+    """Select every field of a type, down to a depth."""
+    declared = SCHEMA.type_map[kind]
+    if isinstance(declared, graphql.GraphQLInterfaceType):
+        return "__typename"
+    assert isinstance(declared, graphql.GraphQLObjectType)
+    parts = ["__typename"]
+    for name, field in declared.fields.items():
+        inner = graphql.get_named_type(field.type)
+        if graphql.is_leaf_type(inner):
+            parts.append(name)
+        elif depth:
+            paged = "first" in field.args
+            given = ARGUMENTS.get(name, "(first:2)" if paged else "") if field.args else ""
+            below = depth if inner.name.endswith(("Connection", "Edge")) else depth - 1
+            parts.append(f"{name}{given}{{{everything(inner.name, below)}}}")
+    return " ".join(parts)

@@ -1,0 +1,111 @@
+"""Repositories move, are archived and deleted; lists are paged."""
+
+from typing import Any
+
+import httpx
+import pytest
+from githubkit import GitHub
+from githubkit.exception import RequestFailed
+
+from tools.codehost import CodeHost, Handle
+from tools.codehost.builder import RepositoryBuilder
+
+AUTHORIZATION = {"Authorization": "Bearer maintainers-own-token"}
+
+
+@pytest.fixture
+def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+    return host.organization("acme").repository("web")
+
+
+def test_an_old_name_leads_to_the_repository_by_its_id(
+    handle: Handle, web: RepositoryBuilder, person: GitHub[Any]
+) -> None:
+    pull = web.pull_request()
+    person.rest.repos.update("acme", "web", name="site")
+    with httpx.Client(base_url=handle.base_url, headers=AUTHORIZATION, trust_env=False) as http:
+        moved = http.get(f"/repos/acme/web/pulls/{pull.number}")
+        target = f"{handle.base_url}/repositories/{web.record.id}/pulls/{pull.number}"
+        assert (moved.status_code, moved.headers["Location"]) == (301, target)
+        assert http.get(target).json()["base"]["repo"]["full_name"] == "acme/site"
+        change = http.patch(f"/repos/acme/web/pulls/{pull.number}", json={"title": "New"}, follow_redirects=True)
+        assert change.json()["title"] == "New"
+    assert person.rest.repos.get("acme", "site").parsed_data.id == web.record.id
+
+
+def test_a_new_repository_takes_the_old_name_over(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    person.rest.repos.update("acme", "web", name="site")
+    made = person.rest.repos.create_in_org("acme", name="web").parsed_data
+    assert person.rest.repos.get("acme", "web").parsed_data.id == made.id
+    with pytest.raises(RequestFailed) as taken:
+        person.rest.repos.update("acme", "site", name="web")
+    assert taken.value.response.status_code == 422
+
+
+def test_a_transferred_repository_leaves_the_reach_of_its_former_installation(
+    host: CodeHost, web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+) -> None:
+    host.organization("globex")
+    assert bot.rest.repos.get("acme", "web").parsed_data.id == web.record.id
+    person.rest.repos.transfer("acme", "web", new_owner="globex")
+    with pytest.raises(RequestFailed) as gone:
+        bot.rest.repos.get("acme", "web")
+    assert gone.value.response.status_code == 404
+
+
+def test_an_archived_repository_is_read_only(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    pull = web.pull_request()
+    person.rest.repos.update("acme", "web", archived=True)
+    with pytest.raises(RequestFailed) as refused:
+        person.rest.pulls.merge("acme", "web", pull.number)
+    assert refused.value.response.json()["message"] == "Repository was archived so is read-only."
+    person.rest.repos.update("acme", "web", archived=False)
+    assert person.rest.pulls.merge("acme", "web", pull.number).parsed_data.merged
+
+
+def test_a_deleted_repository_is_gone_with_its_pull_requests(
+    host: CodeHost, web: RepositoryBuilder, person: GitHub[Any]
+) -> None:
+    pull = web.pull_request()
+    person.rest.repos.delete("acme", "web")
+    with pytest.raises(RequestFailed):
+        person.rest.repos.get("acme", "web")
+    assert pull.node_id not in host.world.nodes
+
+
+def test_lists_are_paged_by_link_headers(host: CodeHost, bot: GitHub[Any]) -> None:
+    for number in range(7):
+        host.organization("acme").repository(f"r{number}")
+    pages = bot.rest.paginate(
+        bot.rest.apps.list_repos_accessible_to_installation,
+        map_func=lambda answer: answer.parsed_data.repositories,
+        per_page=3,
+    )
+    assert [repository.name for repository in pages] == [f"r{number}" for number in range(7)]
+    last = bot.rest.apps.list_repos_accessible_to_installation(per_page=3, page=3)
+    assert 'page=1>; rel="first"' in last.headers["Link"]
+    assert 'rel="next"' not in last.headers["Link"]
+
+
+def test_pull_requests_are_listed_by_state_base_head_and_order(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    web.branch("next")
+    first, second, third = web.pull_request(), web.pull_request(base="next"), web.pull_request()
+    person.rest.pulls.update("acme", "web", third.number, state="closed")
+
+    def listed(**query: Any) -> list[int]:
+        return [pull.number for pull in person.rest.pulls.list("acme", "web", **query).parsed_data]
+
+    assert listed() == [second.number, first.number]
+    assert listed(state="all", sort="created", direction="asc") == [first.number, second.number, third.number]
+    assert listed(base="next") == [second.number]
+    assert listed(head=f"acme:{first.head_ref}") == [first.number]
+    assert listed(state="closed") == [third.number]
+
+
+def test_a_pull_request_is_not_opened_twice_nor_without_commits(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    pull = web.pull_request()
+    web.branch("same")
+    for head, told in ((pull.head_ref, "A pull request already exists for acme:"), ("same", "No commits between")):
+        with pytest.raises(RequestFailed) as refused:
+            person.rest.pulls.create("acme", "web", title="Again", head=head, base="main")
+        assert told in refused.value.response.json()["errors"][0]["message"]

@@ -1,0 +1,40 @@
+"""A client for tests whose every answer from an operation is checked against the contract by openapi-core."""
+
+import re
+from functools import cache
+
+import httpx
+
+from schemas.contract import load_contract
+from tests.support.conformance import assert_conforms
+
+
+def check_answer(response: httpx.Response) -> None:
+    """Read an answer, and fail unless the contract documents it; answers of other routes are let through."""
+    response.read()
+    operation_id = _operation_id(response.request)
+    if operation_id is not None:
+        assert_conforms(operation_id, response)
+
+
+def checked_client(base_url: str) -> httpx.Client:
+    """Return a client that checks whatever it is answered."""
+    return httpx.Client(base_url=base_url, timeout=30, event_hooks={"response": [check_answer]})
+
+
+def _operation_id(request: httpx.Request) -> str | None:
+    path = request.url.raw_path.decode("ascii").partition("?")[0]
+    return next(
+        (found for method, pattern, found in _routes() if method == request.method and pattern.fullmatch(path)), None
+    )
+
+
+@cache
+def _routes() -> list[tuple[str, re.Pattern[str], str]]:
+    """Return method, path and id of every operation, those without variables first."""
+    operations = sorted(load_contract().operations.values(), key=lambda one: one.path.count("{"))
+    return [(one.method.upper(), re.compile(_pattern(one.path)), one.id) for one in operations]
+
+
+def _pattern(path: str) -> str:
+    return re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path))

@@ -24,11 +24,16 @@ _COVERING: LiteralString = """
     ON t.branch_id = b.id AND t.operation = 'apply'
 """
 _COLUMNS: LiteralString = """
-    r.id AS repository_id, r.owner || '/' || r.name AS repository, r.enabled, b.id AS branch_id, b.name AS branch,
-    f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
+    r.id AS repository_id, r.owner || '/' || r.name AS repository, r.enabled AND r.removed_at IS NULL AS enabled,
+    b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
 """
 _REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
 _FULL_NAME: LiteralString = "lower(r.owner || '/' || r.name) = lower(%(repo)s) AND r.removed_at IS NULL"
+_FORMER_NAME: LiteralString = """
+    r.id = (SELECT id FROM repositories
+            WHERE organization_id = %(organization)s AND former_names @> ARRAY[lower(%(repo)s)] AND removed_at IS NULL
+            ORDER BY created_at DESC, id DESC LIMIT 1)
+"""
 _FROM_REPOSITORY: LiteralString = """
     FROM repositories r
     LEFT JOIN watched_branches b ON b.repository_id = r.id AND b.unwatched_at IS NULL
@@ -62,6 +67,7 @@ async def of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
     )
     if not rows:
         raise ServiceError("branch_not_found", f"No watched branch of this organisation has the id {branch_id!r}.")
+    _require_enabled(rows[0]["repository"], rows)
     return _branch_state(rows)
 
 
@@ -70,9 +76,22 @@ async def of_repository(context: ReadContext, repository: str, branch: str | Non
 
     Raises `repository_not_found` (also while it is disabled) and `branch_not_found` (also while it is not watched).
     """
-    condition = _REPOSITORY_ID if has_prefix(repository, "rep") else _FULL_NAME
+    if has_prefix(repository, "rep"):
+        rows = await _rows(context, _REPOSITORY_ID, repository, branch)
+    else:
+        rows = await _rows(context, _FULL_NAME, repository, branch)
+        rows = rows or await _rows(context, _FORMER_NAME, repository, branch)
+    _require_enabled(repository, rows)
+    if branch is None:
+        return _repository_state(rows)
+    if rows[0]["branch_id"] is None:
+        raise ServiceError("branch_not_found", f"{repository} has no watched branch {branch!r}.")
+    return _branch_state(rows)
+
+
+async def _rows(context: ReadContext, condition: LiteralString, repository: str, branch: str | None) -> Sequence[Row]:
     narrowed: LiteralString = " AND b.name = %(branch)s" if branch is not None else ""
-    rows = await context.fetch(
+    return await context.fetch(
         "SELECT"
         + _COLUMNS
         + _FROM_REPOSITORY
@@ -82,13 +101,11 @@ async def of_repository(context: ReadContext, repository: str, branch: str | Non
         + condition,
         {"organization": context.organization, "repo": repository, "branch": branch, "now": context.now},
     )
+
+
+def _require_enabled(repository: str, rows: Sequence[Row]) -> None:
     if not rows or not rows[0]["enabled"]:
         raise ServiceError("repository_not_found", f"No enabled repository of this organisation is {repository!r}.")
-    if branch is None:
-        return _repository_state(rows)
-    if rows[0]["branch_id"] is None:
-        raise ServiceError("branch_not_found", f"{repository} has no watched branch {branch!r}.")
-    return _branch_state(rows)
 
 
 async def of_organization(context: ReadContext) -> dict[str, Any]:

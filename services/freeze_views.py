@@ -10,6 +10,7 @@ from sqlalchemy import Select, func, select
 from models.freezes import Freeze, FreezeTarget
 from models.queries import in_force
 from models.repositories import WatchedBranch
+from rules.errors import ServiceError
 from rules.permissions import SYSTEM
 from rules.verdict import in_force as is_in_force
 from services.pages import Page, page_of
@@ -44,17 +45,23 @@ def _filtered(unit: Unit, filters: FreezeFilters) -> Select[Freeze]:
     if filters.state is not None:
         running = in_force(unit.now)
         query = query.where(running if filters.state == "in_force" else ~running)
-    for column, value in (
-        (Freeze.schedule_id, filters.schedule_id),
-        (Freeze.source, filters.source),
-    ):
-        if value is not None:
-            query = query.where(column == value)
+    if filters.schedule_id is not None:
+        query = query.where(Freeze.schedule_id == _known_schedule(unit, filters.schedule_id))
+    if filters.source is not None:
+        query = query.where(Freeze.source == filters.source)
     if filters.started_after is not None:
-        query = query.where(Freeze.started_at > filters.started_after)
+        query = query.where(Freeze.started_at >= filters.started_after)
     if filters.started_before is not None:
         query = query.where(Freeze.started_at < filters.started_before)
     return _covering(unit, filters, query)
+
+
+def _known_schedule(unit: Unit, schedule_id: str) -> str:
+    """Return the id of a schedule that has started a freeze here; raises `schedule_not_found`."""
+    started = select(Freeze.id).where(Freeze.organization_id == unit.organization, Freeze.schedule_id == schedule_id)
+    if unit.session.scalar(started.limit(1)) is None:
+        raise ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
+    return schedule_id
 
 
 def _covering(unit: Unit, filters: FreezeFilters, query: Select[Freeze]) -> Select[Freeze]:

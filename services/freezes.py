@@ -13,7 +13,7 @@ from rules.ids import new_id
 from rules.scope import OPEN_ENDED
 from rules.verdict import in_force as is_in_force
 from services.references import get_freeze
-from services.scopes import resolve
+from services.scopes import resolve_targets
 from services.unit import Unit
 
 SHORTEST_REASON = 8
@@ -37,14 +37,15 @@ class NewFreeze:
 def start(unit: Unit, wanted: NewFreeze, *, most_targets: int | None) -> Freeze:
     """Start a freeze now on every branch of its scope; `most_targets` None: without limit (schedules).
 
-    Raises `reason_required`, `impact_preview_required`, `invalid_parameter` (an end that is not in the future),
-    `no_targets_in_scope`, `too_many_targets`, and what resolving a scope raises.
+    Faults are told in the order of the request's properties. Raises what resolving a scope raises,
+    `no_targets_in_scope`, `reason_required`, `invalid_parameter` (an end that is not in the future),
+    `impact_preview_required`, `too_many_targets`.
     """
+    lock_coverage(unit.session, unit.organization, exclusive=False)
+    resolved = resolve_targets(unit, wanted.scope)
     reason = checked_reason(wanted.reason)
     _require_future(unit, wanted.ends_at)
     _require_preview(wanted)
-    lock_coverage(unit.session, unit.organization, exclusive=False)
-    resolved = resolve(unit, wanted.scope)
     if most_targets is not None and len(resolved.branches) > most_targets:
         raise ServiceError(
             "too_many_targets",

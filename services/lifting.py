@@ -33,8 +33,12 @@ def lift(unit: Unit, freeze_id: str, reason: str | None) -> Freeze:
     if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
     end(unit, freeze, "lifted", unit.now, unit.actor)
-    unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=reason)
+    unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=_trimmed(reason))
     return freeze
+
+
+def _trimmed(reason: str | None) -> str | None:
+    return reason.strip() if reason is not None else None
 
 
 def lock_branches(unit: Unit, freezes: Collection[Freeze]) -> None:
@@ -84,7 +88,7 @@ def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict
     lock_branches(unit, inside)
     for freeze in inside:
         end(unit, freeze, "lifted", unit.now, unit.actor)
-        unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=reason, scope=scope)
+        unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=_trimmed(reason), scope=scope)
     still = covering_freezes(unit.session, covered, unit.now)
     return {
         "data": views(unit, inside),

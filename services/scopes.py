@@ -33,18 +33,24 @@ class Resolved:
 def resolve(unit: Unit, scope: dict[str, Any]) -> Resolved:
     """Resolve the contract's scope object.
 
-    Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have;
-    `no_targets_in_scope` when what is known covers no watched branch of an enabled repository.
+    Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have.
+    What is known may cover no watched branch of an enabled repository: the answer is then empty.
     """
     compiled = _compile(unit, scope)
     branches = [fact for fact in watched_branches(unit.session, unit.organization) if compiled.covers(fact)]
-    if not branches:
+    return Resolved(compiled, branches)
+
+
+def resolve_targets(unit: Unit, scope: dict[str, Any]) -> Resolved:
+    """Resolve a scope that has to reach something; raises `no_targets_in_scope` besides."""
+    resolved = resolve(unit, scope)
+    if not resolved.branches:
         raise ServiceError(
             "no_targets_in_scope",
             "The scope reaches no watched branch of an enabled repository.",
             details=(Detail("/scope", "reaches no watched branch", "no_targets_in_scope"),),
         )
-    return Resolved(compiled, branches)
+    return resolved
 
 
 def _compile(unit: Unit, scope: dict[str, Any]) -> Scope:

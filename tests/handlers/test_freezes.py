@@ -190,12 +190,12 @@ SCOPE_FAULTS: list[tuple[Any, int, str, list[str]]] = [
     ({"type": "repositories", "repositories": ["acme/web"] * 1001}, 422, "validation_failed", ["/scope/repositories"]),
     ({"type": "repositories", "repositories": [7]}, 422, "validation_failed", ["/scope/repositories/0"]),
     (
-        {"type": "repositories", "repositories": ["acme/web", "acme/nothing", new_id("rep")]},
+        {"type": "repositories", "repositories": ["acme/web", "acme/nothing", "rep_00000000000000000000000000"]},
         422,
         "invalid_parameter",
         ["/scope/repositories/1", "/scope/repositories/2"],
     ),
-    ({"type": "branch", "branchId": new_id("wbr")}, 422, "invalid_parameter", ["/scope/branchId"]),
+    ({"type": "branch", "branchId": "wbr_00000000000000000000000000"}, 422, "invalid_parameter", ["/scope/branchId"]),
     ({"type": "branch", "branchId": "rep_1"}, 422, "invalid_parameter", ["/scope/branchId"]),
     ({"type": "branch", "repository": "acme/web"}, 400, "missing_parameter", ["/scope/branch"]),
     (
@@ -213,7 +213,7 @@ SCOPED: dict[str, Callable[[Caller, Any], httpx.Response]] = {
 
 
 class TestScopes:
-    @pytest.mark.parametrize(("scope", "status", "code", "where"), SCOPE_FAULTS, ids=lambda value: str(value)[:60])
+    @pytest.mark.parametrize(("scope", "status", "code", "where"), SCOPE_FAULTS)
     @pytest.mark.parametrize("operation", SCOPED)
     def test_a_fault_is_told_by_code_and_place(
         self, acme: Tenant, freeze: Freeze, operation: str, scope: Any, status: int, code: str, where: list[str]
@@ -236,7 +236,7 @@ class TestScopes:
             ({"type": "branch", "repository": "acme/web", "branch": "nowhere"}, set()),
             ({"type": "repositories", "repositories": ["acme/off"]}, set()),
         ],
-        ids=str,
+        ids=lambda value: str(value) if isinstance(value, dict) else "",
     )
     def test_reach_watched_branches_of_enabled_repositories(
         self,
@@ -719,7 +719,7 @@ class TestRetryFreeze:
         operation: str,
         state: str,
     ) -> None:
-        ended = {"ended_at": factories.now(), "end_reason": "lifted"} if operation == "release" else {}
+        ended: dict[str, Any] = {"ended_at": factories.now(), "end_reason": "lifted"} if operation == "release" else {}
         freeze = factories.freeze(session, acme.organization, **ended)
         factories.target(session, freeze, web, operation=operation, state="failed", last_error_code="x")
         factories.target(session, freeze, api, operation=operation, state="applied")

@@ -27,6 +27,7 @@ timeout = 60
 graceful_timeout = 30
 keepalive = 75
 """Longer than the idle time of usual proxies, so that it is they who close."""
+control_socket_disable = True  # it would lie in the home directory, shared by every gunicorn of the account
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - the heartbeat file, in memory
 os.environ.setdefault("CURSOR_SECRET", secrets.token_urlsafe(32))  # the same one in every worker process
 os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="change-freeze-metrics-"))

@@ -22,7 +22,7 @@ from app.rate_limits import RateLimits, refuse_when_spent
 from app.workers import Workers
 from rules.permissions import CODE_HOST
 from schemas.build import Builder
-from schemas.contract import Contract, Operation
+from schemas.contract import Contract, ContractError, Operation
 from schemas.dialect import Validators
 from services.reads import Probe, ReadContext, Reader
 from services.unit import Caller, Unit, Units
@@ -57,6 +57,8 @@ class CompiledOperation:
         self._edge = edge
         self._handler = handler
         self._asynchronous = inspect.iscoroutinefunction(handler)
+        if self._asynchronous and (operation.effect == "write" or operation.installation_required):
+            raise ContractError(f"{operation.id}: a handler that writes or needs the installation has to have a unit")
         wanted = inspect.signature(handler).parameters
         self._takes_raw_body = "raw_body" in wanted
         self._takes_headers = "headers" in wanted

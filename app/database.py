@@ -18,6 +18,7 @@ from services.reads import Parameters
 logger = logging.getLogger(__name__)
 
 ROLE = "change_freeze_app"
+WORKER_ROLE = "change_freeze_worker"
 POOL_WAIT_SECONDS = 2.0
 _OPTIONS = "-c role={role} -c timezone=UTC -c statement_timeout=15000 -c idle_in_transaction_session_timeout=30000"
 _CONNECT_SECONDS = 2
@@ -25,13 +26,18 @@ _BIND = "SELECT set_config('app.organization_id', %s, false)"
 
 
 def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
-    """Return the engine of one process."""
+    """Return the engine of one process.
+
+    Jobs do not wait for the disk at a commit: what a crash of the server can take from them is the end of their work,
+    in order, and that they do again (a lost record is a lease that ran out, and is read back).
+    """
+    durability = " -c synchronous_commit=off" if role == WORKER_ROLE else ""
     return create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=POOL_WAIT_SECONDS,
-        connect_args={"options": _OPTIONS.format(role=role), "connect_timeout": _CONNECT_SECONDS},
+        connect_args={"options": _OPTIONS.format(role=role) + durability, "connect_timeout": _CONNECT_SECONDS},
     )
 
 

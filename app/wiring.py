@@ -3,7 +3,7 @@
 from sqlalchemy import Engine
 
 from app.config import Config
-from app.database import make_engine
+from app.database import WORKER_ROLE, make_engine
 from integrations.github import GitHub, GitHubSettings, graphql_url_of
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
@@ -11,7 +11,6 @@ from services.clock import DatabaseClock
 from services.reconcile.passes import Reconciler
 from services.unit import Surroundings, Units
 
-WORKER_ROLE = "change_freeze_worker"
 WORKER_CONNECTIONS = 4
 
 

@@ -7,7 +7,7 @@ Run as `gunicorn tools.bench.baselines:starlette` or `…:fast`, with DATABASE_U
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -55,7 +55,7 @@ async def answer(authorization: str, repo: str, branch: str) -> tuple[bytes, dic
     return orjson.dumps(_body(rows)), headers
 
 
-def _body(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+def _body(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     first = rows[0]
     found = [row for row in rows if row["id"] is not None]
     ends = [row["ends_at"] for row in found if row["ends_at"]]

@@ -1,7 +1,8 @@
 """`GET /v1/freeze-state`, with credential and limits: ours beside a bare Starlette route and a FastAPI one.
 
 All three execute the same SQL and Redis commands and answer byte-equal bodies, under gunicorn with two workers, from
-16 connections, in alternating rounds. Aims: at least 0.8 of Starlette's throughput, ahead of FastAPI, p99 ≤ 3 × p50.
+16 connections, in alternating rounds. Aims: at least 0.8 of Starlette's throughput, ahead
+of FastAPI, p99 at most 3 times p50.
 """
 
 import statistics

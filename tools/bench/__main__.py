@@ -1,0 +1,23 @@
+"""`python -m tools.bench [name …]`: run the measurements, all of them unless some are named."""
+
+import argparse
+import importlib
+
+NAMES = ("edge", "freeze_state", "pushes", "fan_out")
+
+
+def main() -> None:
+    """Run what the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m tools.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join(NAMES)} (default: all)")
+    chosen = parser.parse_args().names or NAMES
+    unknown = set(chosen) - set(NAMES)
+    if unknown:
+        parser.error(f"unknown measurement {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    for name in chosen:
+        importlib.import_module(f"tools.bench.{name}").main()
+        print()
+
+
+if __name__ == "__main__":
+    main()

@@ -20,15 +20,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from alembic import command
-from alembic.config import Config
 from psycopg import sql
 from redis import Redis
-from sqlalchemy import create_engine, make_url, pool
+from sqlalchemy import make_url
 
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
-
-ROOT = Path(__file__).parent.parent
+from tools.sandbox.migrations import migrate
 
 
 @pytest.fixture(scope="session")
@@ -135,15 +132,6 @@ def new_database(server: str, name: str, template: str | None = None) -> Iterato
         connection.execute(create)
         yield on_database(server, name)
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
-
-
-def migrate(url: str) -> None:
-    """Bring a database to the newest revision."""
-    configuration = Config(ROOT / "alembic.ini")
-    engine = create_engine(url, poolclass=pool.NullPool)
-    with engine.connect() as connection:
-        configuration.attributes["connection"] = connection
-        command.upgrade(configuration, "head")
 
 
 def on_database(url: str, name: str) -> str:

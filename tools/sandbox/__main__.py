@@ -42,7 +42,7 @@ def run(settings: Settings, lock: int) -> int:
         say(f"\n\n{error}")
         status = 1
     except (Refused, requests.RequestException) as error:
-        say(f"\n\nThe sandbox failed: {error}. The logs are in {logs}.")
+        say(f"\n\n{processes.ended() or f'The sandbox failed: {error}. The logs are in {logs}.'}")
         status = 1
     except interrupts.Interrupted:
         pass

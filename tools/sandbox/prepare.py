@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from rules.check_names import check_name
 from tools.sandbox.clients import Client
 from tools.sandbox.tenants import AUTO_WATCH, Tenant
 
@@ -23,15 +22,13 @@ class Preparation:
         self.wait_until = wait_until
 
     def run(self) -> None:
-        """Return when every open head of every repository has been judged."""
+        """Return when every repository is known, and enabled if none was, with all its heads judged."""
         if not set(self.tenant.full_names) <= self._known().keys():
             self.service.call("POST", "/v1/repos/sync")
             self.wait_until(lambda: set(self.tenant.full_names) <= self._known().keys(), "Reading the repositories")
         if not any(self._known().values()):  # they are enabled all at once; what people disable later stays so
             self._enable()
-        for name in self.tenant.full_names:
-            waiting = self._heads(name)
-            self.wait_until(lambda name=name, waiting=waiting: self._judged(name, waiting), f"Judging {name}'s heads")  # type: ignore[misc]
+            self.wait_until(self._judged, "Judging the heads")
 
     def _known(self) -> dict[str, bool]:
         return {each["fullName"]: each["enabled"] for each in self.service.pages("/v1/repos")}
@@ -42,14 +39,8 @@ class Preparation:
             self.service.call("PATCH", f"/v1/repos/{name.replace('/', '%2F')}", body)
         self.service.call("POST", "/v1/repos/enable", {"repositories": self.tenant.full_names})
 
-    def _heads(self, name: str) -> set[tuple[str, str]]:
-        pulls = self.code_host.call("GET", f"/repos/{name}/pulls?state=open&per_page=100")
-        return {(pull["head"]["sha"], check_name(pull["base"]["ref"], AUTO_WATCH)) for pull in pulls}
-
-    def _judged(self, name: str, waiting: set[tuple[str, str]]) -> bool:
-        """Tell whether all have their check; forgets those that have, so that nobody asks twice."""
-        for sha, check in list(waiting):
-            runs = self.code_host.call("GET", f"/repos/{name}/commits/{sha}/check-runs?per_page=100")["check_runs"]
-            if any(run["name"] == check for run in runs):
-                waiting.remove((sha, check))
-        return not waiting
+    def _judged(self) -> bool:
+        """Tell whether every open head has all the checks that it is required to have."""
+        heads = self.code_host.call("GET", "/_control/checks")["heads"]
+        ours = [head for head in heads if head["repository"] in self.tenant.full_names]
+        return all(set(head["required"]) <= head["checks"].keys() for head in ours)

@@ -18,7 +18,7 @@ from tools.embedded.children import Program, adopt_orphans, descendants, start_c
 from tools.embedded.server import EmbeddedServer
 from tools.sandbox.settings import ROOT, SandboxError
 
-READY_PATIENCE = 60.0
+READY_PATIENCE = 120.0
 STOP_PATIENCE = 10.0
 
 
@@ -64,14 +64,20 @@ class Processes:
             time.sleep(0.05)
 
     def check(self) -> None:
-        """Raise SandboxError, with the end of its log, when a process has ended."""
-        for one in self.running:
-            status = one.child.poll()
+        """Raise SandboxError when a process has ended."""
+        message = self.ended()
+        if message is not None:
+            raise SandboxError(message)
+
+    def ended(self) -> str | None:
+        """Say which process has ended, with the last lines of its log; None while all run."""
+        watched = [(one.name, one.child, one.log) for one in self.running]
+        watched += [(server.name, server.child, server.log) for server in self.servers if server.child is not None]
+        for name, child, log in watched:
+            status = child.poll()
             if status is not None:
-                raise SandboxError(f"{one.name} has ended ({describe(status)}). The end of {one.log}:\n{tail(one.log)}")
-        for server in self.servers:
-            if server.child is not None and server.child.poll() is not None:
-                raise SandboxError(f"{server.name} has ended. The end of {server.log}:\n{tail(server.log)}")
+                return f"{name} has ended ({describe(status)}). The end of {log}:\n{tail(log)}"
+        return None
 
     def stop(self) -> None:
         """Stop everything, the last started first, and servers when nobody uses them any more."""

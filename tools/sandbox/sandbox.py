@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +17,12 @@ from tools.sandbox.demo import Demonstration
 from tools.sandbox.environment import child_environment
 from tools.sandbox.interrupts import Make
 from tools.sandbox.keepsakes import Keepsakes, load_keepsakes, public_key
+from tools.sandbox.migrations import migrate
 from tools.sandbox.prepare import Preparation
 from tools.sandbox.processes import Processes
 from tools.sandbox.report import tell, write_report
 from tools.sandbox.seed import Seed
-from tools.sandbox.settings import ROOT, SandboxError, Settings
+from tools.sandbox.settings import Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
 
 DATABASE = "change_freeze"
@@ -48,7 +48,7 @@ class Sandbox:
         with self.step("Code host"):
             self.start_code_host(environment)
         with self.step("Migrations"):
-            self.migrate(environment)
+            migrate(addresses["databaseUrl"])
         with self.step("Organisations, people and keys"):
             self.seed(addresses["databaseUrl"])
         with self.step("API, worker and sweeper"):
@@ -115,13 +115,6 @@ class Sandbox:
         client = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
         self.processes.wait_until(lambda: client.answers("/_control/settings"), "The code host's start")
         seed_code_host(client)
-
-    def migrate(self, environment: dict[str, str]) -> None:
-        """Bring the database to the newest revision."""
-        command = [sys.executable, "-m", "alembic", "upgrade", "head"]
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise SandboxError(f"The migrations failed:\n{done.stdout}{done.stderr}")
 
     def seed(self, database_url: str) -> None:
         """Add the rows that are missing, and sign everybody in."""

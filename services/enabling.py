@@ -1,7 +1,7 @@
 """Enabling and disabling repositories, and the globs by which their branches are watched by themselves."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import select
@@ -19,6 +19,9 @@ from services.watching import begin, lock_watching, watch
 
 logger = logging.getLogger(__name__)
 
+NAMED = 10
+"""Frozen branches of a repository that a refusal names."""
+
 
 def enable(unit: Unit, references: Sequence[str]) -> list[dict[str, Any]]:
     """Enable repositories, all or none; one that is enabled already stays as it is.
@@ -26,7 +29,7 @@ def enable(unit: Unit, references: Sequence[str]) -> list[dict[str, Any]]:
     Each watches its default branch and what its globs match. Raises `invalid_parameter` (pointers) for unknown ones,
     and `feature_not_available`.
     """
-    named = batch(unit, references)
+    named = list(batch(unit, references).values())
     matching = _match_now_or_later(unit, [(row, row.auto_watch) for row in named if not row.enabled])
     turning = [row for row in lock_watching(unit, [row.id for row in named]) if not row.enabled]
     for repository in turning:
@@ -45,15 +48,15 @@ def disable(unit: Unit, references: Sequence[str]) -> list[dict[str, Any]]:
     Raises `invalid_parameter` (pointers) for unknown ones, and `already_frozen` naming the branches that are frozen.
     """
     named = batch(unit, references)
-    turning = [row for row in lock_watching(unit, [row.id for row in named]) if row.enabled]
+    turning = [row for row in lock_watching(unit, [row.id for row in named.values()]) if row.enabled]
     branches = _watched(unit, turning)
-    _refuse_frozen(unit, turning, branches)
+    _refuse_frozen(unit, named, branches)
     raise_generation(unit.session, [branch.id for branch in branches], unit.now)
     for repository in turning:
         repository.enabled = False
         _audit(unit, "repository.disabled", repository, {"enabled": True}, {"enabled": False})
     unit.wake("reconcile")
-    return views(unit, named)
+    return views(unit, list(named.values()))
 
 
 def update(unit: Unit, reference: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -104,15 +107,28 @@ def _watched(unit: Unit, repositories: Sequence[Repository]) -> list[WatchedBran
     return list(unit.session.scalars(query.order_by(WatchedBranch.id)))
 
 
-def _refuse_frozen(unit: Unit, repositories: Sequence[Repository], branches: Sequence[WatchedBranch]) -> None:
-    names = {repository.id: repository.full_name for repository in repositories}
+def _refuse_frozen(unit: Unit, named: Mapping[str, Repository], branches: Sequence[WatchedBranch]) -> None:
+    """Raise `already_frozen`, pointing at each repository with a frozen branch and naming those branches."""
     freezes = covering_freezes(unit.session, [branch.id for branch in branches], unit.now)
-    frozen = [f"{names[branch.repository_id]}:{branch.name}" for branch in branches if branch.id in freezes]
-    if frozen:
-        listed = ", ".join(sorted(frozen)[:20]) + (f" and {len(frozen) - 20} more" if len(frozen) > 20 else "")
-        details = tuple(Detail("/repositories", f"{name} is frozen", "already_frozen") for name in sorted(frozen)[:100])
-        message = f"Nothing was disabled: {listed} are frozen. Lift the freezes first."
-        raise ServiceError("already_frozen", message, details=details)
+    frozen: dict[str, list[str]] = {}
+    for branch in branches:
+        if branch.id in freezes:
+            frozen.setdefault(branch.repository_id, []).append(branch.name)
+    if not frozen:
+        return
+    details = tuple(
+        Detail(path, f"{row.full_name}: {_listed(sorted(frozen[row.id]))} frozen", "already_frozen")
+        for path, row in named.items()
+        if row.id in frozen
+    )
+    message = f"Nothing was disabled; lift the freezes first. {details[0].message}."
+    raise ServiceError("already_frozen", message, details=details)
+
+
+def _listed(names: Sequence[str]) -> str:
+    rest = len(names) - NAMED
+    shown = ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    return f"{shown} {'is' if len(names) == 1 else 'are'}"
 
 
 def _audit(unit: Unit, action: str, repository: Repository, before: dict[str, Any], after: dict[str, Any]) -> None:

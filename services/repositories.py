@@ -40,8 +40,8 @@ def visible(unit: Unit, reference: str) -> Repository:
     return repository
 
 
-def batch(unit: Unit, references: Sequence[str]) -> list[Repository]:
-    """Return the repositories of a body's list in its order, each once.
+def batch(unit: Unit, references: Sequence[str]) -> dict[str, Repository]:
+    """Return the repositories of a body's list by the pointer of their first mention, in its order.
 
     Raises `invalid_parameter` with the pointer of each reference that leads to none the installation covers.
     """
@@ -54,7 +54,10 @@ def batch(unit: Unit, references: Sequence[str]) -> list[Repository]:
     if unknown:
         message = f"The list names what is not there: {unknown[0].message}."
         raise ServiceError("invalid_parameter", message, details=unknown)
-    return list({found[name].id: found[name] for name in references}.values())
+    first: dict[str, int] = {}
+    for index, name in enumerate(references):
+        first.setdefault(found[name].id, index)
+    return {f"/repositories/{index}": found[references[index]] for index in first.values()}
 
 
 def list_repositories(unit: Unit, filters: RepositoryFilters, cursor: str | None, limit: int) -> Page:

@@ -16,7 +16,6 @@ from sqlalchemy import Select, or_, select
 from integrations.github import ErrorKind, GitHub, GitHubError, RepositoryInfo
 from models.installations import Installation
 from models.organizations import Organization
-from models.queries import lock_coverage, raise_generation
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from rules.permissions import CODE_HOST
@@ -24,7 +23,7 @@ from services.auto_watch import watch_matching
 from services.installations import examine
 from services.targets import take_in
 from services.unit import Caller, Unit, Units
-from services.watching import lock_watching
+from services.watching import lock_coverage_exclusively, lock_watching
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +163,7 @@ def _compare(unit: Unit, installation_id: int, covered: list[RepositoryInfo], st
     installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
     if installation.sync_started_at != started:
         return  # one that began later has read, or will read, something newer
-    lock_coverage(unit.session, unit.organization, exclusive=True)
+    lock_coverage_exclusively(unit)
     known = {row.github_id: row for row in unit.session.scalars(_rows(unit, installation_id, covered))}
     reached: list[Repository] = []
     for info in covered:
@@ -221,9 +220,7 @@ def _reach_anew(unit: Unit, repositories: Iterable[Repository]) -> None:
     query = select(WatchedBranch.id).where(WatchedBranch.repository_id.in_(enabled))
     branch_ids = unit.session.scalars(query).all() if enabled else []
     if branch_ids:
-        raise_generation(unit.session, branch_ids, unit.now)
         take_in(unit, branch_ids)
-        unit.wake("reconcile")
 
 
 def refresh_repository(units: Units, github: GitHub, github_id: int) -> None:

@@ -75,10 +75,10 @@ def retry(unit: Unit, freeze_id: str) -> Freeze:
 
 
 def take_in(unit: Unit, branch_ids: Collection[str]) -> None:
-    """Cover newly watched branches with every open-ended freeze in force whose scope reaches them.
+    """Judge branches anew, and cover them with every open-ended freeze in force whose scope reaches them.
 
     The caller holds the coverage lock exclusively. The freezes are locked against ending, so that none of them
-    gains a target after its release has begun.
+    gains a target after its release has begun; and before the branches, in the order in which an ending locks them.
     """
     wanted = set(branch_ids)
     facts = [fact for fact in watched_branches(unit.session, unit.organization) if fact.branch_id in wanted]
@@ -87,7 +87,9 @@ def take_in(unit: Unit, branch_ids: Collection[str]) -> None:
         .where(Freeze.organization_id == unit.organization, in_force(unit.now))
         .order_by(Freeze.id)
         .with_for_update(read=True)
-    )
+    ).all()
+    raise_generation(unit.session, branch_ids, unit.now)
+    unit.wake("reconcile")
     for freeze in running:
         if freeze.scope["type"] not in OPEN_ENDED:
             continue

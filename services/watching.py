@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import func, select
 
+from models.freezes import Freeze
 from models.queries import covering_freezes, lock_coverage, raise_generation
 from models.repositories import Repository, WatchedBranch
 from rules.check_names import check_name
@@ -21,11 +22,24 @@ from services.targets import take_in
 from services.unit import Unit
 
 
+def lock_coverage_exclusively(unit: Unit) -> None:
+    """Take the coverage lock; the unit then happens after every freeze that has started.
+
+    Its `now` was read before it waited for the lock. A freeze that started meanwhile is committed and covers branches
+    already; by the old `now` it would seem to lie in the future, and be overlooked.
+    """
+    lock_coverage(unit.session, unit.organization, exclusive=True)
+    latest = select(func.max(Freeze.started_at)).where(
+        Freeze.organization_id == unit.organization, Freeze.ended_at.is_(None)
+    )
+    unit.now = max(unit.now, unit.session.scalar(latest) or unit.now)
+
+
 def lock_watching(unit: Unit, repository_ids: Iterable[str]) -> list[Repository]:
     """Take the coverage lock, and return the repositories as they are under it, in the order of their ids."""
-    lock_coverage(unit.session, unit.organization, exclusive=True)
+    lock_coverage_exclusively(unit)
     query = select(Repository).where(Repository.id.in_(list(repository_ids))).order_by(Repository.id)
-    return list(unit.session.scalars(query.with_for_update().execution_options(populate_existing=True)))
+    return list(unit.session.scalars(query.execution_options(populate_existing=True)))
 
 
 def watch(
@@ -53,19 +67,17 @@ def watch(
 
 
 def begin(unit: Unit, branch_ids: Sequence[str]) -> None:
-    """Have freezes in force cover branches that scopes can reach from now on, and their heads judged at once.
+    """Have branches judged that scopes can reach from now on, and covered by the freezes in force.
 
     Raises `feature_not_available` if the plan does not reach for them.
     """
     _require_quota(unit, len(branch_ids))
-    raise_generation(unit.session, branch_ids, unit.now)
     take_in(unit, branch_ids)
-    unit.wake("reconcile")
 
 
 def _known(unit: Unit, repository_ids: Sequence[str]) -> dict[tuple[str, str], WatchedBranch]:
-    query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(repository_ids)).order_by(WatchedBranch.id)
-    rows = unit.session.scalars(query.with_for_update().execution_options(populate_existing=True))
+    query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(repository_ids))
+    rows = unit.session.scalars(query.execution_options(populate_existing=True))
     return {(row.repository_id, row.name): row for row in rows}
 
 
@@ -124,7 +136,7 @@ def unwatch(unit: Unit, branch_id: str) -> None:
 
     Raises `branch_not_found`, and `already_frozen` (naming the freezes) while it is frozen.
     """
-    lock_coverage(unit.session, unit.organization, exclusive=True)
+    lock_coverage_exclusively(unit)
     branch = get_branch(unit, branch_id, lock=True)
     freezes = covering_freezes(unit.session, [branch.id], unit.now).get(branch.id)
     if freezes:

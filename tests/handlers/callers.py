@@ -1,6 +1,9 @@
 """Those who call the API in tests, and what they are told."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Barrier
 from typing import Any
 
 import httpx
@@ -11,6 +14,9 @@ from models.organizations import Organization
 from models.repositories import Repository
 from tests import factories
 from tools.codehost import CodeHost
+
+EVERYTHING = {"scope": {"type": "organization"}, "reason": "Release under way", "impactAcknowledged": True}
+"""A freeze of the whole organisation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +100,15 @@ def refusal(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert error["code"] == code, response.text
     assert error["requestId"] == response.headers["x-request-id"]
     return error
+
+
+def at_once(*requests: Callable[[], httpx.Response]) -> list[httpx.Response]:
+    """Send requests at the same moment, and return their answers in order."""
+    barrier = Barrier(len(requests))
+
+    def send(request: Callable[[], httpx.Response]) -> httpx.Response:
+        barrier.wait()
+        return request()
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(send, requests))

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from models.freezes import FreezeTarget
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
 from tools.codehost import CodeHost
@@ -169,6 +169,21 @@ class TestWatchBranch:
             answers = list(pool.map(lambda _: key.post(path, {"name": "release/1"}), range(8)))
         assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
         assert {answer.json()["error"]["code"] for answer in answers if answer.status_code == 409} == {"already_exists"}
+
+    def test_a_freeze_that_starts_at_the_same_moment_covers_it(
+        self, acme: Tenant, web: Repository, main: WatchedBranch
+    ) -> None:
+        key, path = acme.key(), f"/v1/repos/{web.id}/branches"
+        for number in range(6):
+            body = {"name": f"b{number}"}
+            freeze, watched = at_once(
+                lambda: key.post("/v1/freezes", EVERYTHING),
+                lambda body=body: key.post(path, body),  # type: ignore[misc]
+            )
+            assert (freeze.status_code, watched.status_code) == (201, 201)
+            shown = key.get(f"/v1/branches/{watched.json()['id']}").json()
+            assert shown["freezeIds"] == [freeze.json()["id"]]
+            key.post(f"/v1/freezes/{freeze.json()['id']}/lift")
 
     def test_in_a_repository_that_is_not_enabled_it_is_refused(self, acme: Tenant) -> None:
         api = acme.repository("api", enabled=False)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from models.freezes import FreezeTarget
 from models.repositories import Repository, WatchedBranch
 from tests import factories
-from tests.handlers.callers import Tenant, refusal
+from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
 from tools.codehost import CodeHost
@@ -337,14 +337,30 @@ class TestDisableRepositories:
         freeze = factories.freeze(session, acme.organization, [factories.branch(session, web, "release/1")])
         body = {"repositories": ["acme/api", "acme/web"]}
         error = refusal(acme.key().post("/v1/repos/disable", body), 409, "already_frozen")
-        assert "acme/web:release/1" in error["message"]
-        assert len(error["details"]) == 1
+        assert "acme/web: release/1 is frozen" in error["message"]
+        assert [detail["path"] for detail in error["details"]] == ["/repositories/1"]
         for row in (web, api):
             session.refresh(row)
             assert row.enabled is True
         freeze.ended_at = factories.now()
         session.flush()
         assert acme.key().post("/v1/repos/disable", body).status_code == 200
+
+    def test_a_freeze_that_starts_at_the_same_moment_covers_it_or_finds_it_disabled(
+        self, acme: Tenant, session: Session
+    ) -> None:
+        key, api = acme.key(), factories.branch(session, acme.repository("api"))
+        assert api.unwatched_at is None
+        for number in range(6):
+            web = acme.repository(f"r{number}")
+            branch = factories.branch(session, web)
+            freeze, disabled = at_once(
+                lambda: key.post("/v1/freezes", EVERYTHING),
+                lambda web=web: key.post("/v1/repos/disable", {"repositories": [web.id]}),  # type: ignore[misc]
+            )
+            frozen = key.get(f"/v1/branches/{branch.id}").json()["frozen"]
+            assert (disabled.status_code, frozen) in {(200, False), (409, True)}
+            key.post(f"/v1/freezes/{freeze.json()['id']}/lift")
 
     def test_unknown_ones_are_pointed_at(self, acme: Tenant) -> None:
         body = {"repositories": ["acme/nothing"]}

@@ -1,0 +1,120 @@
+"""Try the contract with each kind of credential, and say what was found."""
+
+import argparse
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schemas.contract import load_contract
+from tools.fuzz.credentials import Credential, credentials_of
+from tools.fuzz.sandboxes import running_sandbox
+from tools.fuzz.stage import Stage
+from tools.sandbox.clients import Client
+from tools.sandbox.settings import ROOT
+
+PHASES = "examples,coverage,fuzzing,stateful"
+QUICK_PHASES = "examples,fuzzing"
+EVERYTHING = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What one credential is used for."""
+
+    credential: Credential
+    phases: str
+    examples: int
+    seed: int
+
+
+def options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description="Try the contract with Schemathesis.")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="have an earlier run again")
+    parser.add_argument("--examples", type=int, default=40, help="cases of each operation and phase (default 40)")
+    parser.add_argument("--credential", action="append", help="only this kind; may be repeated")
+    parser.add_argument("--phases", default=PHASES, help=f"default {PHASES}")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"all phases for the key of all scopes only: {QUICK_PHASES}"
+    )
+    parser.add_argument("--sandbox", type=Path, help="the sandbox.json of one that runs; its data will be changed")
+    return parser.parse_args(arguments)
+
+
+def attempts(organization: dict[str, Any], given: argparse.Namespace) -> list[Attempt]:
+    """Return what is to be done, in order."""
+    return [
+        Attempt(one, QUICK_PHASES, 2, given.seed)
+        if given.quick and one.kind != EVERYTHING
+        else Attempt(one, given.phases, given.examples, given.seed)
+        for one in credentials_of(organization)
+        if not given.credential or one.kind in given.credential
+    ]
+
+
+class Fuzzing:
+    """Schemathesis over one sandbox, attempt by attempt."""
+
+    def __init__(self, report: dict[str, Any], directory: Path) -> None:
+        self.organization = report["organizations"]["acme"]
+        self.base_url = report["baseUrl"]
+        self.webhook_secret = report["webhookSecret"]
+        self.directory = directory
+        self.stage = Stage(Client(self.base_url, self.organization["keys"]["all"]), self.organization["repositories"])
+
+    def passes(self, attempt: Attempt) -> bool:
+        """Run Schemathesis with one credential; tell whether it found nothing."""
+        document, tally = self.directory / "openapi.yaml", self.directory / "tally"
+        self.stage.set_up(document)
+        tally.touch()
+        credential = attempt.credential
+        command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", self.base_url]
+        command += ["--seed", str(attempt.seed), "--max-examples", str(attempt.examples), "--phases", attempt.phases]
+        if credential.token:
+            command += ["--header", f"Authorization: Bearer {credential.token}"]
+        told = {
+            "FUZZ_CREDENTIAL": credential.to_json(),
+            "FUZZ_WEBHOOK_SECRET": self.webhook_secret,
+            "FUZZ_TALLY": str(tally),
+            "PYTHONPATH": str(ROOT),
+        }
+        print(f"\n== Credential: {credential.kind} (seed {attempt.seed})", flush=True)
+        return subprocess.run(command, cwd=ROOT, env=os.environ | told, check=False).returncode == 0
+
+    def never_succeeded(self) -> list[str]:
+        """Return the operations that nobody has called with success: nothing was learnt of their answers."""
+        lines = (self.directory / "tally").read_text().splitlines()
+        succeeded = {operation for operation, status in map(str.split, lines) if status[0] == "2"}
+        return sorted(load_contract().operations.keys() - succeeded)
+
+
+def run(report: dict[str, Any], given: argparse.Namespace) -> int:
+    """Return 1 when anything was found."""
+    with tempfile.TemporaryDirectory() as directory:
+        fuzzing = Fuzzing(report, Path(directory))
+        planned = attempts(fuzzing.organization, given)
+        failed = [attempt.credential.kind for attempt in planned if not fuzzing.passes(attempt)]
+        print(f"\nNever called with success: {', '.join(fuzzing.never_succeeded()) or 'none'}")
+    print(f"Found something as: {', '.join(failed) or 'nobody'} (seed {given.seed})")
+    return 1 if failed else 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run in the sandbox that is named, or in one of its own."""
+    given = options(arguments)
+    print(f"Seed {given.seed}: --seed {given.seed} has this run again", flush=True)
+    if given.sandbox:
+        return run(json.loads(given.sandbox.read_text()), given)
+    with running_sandbox() as report:
+        return run(report, given)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,148 @@
+"""Loaded by Schemathesis (see schemathesis.toml): signs deliveries, and checks what OpenAPI alone cannot say."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import requests.auth
+import schemathesis
+from schemathesis import Case, CheckContext, HookContext, Response
+from schemathesis.auths import GLOBAL_AUTH_STORAGE
+
+from integrations.github.signatures import sign
+from schemas.contract import Operation, load_contract
+from tools.fuzz.credentials import Credential
+
+WEBHOOK_SECRET = os.environ["FUZZ_WEBHOOK_SECRET"]
+CREDENTIAL = Credential.from_json(os.environ["FUZZ_CREDENTIAL"])
+TALLY = Path(os.environ["FUZZ_TALLY"])
+CONTRACT = load_contract()
+TURNED_AWAY = {
+    "missing_credentials",
+    "invalid_token",
+    "token_expired",
+    "credential_type_not_allowed",
+    "insufficient_scope",
+    "insufficient_permission",
+}
+OFF_THE_PATH = {"method_not_allowed", "not_found"}
+ABOUT_FORM = {
+    "malformed_json",
+    "missing_parameter",
+    "invalid_parameter",
+    "unsupported_content_type",
+    "payload_too_large",
+    "validation_failed",
+}
+MEANS_SOMETHING = re.compile(r"/endsAt$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization)$")
+"""Where a well-formed value can still be wrong: ends in the past, objects that are not there, forms not to combine."""
+
+
+class Signature(requests.auth.AuthBase):
+    """Signs the body as it is sent."""
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Add the header; the body is complete by now."""
+        body = request.body or b""
+        raw = body.encode() if isinstance(body, str) else bytes(body)
+        request.headers["X-Hub-Signature-256"] = sign(WEBHOOK_SECRET, raw)
+        return request
+
+
+GLOBAL_AUTH_STORAGE.set_from_requests(Signature()).apply_to(path="/webhooks/github")
+
+
+def operation_of(case: Case[Any]) -> Operation:
+    """Return the operation of the contract that a case is for."""
+    found: Operation = CONTRACT.operations[case.operation.definition.raw["operationId"]]
+    return found
+
+
+def is_guarded(operation: Operation) -> bool:
+    """Tell whether an operation asks for a key or a session."""
+    return operation.accepts("ApiKey") or operation.accepts("Session")
+
+
+def error_of(response: Response) -> dict[str, Any] | None:
+    """Return the error of a refusal, None of a success."""
+    if response.status_code < 400:
+        return None
+    error: dict[str, Any] = response.json()["error"]
+    return error
+
+
+def header(response: Response, name: str) -> str | None:
+    """Return a header that may be there once."""
+    values = response.headers.get(name, [])
+    assert len(values) < 2, f"{name} is there {len(values)} times"
+    return values[0] if values else None
+
+
+@schemathesis.hook
+def after_call(context: HookContext, case: Case[Any], response: Response) -> None:  # noqa: ARG001 - theirs
+    """Keep count of what was answered."""
+    with TALLY.open("a") as tally:
+        tally.write(f"{operation_of(case).id} {response.status_code}\n")
+
+
+@schemathesis.check
+def every_answer_has_a_request_id(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+    """Find X-Request-Id on every answer, and the same in a refusal."""
+    error = error_of(response)
+    request_id = header(response, "x-request-id")
+    assert request_id, "The answer has no X-Request-Id"
+    assert error is None or error["requestId"] == request_id, "The refusal names another request"
+
+
+@schemathesis.check
+def every_refusal_is_announced(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+    """Find a refusal's code among those that the operation, or all of them, announce, with the catalogue's status."""
+    error = error_of(response)
+    if error is None:
+        return
+    code = error["code"]
+    row = CONTRACT.errors.get(code)
+    assert row is not None, f"{code} is not in the catalogue"
+    assert response.status_code in {row.status, row.also_status}, f"{code} came with {response.status_code}"
+    assert error["type"] == row.type, f"{code} came as {error['type']}"
+    if code == "not_found":  # a path that became another one: no operation's answer
+        return
+    announced = operation_of(case).error_codes | CONTRACT.cross_cutting
+    assert code in announced, f"{code} is not among the operation's x-errors"
+
+
+@schemathesis.check
+def exactly_who_may_is_let_in(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+    """Give nobody a success that the contract's security does not grant, and turn nobody away whom it lets in."""
+    operation = operation_of(case)
+    sent = response.request.headers.get("Authorization")
+    if not is_guarded(operation) or sent != (f"Bearer {CREDENTIAL.token}" if CREDENTIAL.token else None):
+        return
+    error = error_of(response)
+    if CREDENTIAL.may_call(operation):
+        assert error is None or error["code"] not in TURNED_AWAY, f"{CREDENTIAL.kind} was turned away"
+    else:
+        assert error is not None, f"{CREDENTIAL.kind} was let in"
+        assert error["code"] in TURNED_AWAY | OFF_THE_PATH, f"{CREDENTIAL.kind} learnt more than that it may not"
+
+
+@schemathesis.check
+def what_fits_is_not_refused_for_its_form(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001
+    """Refuse valid data for what it means only."""
+    error = error_of(response)
+    if error is None or error["code"] not in ABOUT_FORM or case.meta is None or case.meta.generation.mode.is_negative:
+        return
+    details = error.get("details", [])
+    assert details, error["message"]
+    assert all(MEANS_SOMETHING.match(detail["path"]) for detail in details), f"{error['message']} {details}"
+
+
+@schemathesis.check
+def whoever_is_known_sees_the_limits(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+    """Tell every credential that holds what is left of its limits."""
+    error = error_of(response)
+    off_the_path = error is not None and error["code"] in OFF_THE_PATH
+    if CREDENTIAL.holds and is_guarded(operation_of(case)) and response.status_code != 401 and not off_the_path:
+        assert header(response, "ratelimit-remaining"), "RateLimit-Remaining is missing"
+        assert header(response, "ratelimit-reset"), "RateLimit-Reset is missing"

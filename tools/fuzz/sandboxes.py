@@ -1,0 +1,49 @@
+"""A sandbox for the length of one run."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tools.sandbox.settings import ROOT, SandboxError
+
+PATIENCE = 180.0
+
+
+@contextmanager
+def running_sandbox() -> Iterator[dict[str, Any]]:
+    """Start a sandbox in a directory of its own, yield its report, and leave nothing behind."""
+    home = Path(tempfile.mkdtemp(prefix="change-freeze-fuzz-", dir="/tmp"))  # short, for sockets
+    home.chmod(0o711)  # the servers' account has to reach its own directories
+    environment = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
+    environment |= {"SANDBOX_DIR": str(home / "sandbox"), "PORT": "0", "CODEHOST_PORT": "0", "DEMO": "0"}
+    with (home / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tools.sandbox"], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+    try:
+        yield _report(home, process)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _report(home: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """Wait until the sandbox is ready."""
+    give_up = time.monotonic() + PATIENCE
+    file = home / "sandbox" / "sandbox.json"
+    while not file.exists():
+        if process.poll() is not None or time.monotonic() > give_up:
+            raise SandboxError(f"The sandbox does not start:\n{(home / 'output').read_text()}")
+        time.sleep(0.1)
+    report: dict[str, Any] = json.loads(file.read_text())
+    return report

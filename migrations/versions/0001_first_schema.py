@@ -405,7 +405,7 @@ BUSY = ("watched_branches", "freeze_targets", "head_checks")
 # Tables without an organisation: what the application may see of them.
 OTHERS = """
 GRANT SELECT (kid, algorithm, public_key, created_at, retired_at) ON signing_keys TO change_freeze_app;
-GRANT SELECT, INSERT ON webhook_deliveries TO change_freeze_app;
+GRANT INSERT, SELECT (delivery_id) ON webhook_deliveries TO change_freeze_app;
 GRANT SELECT ON chores TO change_freeze_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON users, sessions, signing_keys, webhook_deliveries, chores
     TO change_freeze_worker;

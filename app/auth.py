@@ -77,9 +77,10 @@ class Credentials:
             raise ServiceError("invalid_token", "There is no such API key.")
         row = rows[0]
         now = self._clock.read(row["now"])
-        if row["revoked_at"] is not None or _reached(row["secret_ends_at"], now):
+        secret_ends_at, expires_at = row["secret_ends_at"], row["expires_at"]
+        if row["revoked_at"] is not None or (secret_ends_at is not None and now >= secret_ends_at):
             raise ServiceError("invalid_token", "The API key has been revoked or replaced.")
-        if _reached(row["expires_at"], now):
+        if expires_at is not None and now >= expires_at:
             raise ServiceError("token_expired", "The API key has expired; it cannot be extended, create another.")
         return Identity(self._key_principal(row), now, row["organization_deleted_at"] is not None)
 
@@ -101,7 +102,7 @@ class Credentials:
             raise ServiceError("invalid_token", "The session has ended.")
         row = rows[0]
         now = self._clock.read(row["now"])
-        if now >= datetime.fromtimestamp(claims.expires_at, UTC) or _reached(row["expires_at"], now):
+        if now >= datetime.fromtimestamp(claims.expires_at, UTC) or now >= row["expires_at"]:
             raise ServiceError("token_expired", "The token has expired; mint another.")
         principal = Principal(
             kind="session",
@@ -170,10 +171,6 @@ def _refuse_without_organization(identity: Identity) -> None:
             "organization_not_provisioned", "You have no organisation; POST /v1/onboarding/bootstrap creates one."
         )
     raise ServiceError("no_organization_selected", "Select one of your organisations, and mint another token.")
-
-
-def _reached(instant: datetime | None, now: datetime) -> bool:
-    return instant is not None and now >= instant
 
 
 def _role(row: Mapping[str, Any]) -> Role | None:

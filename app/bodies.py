@@ -39,7 +39,8 @@ class BodyReader:
         found = {
             name: contract.resolve(node) for name, node in walk.properties(contract.document, schema, None).items()
         }
-        self._arguments = {name: (snake_case(name), node.get("format") == "date-time") for name, node in found.items()}
+        self._arguments = {name: snake_case(name) for name in found}
+        self._instants = [(name, snake_case(name)) for name, node in found.items() if node.get("format") == "date-time"]
         self._defaults = {snake_case(name): node["default"] for name, node in found.items() if "default" in node}
 
     async def read(self, exchange: Exchange, faults: list[Fault]) -> tuple[dict[str, Any], Any]:
@@ -53,17 +54,18 @@ class BodyReader:
         body = parse(raw)
         if not self._validator.is_valid(body):
             faults.extend(self._faults.of(body, self._validator.iter_errors(body)))
-        if b"\\u0000" in raw:
+        if b"\\" in raw and b"\\u0000" in raw:
             faults.extend(
                 Fault(path, f"{path} must not hold a NUL character", INVALID_BODY) for path in _nuls(body, ())
             )
         return ({}, body) if faults else (self._taken(body, faults), body)
 
     def _taken(self, body: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
-        taken = dict(self._defaults)
-        for key, value in body.items():
-            name, instant = self._arguments.get(key, (key, False))
-            taken[name] = self._instant(key, value, faults) if instant and value is not None else value
+        names = self._arguments
+        taken = {**self._defaults, **{names.get(key, key): value for key, value in body.items()}}
+        for key, name in self._instants:
+            if taken.get(name) is not None:
+                taken[name] = self._instant(key, taken[name], faults)
         return taken
 
     def _instant(self, key: str, text: str, faults: list[Fault]) -> datetime | None:
@@ -126,7 +128,7 @@ def parse(raw: bytes) -> Any:
         json.loads(raw, object_pairs_hook=_without_repetition)
     elif raw.count(b'"') != written.count(b'"'):
         raise ServiceError("malformed_json", "the body gives a key twice")
-    return _integral(value) if b".0" in written else value
+    return _integral(value) if b"." in written and b".0" in written else value
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> None:

@@ -73,7 +73,10 @@ class Router(Generic[T]):
         if segments is None:
             return None
         values: list[str] = []
-        node = _descend(self._root, segments, 0, values)
+        node = _straight(self._root, segments, values)
+        if node is None or not node.methods:
+            values = []
+            node = _descend(self._root, segments, 0, values)
         return Found(node.methods, values) if node else None
 
 
@@ -87,7 +90,21 @@ def _decoded(raw_path: bytes) -> list[str] | None:
     return None if any("\0" in segment for segment in segments) else segments
 
 
+def _straight(node: _Node[T], segments: Sequence[str], values: list[str]) -> _Node[T] | None:
+    """Take the concrete segment wherever there is one: right for nearly every path, and half the price."""
+    for segment in segments:
+        child = node.children.get(segment)
+        if child is None:
+            if node.parameter is None or not segment:
+                return None
+            values.append(segment)
+            child = node.parameter
+        node = child
+    return node
+
+
 def _descend(node: _Node[T], segments: Sequence[str], depth: int, values: list[str]) -> _Node[T] | None:
+    """Go back to a parameter where the concrete segment leads nowhere."""
     if depth == len(segments):
         return node if node.methods else None
     segment = segments[depth]

@@ -189,7 +189,7 @@ def _same(value: Any) -> Any:
 
 
 def _instant(value: Any) -> Any:
-    return value if isinstance(value, str) else format_instant(value)
+    return format_instant(value) if isinstance(value, datetime) else value
 
 
 def _date(value: Any) -> Any:

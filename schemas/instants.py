@@ -44,5 +44,5 @@ def format_instant(instant: datetime) -> str:
     if instant.tzinfo is not UTC:
         instant = instant.astimezone(UTC)
     if instant.microsecond < 1000:
-        return instant.isoformat(timespec="seconds")[:-6] + "Z"
+        return (instant.replace(microsecond=0) if instant.microsecond else instant).isoformat()[:-6] + "Z"
     return instant.isoformat(timespec="milliseconds")[:-6] + "Z"

@@ -98,5 +98,5 @@ def test_rows_of_several_columns_stay_rows(unit: Unit) -> None:
     page = page_of(unit, "list_users", {}, query, (User.id,), cursor=None, limit=2, ascending=True)
     assert [tuple(row) for row in page.data] == [("usr_0", "0"), ("usr_1", "1")]
     rest = page_of(unit, "list_users", {}, query, (User.id,), cursor=page.next_cursor, limit=10, ascending=True)
-    assert rest.data[0].id == "usr_2"
+    assert rest.data[0][0] == "usr_2"
     assert rest.next_cursor is None

@@ -8,6 +8,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, select, text, update
@@ -67,7 +68,12 @@ def _parsed(raw_body: bytes) -> dict[str, Any]:
 
 
 def _storable(value: Any) -> Any:
-    """Return the value without what PostgreSQL's JSON cannot hold: NUL, and halves of surrogate pairs."""
+    """Return the value without what PostgreSQL's JSON cannot hold: NUL, and halves of surrogate pairs.
+
+    Raises ValueError for a number that is none, which Python's reader lets pass, or that no float holds.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError("a number is not finite")
     if isinstance(value, str):
         return value.replace("\x00", "").encode("utf-8", "replace").decode()
     if isinstance(value, list):
@@ -80,7 +86,9 @@ def _storable(value: Any) -> Any:
 def _installation_of(payload: dict[str, Any]) -> int | None:
     installation = payload.get("installation")
     found = installation.get("id") if isinstance(installation, dict) else None
-    return found if isinstance(found, int) and 0 < found < 2**63 else None
+    if not isinstance(found, int) or isinstance(found, bool):
+        return None
+    return found if 0 < found < 2**63 else None
 
 
 def still_waiting() -> ColumnElement[bool]:

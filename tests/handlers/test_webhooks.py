@@ -1,0 +1,208 @@
+"""Operations of the tag Webhooks: what is stored of a delivery, and what is not even looked at."""
+
+import hashlib
+import hmac
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.requests import WebhookDelivery
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import WEBHOOK_SECRET, RecordedWakeups
+
+GUID = "72d3162e-cc78-11e3-81ab-4c9367dc0958"
+PUSH = {"ref": "refs/heads/main", "repository": {"id": 1}, "installation": {"id": 7}}
+
+
+def signed(body: bytes, secret: str = WEBHOOK_SECRET) -> str:
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def deliver(
+    http: httpx.Client, body: bytes, *, signature: str | bytes | None = "", guid: str = GUID, **headers: Any
+) -> httpx.Response:
+    """Send a delivery, rightly signed unless told otherwise; a header of None is left out."""
+    given = {
+        "Content-Type": "application/json",
+        "X-GitHub-Event": "push",
+        "X-GitHub-Delivery": guid,
+        "X-Hub-Signature-256": signed(body) if signature == "" else signature,
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    present = {name: value for name, value in given.items() if value is not None}
+    return http.post("/webhooks/github", content=body, headers=present)
+
+
+def stored(session: Session) -> list[WebhookDelivery]:
+    session.expire_all()
+    return list(session.scalars(select(WebhookDelivery)))
+
+
+class TestReceiveGithubWebhook:
+    def test_stores_a_delivery_and_leaves_it_to_a_job(
+        self, http: httpx.Client, session: Session, wakeups: RecordedWakeups
+    ) -> None:
+        body = json.dumps(PUSH, indent=2).encode()
+        answer = deliver(http, body)
+        assert (answer.status_code, answer.json()) == (202, {"deliveryId": GUID, "duplicate": False})
+        [row] = stored(session)
+        assert (row.delivery_id, row.event, row.installation_id, row.payload) == (GUID, "push", 7, PUSH)
+        assert row.processed_at is None
+        assert wakeups.sent == {"webhooks"}
+
+    def test_a_second_one_of_the_same_id_changes_nothing(self, http: httpx.Client, session: Session) -> None:
+        body = json.dumps(PUSH).encode()
+        deliver(http, body)
+        other = json.dumps({**PUSH, "ref": "refs/heads/other"}).encode()
+        for again in (body, other):
+            answer = deliver(http, again)
+            assert (answer.status_code, answer.json()["duplicate"]) == (202, True)
+        assert [row.payload for row in stored(session)] == [PUSH]
+
+    @pytest.mark.parametrize(
+        "signature",
+        [
+            None,
+            "nonsense",
+            "sha256=",
+            "sha256=" + "0" * 64,
+            b"sha256=\xe9" + b"0" * 63,
+            "sha1=" + "0" * 40,
+            signed(b"another body"),
+            signed(json.dumps(PUSH).encode(), "another secret"),
+            signed(json.dumps(PUSH).encode(), ""),
+            signed(json.dumps(PUSH).encode()).removeprefix("sha256="),
+        ],
+        ids=range(10),
+    )
+    def test_what_our_secret_did_not_sign_is_refused_and_not_stored(
+        self, http: httpx.Client, session: Session, wakeups: RecordedWakeups, signature: str | bytes | None
+    ) -> None:
+        refusal(deliver(http, json.dumps(PUSH).encode(), signature=signature), 401, "invalid_signature")
+        assert stored(session) == []
+        assert wakeups.sent == set()
+
+    @pytest.mark.parametrize(
+        "again",
+        [
+            lambda body: json.dumps(json.loads(body), indent=1).encode(),
+            lambda body: json.dumps(dict(reversed(json.loads(body).items()))).encode(),
+            lambda body: body + b"\n",
+            lambda body: body.replace(b"\xc3\xa9", b"\\u00e9"),
+        ],
+        ids=["other white space", "other order", "a line feed more", "escaped"],
+    )
+    def test_the_same_value_written_otherwise_is_refused(
+        self, http: httpx.Client, session: Session, again: Any
+    ) -> None:
+        body = json.dumps({**PUSH, "pusher": "Ren\u00e9e"}, ensure_ascii=False).encode()
+        assert json.loads(again(body)) == json.loads(body)
+        refusal(deliver(http, again(body), signature=signed(body)), 401, "invalid_signature")
+        assert stored(session) == []
+
+    def test_the_signature_is_over_the_bytes_whatever_they_are(self, http: httpx.Client, session: Session) -> None:
+        body = json.dumps({**PUSH, "pusher": "Ren\u00e9e"}, ensure_ascii=False).encode()
+        assert deliver(http, body).status_code == 202
+        assert stored(session)[0].payload["pusher"] == "Ren\u00e9e"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"",
+            b"{",
+            b"[]",
+            b"7",
+            b'"push"',
+            b"null",
+            b"\xff\xfe",
+            b'{"a": NaN}',
+            b"[" * 100_000,
+            b'{"a":' * 100_000,
+            b"9" * 5000,
+        ],
+        ids=lambda body: repr(body[:12]),
+    )
+    def test_what_is_signed_and_no_json_object_is_malformed(
+        self, http: httpx.Client, session: Session, body: bytes
+    ) -> None:
+        refusal(deliver(http, body), 400, "malformed_json")
+        assert stored(session) == []
+
+    @pytest.mark.parametrize(
+        "payload",
+        [
+            b"{}",
+            b'{"installation": null, "repository": 7}',
+            b'{"installation": {"id": "seven"}}',
+            b'{"installation": {"id": -1}}',
+            b'{"installation": {"id": true}}',
+            b'{"installation": {"id": 99999999999999999999999999}}',
+            b'{"ref": "a\\u0000b"}',
+            b'{"\\u0000": 1}',
+            b'{"ref": "\\ud800"}',
+            b'{"a": 1e400}',
+            b'{"a": 1, "a": 2}',
+            b'{"a": -1e999}',
+            b'{"a": ' + b"9" * 4000 + b"}",
+            b'{"deep": ' + b"[" * 900 + b"]" * 900 + b"}",
+            b'{"deep": ' + b"[" * 9000 + b"]" * 9000 + b"}",
+            b'{"deep": ' + b"[" * 200 + b"]" * 200 + b"}",
+        ],
+        ids=lambda payload: repr(payload[:40]),
+    )
+    def test_an_odd_payload_is_stored_and_never_a_fault_of_ours(
+        self, http: httpx.Client, session: Session, payload: bytes
+    ) -> None:
+        answer = deliver(http, payload)
+        assert answer.status_code in {202, 400}, answer.text
+        assert len(stored(session)) == (answer.status_code == 202)
+
+    @pytest.mark.parametrize("event", ["push", "ping", "something_new", "x" * 100])
+    def test_any_event_is_stored(self, http: httpx.Client, session: Session, event: str) -> None:
+        assert deliver(http, b"{}", X_GitHub_Event=event).status_code == 202
+        assert stored(session)[0].event == event
+
+    @pytest.mark.parametrize(
+        ("header", "value", "code"),
+        [
+            ("X_GitHub_Event", None, "missing_parameter"),
+            ("X_GitHub_Delivery", None, "missing_parameter"),
+            ("X_GitHub_Event", "x" * 101, "invalid_parameter"),
+            ("X_GitHub_Delivery", "x" * 101, "invalid_parameter"),
+            ("X_GitHub_Delivery", "a b", "invalid_parameter"),
+        ],
+        ids=str,
+    )
+    def test_without_its_headers_it_is_refused(
+        self, http: httpx.Client, session: Session, header: str, value: str | None, code: str
+    ) -> None:
+        changed: dict[str, Any] = {header: value}
+        error = refusal(deliver(http, b"{}", **changed), 400, code)
+        assert [row["path"] for row in error["details"]] == [header.replace("_", "-")]
+        assert stored(session) == []
+
+    def test_a_body_above_the_limit_is_refused(self, http: httpx.Client, session: Session) -> None:
+        refusal(deliver(http, b" " * (25 * 1024 * 1024 + 1), signature="sha256=x"), 413, "payload_too_large")
+        assert stored(session) == []
+
+    def test_a_large_one_is_taken(self, http: httpx.Client, session: Session) -> None:
+        body = json.dumps({**PUSH, "commits": ["x" * 1000] * 3000}).encode()
+        assert deliver(http, body).status_code == 202
+
+    def test_no_credential_helps_or_is_needed(self, http: httpx.Client, acme: Tenant, session: Session) -> None:
+        body = json.dumps(PUSH).encode()
+        token = f"Bearer {acme.key().token}"
+        refusal(deliver(http, body, signature=None, Authorization=token), 401, "invalid_signature")
+        assert deliver(http, body, Authorization="Bearer nonsense").status_code == 202
+
+    def test_many_at_once_of_the_same_id_are_stored_once(self, http: httpx.Client, session: Session) -> None:
+        body = json.dumps(PUSH).encode()
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(lambda _: deliver(http, body), range(8)))
+        assert [answer.json()["duplicate"] for answer in answers].count(False) == 1
+        assert len(stored(session)) == 1

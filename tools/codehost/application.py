@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive, Scope, Send
@@ -57,6 +58,11 @@ def _selected_version(incoming: Incoming) -> str:
     return version
 
 
+def _is_loopback(scope: Scope) -> bool:
+    client = scope.get("client")
+    return client is None or ip_address(client[0]).is_loopback
+
+
 class Application:
     """Serves one code host."""
 
@@ -69,6 +75,9 @@ class Application:
             return
         incoming = await read(scope, receive)
         if incoming.path.startswith("/_control/"):
+            if not _is_loopback(scope):
+                await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
+                return
             await reply(send, control(self.host, incoming.method, incoming.path, incoming.query, incoming.raw), {})
             return
         found = self._place(incoming)
@@ -138,10 +147,15 @@ class Application:
             try:
                 headers["X-GitHub-Api-Version-Selected"] = _selected_version(incoming)
                 caller = self.host.credentials.identify(incoming.headers.get("authorization"))
+            except Refusal as refusal:
+                return refusal_answer(refusal), headers
+            try:
                 answer = self._respond(incoming, found, caller)
-                headers |= self.host.limits.headers(caller, "graphql" if found.graph else "core")
             except Refusal as refusal:
                 answer = refusal_answer(refusal)
+            headers |= self.host.limits.headers(caller, "graphql" if found.graph else "core")
+            if found.route and found.route.permission and caller.installation:
+                headers["X-Accepted-GitHub-Permissions"] = found.route.permission.replace(":", "=")
         return answer, headers
 
     def _respond(self, incoming: Incoming, found: Place, caller: Caller) -> Answer:

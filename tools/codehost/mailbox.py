@@ -15,7 +15,7 @@ class Mailbox:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._receiver())
         self.server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.server.server_port}/webhooks/github"
-        self._thread = threading.Thread(target=self.server.serve_forever, name="mailbox", daemon=True)
+        self._thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), name="mailbox", daemon=True)
         self._thread.start()
 
     def _receiver(self) -> type[BaseHTTPRequestHandler]:

@@ -49,6 +49,7 @@ def make_server(host: CodeHost) -> Server:
         access_log=False,
         lifespan="off",
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=1,
         timeout_keep_alive=75,
     )

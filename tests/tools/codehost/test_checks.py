@@ -65,6 +65,9 @@ def test_an_installation_needs_the_permission_to_write_checks(
     host: CodeHost, pull: PullRequest, bot: GitHub[Any]
 ) -> None:
     host.world.installations[1001].permissions = {"metadata": "read", "checks": "read"}
+    with pytest.raises(RequestFailed) as failure:
+        create(bot, pull.head_sha)
+    assert failure.value.response.headers["X-Accepted-GitHub-Permissions"] == "checks=write"
     assert refused(lambda: create(bot, pull.head_sha)) == (403, "Resource not accessible by integration")
 
 

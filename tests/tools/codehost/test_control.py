@@ -88,6 +88,14 @@ def test_calls_are_counted_by_operation(http: httpx.Client) -> None:
     assert http.get("/_control/calls").json()["total"] == 0
 
 
+def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, host: CodeHost) -> None:
+    http.post("/_control/seed", json=SEED)
+    body = {"repository": "acme/web", "number": 1, "reviewDecision": "CHANGES_REQUESTED", "mergeable": None}
+    assert http.put("/_control/pull-requests", json=body).status_code == 204
+    pull = host.world.repository_named("acme/web").pulls[1]
+    assert (pull.review_decision, pull.mergeable) == ("CHANGES_REQUESTED", None)
+
+
 def test_settings_are_read_and_changed(http: httpx.Client) -> None:
     assert http.put("/_control/settings", json={"latencyMs": 5}).json()["latencyMs"] == 5
     assert http.get("/_control/settings").json()["latencyMs"] == 5

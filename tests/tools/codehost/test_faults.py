@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -147,6 +148,13 @@ def test_writes_cost_five_points_a_minute_of_their_endpoint(http: httpx.Client, 
     assert answers[-1].headers["Retry-After"] == "7"
     assert "secondary rate limit" in answers[-1].json()["message"]
     assert http.get("/repos/acme/web").status_code == 200
+
+
+def test_too_many_calls_at_the_same_time_are_refused(http: httpx.Client) -> None:
+    http.put("/_control/settings", json={"secondaryLimits": True, "concurrentRequests": 1, "latencyMs": 200})
+    with ThreadPoolExecutor(2) as pool:
+        statuses = sorted(pool.map(lambda _: http.get("/repos/acme/web").status_code, range(2)))
+    assert statuses == [200, 403]
 
 
 @pytest.mark.parametrize(("by_alias", "statuses"), [(False, [200, 200, 403]), (True, [200, 403, 403])])

@@ -172,7 +172,8 @@ def test_an_approval_is_required_where_the_rules_ask_for_one(
     rule = {"type": "pull_request", "parameters": {"required_approving_review_count": 1}}
     web = host.organization("acme").repository("web").ruleset(**ruleset(rules=[rule]))
     assert "At least 1 approving review is required" in refusal(person, web.pull_request().number)[1]
-    approved = web.pull_request(reviewDecision="APPROVED")
+    approved = web.pull_request()
+    person.rest.pulls.create_review(*PLACE, approved.number, event="APPROVE")
     assert person.rest.pulls.merge(*PLACE, approved.number).parsed_data.merged
 
 

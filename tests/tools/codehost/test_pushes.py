@@ -91,6 +91,15 @@ def test_a_deleted_branch_closes_its_pull_requests(web: RepositoryBuilder, perso
         person.rest.pulls.update(*PLACE, pull.number, state="open")
 
 
+def test_a_renamed_branch_takes_its_pull_requests_along(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+    into, source = web.pull_request(), web.pull_request()
+    person.rest.repos.rename_branch(*PLACE, "main", new_name="trunk")
+    person.rest.repos.rename_branch(*PLACE, source.head_ref, new_name="topic")
+    assert web.record.default_branch == "trunk"
+    assert (into.base_ref, source.base_ref, source.head_ref) == ("trunk", "trunk", "topic")
+    assert person.rest.pulls.get(*PLACE, source.number).parsed_data.state == "open"
+
+
 def test_branches_are_created_where_rules_allow_it(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     web.requires("change-freeze/release", "release/*")
     tip, create = web.record.branches["main"], person.rest.git.create_ref

@@ -74,7 +74,9 @@ def parse_branches(person: GitHub[Any]) -> None:
     moved = person.rest.git.update_ref(*PLACE, "heads/topic/a", data={"sha": commit.sha}).parsed_data
     assert moved.object_.sha == commit.sha
     assert len(person.rest.git.list_matching_refs(*PLACE, "heads/topic/").parsed_data) == 1
-    person.rest.git.delete_ref(*PLACE, "heads/topic/a")
+    renamed = person.rest.repos.rename_branch(*PLACE, "topic/a", new_name="topic/b").parsed_data
+    assert renamed.name == "topic/b"
+    person.rest.git.delete_ref(*PLACE, "heads/topic/b")
 
 
 def parse_files(person: GitHub[Any]) -> None:
@@ -94,6 +96,8 @@ def parse_pull_requests(person: GitHub[Any]) -> int:
     assert [found.number for found in person.rest.pulls.list(*PLACE, base="main").parsed_data] == [made.number]
     changed = person.rest.pulls.update(*PLACE, made.number, data={"title": "Hello, world", "base": "release/1.0"})
     assert changed.parsed_data.base.ref == "release/1.0"
+    review = person.rest.pulls.create_review(*PLACE, made.number, event="APPROVE").parsed_data
+    assert review.state == "APPROVED"
     found = person.rest.repos.list_pull_requests_associated_with_commit(*PLACE, made.head.sha).parsed_data
     assert found[0].number == made.number
     with pytest.raises(RequestFailed) as missing:

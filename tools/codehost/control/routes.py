@@ -8,6 +8,7 @@ import orjson
 from tools.codehost.control.dump import dump_checks
 from tools.codehost.control.seed import seed
 from tools.codehost.model import installations
+from tools.codehost.model.pulls import pull_numbered
 from tools.codehost.model.records import Installation
 from tools.codehost.model.refusals import Refusal
 from tools.codehost.model.world import Actor
@@ -77,6 +78,18 @@ def _checks(host: "CodeHost", query: dict[str, str], _body: Json) -> Answer:
     return Answer(200, dump_checks(host, query))
 
 
+def _change_pull(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    """Do `{"repository", "number", "reviewDecision"?, "mergeable"?}`, which no caller of GitHub could."""
+    repository = host.world.repository_named(body["repository"])
+    pull = pull_numbered(repository, body["number"])
+    if "reviewDecision" in body:
+        pull.review_decision = body["reviewDecision"]
+    if "mergeable" in body:
+        pull.mergeable = body["mergeable"]
+    host.world.changes += 1
+    return Answer(204)
+
+
 def _installation(host: "CodeHost", body: Json) -> Installation:
     found = host.world.installations.get(body.get("id", 0))
     account = host.world.logins.get(str(body.get("account", "")).lower())
@@ -129,6 +142,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("DELETE", "calls"): _reset_calls,
     ("POST", "seed"): _seed,
     ("POST", "installations"): _change_installation,
+    ("PUT", "pull-requests"): _change_pull,
     ("GET", "checks"): _checks,
     ("POST", "reset"): _reset,
 }

@@ -121,6 +121,23 @@ def delete_branch(world: World, actor: Actor, repository: Repository, name: str)
             pulls.close(world, actor, repository, pull)
 
 
+def rename_branch(world: World, actor: Actor, repository: Repository, name: str, new: str) -> None:
+    """Give a branch another name; pull requests into it and from it, and the default branch, follow."""
+    refuse_when_archived(repository)
+    if FORBIDDEN_NAME.search(new) or not new or new in repository.branches:
+        raise Refusal(422, "Validation Failed", ["New branch name is invalid or taken"])
+    sha = repository.branches[new] = repository.branches[name]
+    world.emit(Event("create", None, actor.account, repository, {"branch": new}))
+    _announce_push(world, actor, repository, new, ZERO, sha)
+    for pull in list(world.open_into[repository.id, name].values()):
+        pulls.edit(world, actor, repository, pull, base=new)
+    for pull in list(world.open_from[repository.id, name].values()):
+        pulls.follow_head(world, pull, new)
+    del repository.branches[name]
+    world.emit(Event("delete", None, actor.account, repository, {"branch": name}))
+    _announce_push(world, actor, repository, name, sha, ZERO)
+
+
 def file_at(repository: Repository, sha: str, path: str) -> str | None:
     """Return the base64 content of a file at a commit, along first parents; None when there is none."""
     current: str | None = sha

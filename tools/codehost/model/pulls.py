@@ -86,6 +86,21 @@ def synchronize(world: World, actor: Actor, repository: Repository, pull: PullRe
     announce(world, actor, repository, pull, "synchronize", before=before, after=sha)
 
 
+def follow_head(world: World, pull: PullRequest, branch: str) -> None:
+    """Take over the new name of the head branch."""
+    world.unindex_pull(pull)
+    pull.head_ref, pull.updated_at = branch, world.now()
+    world.index_pull(pull)
+
+
+def review(world: World, pull: PullRequest, event: str) -> None:
+    """Take a review into account: APPROVE or REQUEST_CHANGES decide, COMMENT does not."""
+    decisions = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED"}
+    if event in decisions:
+        pull.review_decision, pull.updated_at = decisions[event], world.now()
+    world.changes += 1
+
+
 def close(world: World, actor: Actor, repository: Repository, pull: PullRequest, merge_sha: str | None = None) -> None:
     """Close a pull request; `merge_sha` is the commit that merged it."""
     if pull.state == "closed":

@@ -1,7 +1,8 @@
 """Pull requests."""
 
+from tools.codehost.model.identifiers import node_id
 from tools.codehost.model.merging import merge_state
-from tools.codehost.model.records import AutoMerge, PullRequest, Repository
+from tools.codehost.model.records import Account, AutoMerge, PullRequest, Repository
 from tools.codehost.model.world import Actor
 from tools.codehost.payloads.accounts import GHOST, account_json
 from tools.codehost.payloads.repositories import repository_json, repository_url
@@ -117,4 +118,24 @@ def reference_json(view: View, repository: Repository, pull: PullRequest) -> Jso
         "url": f"{url}/pulls/{pull.number}",
         "head": {"ref": pull.head_ref, "sha": pull.head_sha, "repo": shown},
         "base": {"ref": pull.base_ref, "sha": pull.base_sha, "repo": shown},
+    }
+
+
+def review_json(view: View, repository: Repository, pull: PullRequest, author: Account, state: str) -> Json:
+    """Shape a review, which is not kept beyond the decision it made."""
+    url = f"{repository_url(view, repository)}/pulls/{pull.number}"
+    page = f"{view.base}/{view.world.full_name(repository)}/pull/{pull.number}"
+    number = view.world.next_id()
+    return {
+        "id": number,
+        "node_id": node_id("PRR", number),
+        "user": account_json(view, author.id),
+        "body": "",
+        "state": state,
+        "html_url": f"{page}#pullrequestreview-{number}",
+        "pull_request_url": url,
+        "author_association": "MEMBER",
+        "_links": {"html": {"href": f"{page}#pullrequestreview-{number}"}, "pull_request": {"href": url}},
+        "submitted_at": view.world.now(),
+        "commit_id": pull.head_sha,
     }

@@ -94,6 +94,7 @@ def repository_json(view: View, repository: Repository) -> Json:
         repository.archived,
         repository.pushed_at,
         repository.updated_at,
+        repository.allow_auto_merge,
         len(repository.pulls),
     )
     found = view.repositories.get(repository.id)

@@ -3,6 +3,7 @@
 from tools.codehost.model import branches
 from tools.codehost.model.records import Repository
 from tools.codehost.model.refusals import Refusal, invalid_request, not_found
+from tools.codehost.model.repositories import set_default_branch
 from tools.codehost.model.rulesets import rules_for_branch
 from tools.codehost.payloads import repositories as shapes
 from tools.codehost.rest.answers import Answer, paged
@@ -48,6 +49,18 @@ def get_branch(call: Call) -> Answer:
     """Show a branch."""
     name = _branch(call)
     return Answer(200, shapes.branch_json(call.view, call.repository, name, protected=_is_protected(call, name)))
+
+
+@route("POST", "/repos/{owner}/{repo}/branches/{branch*}/rename", "contents:write")
+def rename_branch(call: Call) -> Answer:
+    """Give a branch another name."""
+    name, new = _branch(call), str(call.body.get("new_name", ""))
+    was_default = name == call.repository.default_branch
+    branches.rename_branch(call.world, call.actor, call.repository, name, new)
+    if was_default:
+        set_default_branch(call.world, call.actor, call.repository, new)
+    shape = shapes.branch_json(call.view, call.repository, new, protected=_is_protected(call, new))
+    return Answer(201, shape)
 
 
 @route("GET", "/repos/{owner}/{repo}/git/ref/heads/{branch*}", "contents:read")

@@ -3,9 +3,11 @@
 from tools.codehost.model import merging, pulls
 from tools.codehost.model.records import PullRequest
 from tools.codehost.model.refusals import invalid_request, validation_failed
-from tools.codehost.payloads.pulls import pull_json, simple_pull_json
+from tools.codehost.payloads.pulls import pull_json, review_json, simple_pull_json
 from tools.codehost.rest.answers import Answer, paged
 from tools.codehost.rest.routing import Call, route
+
+REVIEW_STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
 
 
 def _pull(call: Call) -> PullRequest:
@@ -93,6 +95,16 @@ def merge_pull(call: Call) -> Answer:
     body = call.body
     sha = merging.merge(call.world, call.actor, call.repository, _pull(call), body.get("sha"), body.get("commit_title"))
     return Answer(200, {"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
+
+
+@route("POST", "/repos/{owner}/{repo}/pulls/{number}/reviews", "pull_requests:write")
+def review_pull(call: Call) -> Answer:
+    """Approve, request changes, or comment."""
+    pull, event = _pull(call), call.body.get("event")
+    if event not in REVIEW_STATES:
+        raise validation_failed("PullRequestReview", "event")
+    pulls.review(call.world, pull, event)
+    return Answer(200, review_json(call.view, call.repository, pull, call.caller.account, REVIEW_STATES[event]))
 
 
 @route("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", "pull_requests:read")

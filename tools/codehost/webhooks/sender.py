@@ -112,6 +112,12 @@ class Sender:
         repository_id = event.repository.id if event.repository else None
         self._record(event.name, event.action, body, installation.id, repository_id, str(uuid.uuid4()))
 
+    def _label(self, delivery: Delivery) -> str:
+        """Return what faults are matched with."""
+        repository = self.host.world.repositories.get(delivery.repository_id or 0)
+        name = self.host.world.full_name(repository) if repository else ""
+        return f"webhook {delivery.event}.{delivery.action or ''} {name}"
+
     def _audience(self, event: Event) -> Installation | None:
         """Return the installation that is told of an event."""
         named = event.facts.get("installation")
@@ -163,8 +169,7 @@ class Sender:
         self.deliveries[delivery.id] = delivery
         if len(self.deliveries) > KEPT:
             self.deliveries.popitem(last=False)
-        label = f"webhook {event}.{action or ''}"
-        for due in self._due_times(label):
+        for due in self._due_times(self._label(delivery)):
             self._post(due, delivery)
 
     def _due_times(self, label: str) -> list[float]:

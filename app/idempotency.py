@@ -62,7 +62,7 @@ def once(unit: Unit, claim: Claim, exchange: Exchange, errors: ErrorReplies, per
         raise ServiceError("idempotency_key_reuse", "The same request is still in flight.", retry_after=1)
     stored = stored_replies.find_reply(unit.session, *whose, hashed, unit.now)
     if stored is not None:
-        return _replay(stored, claim, exchange)
+        return _replay(unit, stored, claim, exchange)
     reply = _perform(unit, exchange, errors, perform)
     if reply.status < 300 or reply.status in _KEPT_REFUSALS:
         organization_id, principal_id = whose
@@ -94,12 +94,10 @@ def _perform(unit: Unit, exchange: Exchange, errors: ErrorReplies, perform: Call
         return reply
 
 
-def _replay(stored: IdempotencyKey, claim: Claim, exchange: Exchange) -> Reply:
+def _replay(unit: Unit, stored: IdempotencyKey, claim: Claim, exchange: Exchange) -> Reply:
     if stored.request_hash != claim.request_hash:
         raise ServiceError("idempotency_key_reuse", "The key was used for another request; use a new one.")
-    body = stored.body
-    if stored.secret:
-        body = stored_replies.unseal(claim.key, stored.body) if stored.body else None
+    body = stored_replies.body_of(stored, claim.key, unit.now)
     if body is None:
         raise ServiceError("idempotency_key_reuse", "The reply to this key showed a secret, and has been erased.")
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in stored.headers.items()]

@@ -1,4 +1,4 @@
-"""Replies kept for retries: found, stored, and forgotten in time.
+"""Replies kept for retries: found and stored. The sweeper removes them in time (`services/chores.py`).
 
 A reply that shows a secret is kept encrypted only. Its key is derived from the client's idempotency key, of which
 the database holds a hash alone: whoever reads the table cannot read the reply.
@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from sqlalchemy import CursorResult, delete, select, text, update
+from sqlalchemy import select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -57,6 +57,13 @@ def store_reply(session: Session, row: IdempotencyKey) -> None:
     session.execute(statement.on_conflict_do_update(index_elements=_IDENTITY, set_=columns))
 
 
+def body_of(row: IdempotencyKey, key: str, now: datetime) -> bytes | None:
+    """Return the kept body, deciphered if it shows a secret; None once that has been kept for an hour."""
+    if not row.secret:
+        return row.body
+    return unseal(key, row.body) if row.body and now - row.created_at < SECRETS_KEPT else None
+
+
 def seal(key: str, body: bytes) -> bytes:
     """Encrypt a reply under the client's idempotency key."""
     nonce = os.urandom(_NONCE_BYTES)
@@ -73,16 +80,3 @@ def unseal(key: str, sealed: bytes) -> bytes | None:
 
 def _derived(key: str) -> bytes:
     return HKDF(SHA256(), 32, salt=None, info=b"change-freeze idempotent reply").derive(key.encode())
-
-
-def forget_replies(session: Session, now: datetime) -> int:
-    """Erase secrets after an hour and rows after a day; the sweeper's chore. Returns how many rows changed."""
-    erased: CursorResult[object] = session.execute(  # type: ignore[assignment]
-        update(IdempotencyKey)
-        .where(IdempotencyKey.secret, IdempotencyKey.body.is_not(None), IdempotencyKey.created_at <= now - SECRETS_KEPT)
-        .values(body=None)
-    )
-    removed: CursorResult[object] = session.execute(  # type: ignore[assignment]
-        delete(IdempotencyKey).where(IdempotencyKey.created_at <= now - KEPT)
-    )
-    return erased.rowcount + removed.rowcount

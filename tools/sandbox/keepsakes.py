@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from services.api_key_secrets import new_secret
 from tools.sandbox.tenants import KEYS, TENANTS
 
+KEEPSAKES = "secrets.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Keepsakes:
@@ -28,7 +30,7 @@ class Keepsakes:
 
 def load_keepsakes(directory: Path) -> Keepsakes:
     """Return what was kept in `directory`, or make it."""
-    file = directory / "secrets.json"
+    file = directory / KEEPSAKES
     if file.exists():
         return Keepsakes(**json.loads(file.read_text()))
     private_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+from tools.embedded.server import EmbeddedServer
 from tools.sandbox.clients import Client
 from tools.sandbox.code_host import seed_code_host
 from tools.sandbox.demo import Demonstration
 from tools.sandbox.environment import child_environment
 from tools.sandbox.interrupts import Make
-from tools.sandbox.keepsakes import Keepsakes, load_keepsakes, public_key
+from tools.sandbox.keepsakes import KEEPSAKES, Keepsakes, load_keepsakes, public_key
 from tools.sandbox.migrations import migrate
 from tools.sandbox.prepare import Preparation
 from tools.sandbox.processes import Processes
@@ -36,7 +37,9 @@ class Sandbox:
         self.settings = settings
         self.processes = processes
         self.say = say
+        self.fresh = not (settings.directory / KEEPSAKES).exists()
         self.keepsakes: Keepsakes = load_keepsakes(settings.directory)
+        self.elsewhere: Path | None = None
         self.pids: dict[str, int] = {}
         self.organizations: dict[str, Any] = {}
 
@@ -44,6 +47,8 @@ class Sandbox:
         """Start everything and get it ready."""
         with self.step("PostgreSQL and Redis"):
             addresses = self.start_servers()
+        if self.elsewhere:
+            self.say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
         environment = child_environment(self.settings, self.keepsakes, self.app_key(), *addresses.values())
         with self.step("Code host"):
             self.start_code_host(environment)
@@ -75,19 +80,23 @@ class Sandbox:
         database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
         if not database_url:
             postgres = EmbeddedPostgres(directory / "postgres", log=logs / "postgres.log")
-            self.processes.start_server(postgres)
+            self.start_server(postgres)
             self.pids["postgres"] = postgres.pid
             database_url = postgres.ensure_database(DATABASE)
-            if postgres.moved:
-                self.say(
-                    f"\n  (data is kept in {postgres.directory.parent}: {directory} is closed to the servers' account)"
-                )
         if not redis_url:
             valkey = EmbeddedValkey(directory / "redis", log=logs / "redis.log")
-            self.processes.start_server(valkey)
+            self.start_server(valkey)
             self.pids["redis"] = valkey.pid
             redis_url = valkey.url
         return {"databaseUrl": database_url, "redisUrl": redis_url}
+
+    def start_server(self, server: EmbeddedServer) -> None:
+        """Start an embedded server; a fresh sandbox has no use for data that an earlier one has left elsewhere."""
+        if self.fresh:
+            shutil.rmtree(server.directory, ignore_errors=True)
+        self.processes.start_server(server)
+        if server.moved:
+            self.elsewhere = server.directory.parent
 
     def app_key(self) -> Path:
         """Return the file with the GitHub App's private key."""

@@ -6,6 +6,8 @@ import contextlib
 import signal
 from pathlib import Path
 
+import uvloop
+
 from tools.codehost.host import PERSON_TOKEN, CodeHost
 from tools.codehost.server import listen, make_server
 
@@ -74,7 +76,7 @@ async def run(given: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the process."""
-    asyncio.run(run(arguments()))
+    uvloop.run(run(arguments()))
 
 
 if __name__ == "__main__":

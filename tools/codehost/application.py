@@ -53,7 +53,7 @@ def _selected_version(incoming: Incoming) -> str:
     if not incoming.headers.get("user-agent"):
         raise Refusal(403, NO_AGENT)
     version = incoming.headers.get("x-github-api-version", VERSIONS[-1])
-    if version not in VERSIONS:
+    if version not in VERSIONS:  # GitHub documents the status, not the words
         raise Refusal(400, f"The API version '{version}' is not supported.")
     return version
 

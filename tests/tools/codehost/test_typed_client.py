@@ -174,5 +174,8 @@ def test_every_endpoint_is_parsed_by_the_typed_client(
     assert person.rest.pulls.merge(*PLACE, number).parsed_data.merged
     parse_repositories(person, bot, host)
     bot.rest.apps.revoke_installation_access_token()
+    app.rest.apps.suspend_installation(1001)
+    app.rest.apps.unsuspend_installation(1001)
+    app.rest.apps.delete_installation(1001)
     uncalled = {f"{route.method} {route.template}" for route in ROUTES} - set(host.calls.by_operation)
     assert not uncalled

@@ -6,6 +6,7 @@ newest of a name and App is the one that counts.
 
 from typing import Any
 
+from tools.codehost.model.branches import refuse_when_archived
 from tools.codehost.model.identifiers import node_id
 from tools.codehost.model.records import CheckRun, CheckSuite, Repository
 from tools.codehost.model.refusals import Refusal, invalid_request
@@ -85,6 +86,7 @@ def create_check_run(
     world: World, actor: Actor, app_id: int, repository: Repository, fields: dict[str, Any]
 ) -> CheckRun:
     """Report a check on a commit. `fields` are those of the REST API."""
+    refuse_when_archived(repository)
     for name in ("name", "head_sha"):
         if not isinstance(fields.get(name), str) or not fields[name]:
             raise invalid_request(f'"{name}" wasn\'t supplied.')
@@ -123,6 +125,7 @@ def update_check_run(
     completed = run.status == "completed"
     changed = (fields.get("status") or run.status, fields.get("conclusion") or run.conclusion)
     if completed and changed != (run.status, run.conclusion):
+        # GitHub's staff say that it is not possible; the answer's words are not documented.
         raise invalid_request("The status and conclusion of a completed check run cannot be modified.")
     _assign(world, run, {**fields, "status": None, "conclusion": None} if completed else fields)
     if isinstance(fields.get("name"), str) and fields["name"] != run.name:

@@ -41,26 +41,30 @@ def _links(url: str, issue: str, pull: PullRequest) -> Json:
     return {name: {"href": target} for name, target in targets.items()}
 
 
-def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> Json:
-    """Shape a pull request as lists show it."""
+def _addresses(view: View, repository: Repository, pull: PullRequest) -> Json:
     base = repository_url(view, repository)
     url, issue = f"{base}/pulls/{pull.number}", f"{base}/issues/{pull.number}"
     page = f"{view.base}/{view.world.full_name(repository)}/pull/{pull.number}"
     links = _links(url, issue, pull)
     links["html"]["href"] = page
+    named = ("commits", "review_comments", "review_comment", "comments", "statuses")
     return {
         "url": url,
-        "id": pull.id,
-        "node_id": pull.node_id,
         "html_url": page,
         "diff_url": f"{page}.diff",
         "patch_url": f"{page}.patch",
         "issue_url": issue,
-        "commits_url": links["commits"]["href"],
-        "review_comments_url": links["review_comments"]["href"],
-        "review_comment_url": links["review_comment"]["href"],
-        "comments_url": links["comments"]["href"],
-        "statuses_url": links["statuses"]["href"],
+        **{f"{name}_url": links[name]["href"] for name in named},
+        "_links": links,
+    }
+
+
+def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> Json:
+    """Shape a pull request as lists show it."""
+    return {
+        **_addresses(view, repository, pull),
+        "id": pull.id,
+        "node_id": pull.node_id,
         "number": pull.number,
         "state": pull.state,
         "locked": False,
@@ -81,7 +85,6 @@ def simple_pull_json(view: View, repository: Repository, pull: PullRequest) -> J
         "requested_teams": [],
         "head": _side(view, repository, pull.head_ref, pull.head_sha),
         "base": _side(view, repository, pull.base_ref, pull.base_sha),
-        "_links": links,
         "author_association": "MEMBER",
         "auto_merge": auto_merge_json(view, pull.auto_merge),
         "draft": pull.draft,

@@ -103,20 +103,10 @@ def repository_json(view: View, repository: Repository) -> Json:
     return found[1]
 
 
-def _repository_json(view: View, repository: Repository) -> Json:
-    full_name = view.world.full_name(repository)
+def _addresses(view: View, full_name: str) -> Json:
     url, page = f"{view.base}/repos/{full_name}", f"{view.base}/{full_name}"
-    count = open_count(repository)
     return {
-        "id": repository.id,
-        "node_id": repository.node_id,
-        "name": repository.name,
-        "full_name": full_name,
-        "owner": account_json(view, repository.owner_id),
-        "private": repository.private,
-        "visibility": "private" if repository.private else "public",
         "html_url": page,
-        "description": repository.description,
         "url": url,
         **{name: f"{url}/{path}" for name, path in LINKS.items()},
         "git_url": f"{page}.git",
@@ -125,6 +115,21 @@ def _repository_json(view: View, repository: Repository) -> Json:
         "svn_url": page,
         "mirror_url": None,
         "homepage": None,
+    }
+
+
+def _repository_json(view: View, repository: Repository) -> Json:
+    full_name, count = view.world.full_name(repository), open_count(repository)
+    return {
+        "id": repository.id,
+        "node_id": repository.node_id,
+        "name": repository.name,
+        "full_name": full_name,
+        "owner": account_json(view, repository.owner_id),
+        "private": repository.private,
+        "visibility": "private" if repository.private else "public",
+        "description": repository.description,
+        **_addresses(view, full_name),
         "language": None,
         "license": None,
         "topics": [],

@@ -1,6 +1,6 @@
 """The App, its installations and its tokens."""
 
-from tools.codehost.model.installations import accessible
+from tools.codehost.model.installations import accessible, suspend, uninstall
 from tools.codehost.model.records import Installation
 from tools.codehost.model.refusals import Refusal, not_found
 from tools.codehost.payloads.accounts import app_json, full_organization_json, installation_json, person_json
@@ -39,6 +39,27 @@ def list_installations(call: Call) -> Answer:
 def get_installation(call: Call) -> Answer:
     """Show one installation."""
     return Answer(200, installation_json(call.view, _own_installation(call)))
+
+
+@route("DELETE", "/app/installations/{installation_id}", credential="app")
+def delete_installation(call: Call) -> Answer:
+    """Uninstall the App from an account."""
+    uninstall(call.world, call.actor, _own_installation(call))
+    return Answer(204)
+
+
+@route("PUT", "/app/installations/{installation_id}/suspended", credential="app")
+def suspend_installation(call: Call) -> Answer:
+    """Suspend an installation."""
+    suspend(call.world, call.actor, _own_installation(call), suspended=True)
+    return Answer(204)
+
+
+@route("DELETE", "/app/installations/{installation_id}/suspended", credential="app")
+def unsuspend_installation(call: Call) -> Answer:
+    """Let a suspended installation work again."""
+    suspend(call.world, call.actor, _own_installation(call), suspended=False)
+    return Answer(204)
 
 
 @route("POST", "/app/installations/{installation_id}/access_tokens", credential="app")

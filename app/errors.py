@@ -48,6 +48,7 @@ class ErrorReplies:
 
     def __init__(self, contract: Contract, docs_url: str) -> None:
         self._catalogue = contract.errors
+        self._families = {row.status: row.type for row in contract.errors.values()}
         self._docs_url = docs_url.rstrip("/")
 
     def reply(self, error: Exception, exchange: Exchange) -> Reply:
@@ -73,12 +74,13 @@ class ErrorReplies:
     def envelope(self, error: ServiceError, request_id: str) -> Reply:
         """Return the reply of a refusal whose code is in the catalogue."""
         row = self._catalogue[error.code]
-        content: dict[str, Any] = {"type": row.type, "code": error.code, "message": error.message}
+        status = _status(row, error)
+        family = row.type if status == row.status else self._families[status]
+        content: dict[str, Any] = {"type": family, "code": error.code, "message": error.message}
         if error.details:
             content["details"] = [_row(detail) for detail in error.details]
         content["docsUrl"] = f"{self._docs_url}/errors#{error.code}"
         content["requestId"] = request_id
-        status = _status(row, error)
         body = orjson.dumps({"error": content}, default=str)
         return Reply(status, [JSON, *_headers(error, status)], body, code=error.code)
 

@@ -10,6 +10,7 @@ import jsonschema_rs
 from rules.errors import Detail, ServiceError
 from schemas import walk
 from schemas.contract import Node
+from schemas.formats import explain
 
 MISSING = "missing_parameter"
 INVALID_PARAMETER = "invalid_parameter"
@@ -105,7 +106,7 @@ def _problems(error: jsonschema_rs.ValidationError) -> Iterator[tuple[tuple[str 
         for cause in min(kind.context, key=lambda errors: _distance(errors, len(path))):
             yield from _problems(cause)
     else:
-        yield path, _words(kind)
+        yield path, _words(kind, error.instance)
 
 
 def _distance(errors: Sequence[jsonschema_rs.ValidationError], depth: int) -> int:
@@ -117,8 +118,10 @@ def _distance(errors: Sequence[jsonschema_rs.ValidationError], depth: int) -> in
     )
 
 
-def _words(kind: Any) -> str:
+def _words(kind: Any, value: Any) -> str:
     facts = kind.as_dict()
+    if kind.name == "format" and (known := explain(facts["format"], value)):
+        return known
     words = _PHRASES.get(kind.name)
     return words(facts) if words else "does not match the contract"
 

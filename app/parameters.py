@@ -9,7 +9,7 @@ from app.exchange import Exchange
 from app.faults import INVALID_PARAMETER, MISSING, Fault, parameter_faults
 from schemas.contract import Contract, Operation, Parameter
 from schemas.dialect import Validators
-from schemas.instants import is_instant, parse_instant
+from schemas.instants import parse_instant
 from schemas.names import snake_case
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
@@ -48,7 +48,7 @@ class _Reader:
         items = contract.resolve(schema.get("items", {})) if self._many else schema
         self._read = _READERS.get(items.get("type"))
         self._instant = items.get("format") == "date-time"
-        self._validator = validators.compile(parameter.schema, formats={"date-time": is_instant})
+        self._validator = validators.compile(parameter.schema)
 
     def value(self, texts: Sequence[str], faults: list[Fault]) -> Any:
         """Return the typed value, or add what is wrong with it to `faults`."""

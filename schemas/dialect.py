@@ -5,12 +5,13 @@ object is told as such and not as "matches none of two". `oneOf` with a discrimi
 each tag, so that errors come from the branch which the client chose.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jsonschema_rs
 
 from schemas.contract import Node, resolve
+from schemas.formats import FORMATS
 
 _BASE = "urn:contract"
 _UNKNOWN_TO_JSON_SCHEMA = ("nullable", "discriminator", "example", "xml", "externalDocs", "deprecated")
@@ -28,12 +29,10 @@ class Validators:
             [(_BASE, {"components": {"schemas": components}})], draft=jsonschema_rs.Draft202012
         )
 
-    def compile(
-        self, schema: Node, formats: dict[str, Callable[[str], bool]] | None = None
-    ) -> jsonschema_rs.Draft202012Validator:
-        """Return the validator of a schema as the contract writes it; `formats` replaces built-in checks."""
+    def compile(self, schema: Node) -> jsonschema_rs.Draft202012Validator:
+        """Return the validator of a schema as the contract writes it."""
         return jsonschema_rs.Draft202012Validator(
-            self.convert(schema), registry=self._registry, validate_formats=True, formats=formats, offline=True
+            self.convert(schema), registry=self._registry, validate_formats=True, formats=dict(FORMATS), offline=True
         )
 
     def convert(self, node: Node) -> dict[str, Any]:

@@ -10,13 +10,12 @@ from models.freezes import Freeze, FreezeTarget
 from models.queries import lock_coverage, raise_generation
 from rules.errors import Detail, ServiceError
 from rules.ids import new_id
+from rules.reasons import SHORTEST_REASON, is_reason
 from rules.scope import OPEN_ENDED
 from rules.verdict import in_force as is_in_force
 from services.references import get_freeze
 from services.scopes import resolve_targets
 from services.unit import Unit
-
-SHORTEST_REASON = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def _insert(unit: Unit, wanted: NewFreeze, reason: str) -> Freeze:
 def checked_reason(reason: str) -> str:
     """Return the reason without the white space around it; raises `reason_required` if it is then too short."""
     trimmed = reason.strip()
-    if len(trimmed) < SHORTEST_REASON:
+    if not is_reason(trimmed):
         message = f"has to have at least {SHORTEST_REASON} characters"
         raise ServiceError(
             "reason_required", f"The reason {message}.", details=(Detail("/reason", message, "reason_required"),)

@@ -1,0 +1,27 @@
+"""The formats of the contract: JSON Schema's date-time as we read it, globs by the rule that compiles them, reasons."""
+
+from collections.abc import Callable, Mapping
+
+from rules.globs import fault
+from rules.reasons import SHORTEST_REASON, is_reason
+from schemas.instants import is_instant
+
+_LONGEST_GLOB = 256
+# What a length keyword of the schema tells already is not told a second time.
+FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "date-time": is_instant,
+    "repository-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or fault(text, "repository") is None,
+    "branch-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or fault(text, "branch") is None,
+    "reason": lambda text: len(text) < SHORTEST_REASON or is_reason(text),
+}
+
+
+def explain(name: str, text: str) -> str | None:
+    """Return what is wrong with a text of a format that knows better than to say its name."""
+    if name == "repository-glob":
+        return fault(text, "repository")
+    if name == "branch-glob":
+        return fault(text, "branch")
+    if name == "reason":
+        return f"must have at least {SHORTEST_REASON} characters between the white space around it"
+    return None

@@ -1,0 +1,103 @@
+"""Webhooks of the simulated code host that arrive when and as often as a test wants, and what is right at rest."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from models.queries import covering_freezes
+from rules.permissions import CODE_HOST
+from services.chores import full_pass
+from services.reconcile.passes import JOB
+from services.repository_sync import sync_pending
+from services.unit import Caller
+from services.webhooks import receive
+from tests.jobs.conftest import Town
+from tools.codehost.model.records import Repository
+from tools.codehost.webhooks.sender import Delivery
+
+NOBODY = Caller(None, CODE_HOST, "code_host")
+
+
+class Post:
+    """Holds back every delivery of the town's code host until it is handed over."""
+
+    def __init__(self, town: Town) -> None:
+        self.town = town
+        self._taken: set[int] = set()
+        town.host.settings.webhook_url = "http://nowhere.test"
+        town.host.faults.add("webhook_drop")
+
+    def take(self) -> list[Delivery]:
+        """Return what the code host has written since the last time."""
+        new = [found for found in list(self.town.host.sender.deliveries.values()) if found.id not in self._taken]
+        self._taken |= {delivery.id for delivery in new}
+        return new
+
+    def hand_over(self, deliveries: Iterable[Delivery]) -> None:
+        """Have the deliveries arrive, signed as they were, and be read."""
+        for delivery in deliveries:
+            headers = self.town.host.sender.headers(delivery)
+            with self.town.units.open(NOBODY) as unit:
+                receive(unit, delivery.body, headers["X-Hub-Signature-256"], delivery.event, delivery.guid)
+        self.town.hear()
+
+    def run(self) -> None:
+        """Hand over everything, and work until nothing is left to do."""
+        while deliveries := self.take():
+            self.hand_over(deliveries)
+            work(self.town)
+
+
+def work(town: Town) -> None:
+    """Do all jobs until nothing is due."""
+    while sync_pending(town.jobs, town.github):
+        pass
+    town.hear()
+    town.settle()
+
+
+def look_everywhere(town: Town) -> None:
+    """Do the full pass and what it asks for."""
+    full_pass(town.jobs, timedelta(0))
+    work(town)
+
+
+def disagreements(town: Town) -> dict[str, tuple[str | None, str | None]]:
+    """Compare every head at the code host with the database: `acme/web#1` → (shown, expected), where they differ.
+
+    An open head of a watched branch carries the verdict of the freezes that cover its base now; a head that was
+    given up carries no `success`.
+    """
+    rows = town.sql(
+        "SELECT r.github_id, b.name, b.check_name, b.id FROM watched_branches b "
+        "JOIN repositories r ON r.id = b.repository_id WHERE r.removed_at IS NULL"
+    )
+    with town.jobs.open(JOB) as unit:
+        frozen = set(covering_freezes(unit.session, [row[3] for row in rows], unit.now))
+    wrong: dict[str, tuple[str | None, str | None]] = {}
+    for repository in town.host.world.repositories.values():
+        bases = {row[1]: (row[2], row[3] in frozen) for row in rows if row[0] == repository.id}
+        for name in {check for check, _blocked in bases.values()}:
+            wrong |= _compare(
+                town, repository, name, {base: found for base, found in bases.items() if found[0] == name}
+            )
+    return wrong
+
+
+def _compare(
+    town: Town, repository: Repository, name: str, bases: dict[str, tuple[str, bool]]
+) -> dict[str, tuple[str | None, str | None]]:
+    full_name, wrong = town.host.world.full_name(repository), {}
+    followed = [pull for pull in repository.pulls.values() if pull.state == "open" and pull.base_ref in bases]
+    blocked = {pull.head_sha for pull in followed if bases[pull.base_ref][1]}
+    open_heads = {pull.head_sha for pull in followed}
+    for pull in repository.pulls.values():
+        shown = _conclusion(town, repository, pull.head_sha, name)
+        expected = None if pull.head_sha not in open_heads else "failure" if pull.head_sha in blocked else "success"
+        if shown == "success" if expected is None else shown != expected:
+            wrong[f"{full_name}#{pull.number} {name}"] = (shown, expected)
+    return wrong
+
+
+def _conclusion(town: Town, repository: Repository, sha: str, name: str) -> str | None:
+    run = town.host.world.newest_run(repository.id, sha, name, town.host.app_id)
+    return run.conclusion if run is not None else None

@@ -179,7 +179,7 @@ SCOPE_FAULTS: list[tuple[Any, int, str, list[str]]] = [
     ({"type": "glob"}, 400, "missing_parameter", ["/scope/patterns"]),
     ({"type": "glob", "patterns": []}, 422, "validation_failed", ["/scope/patterns"]),
     ({"type": "glob", "patterns": ["acme/*", "acme/[a-z]"]}, 422, "invalid_glob", ["/scope/patterns/1"]),
-    ({"type": "glob", "patterns": ["", "a/b/c"]}, 422, "invalid_glob", ["/scope/patterns/0"]),
+    ({"type": "glob", "patterns": ["", "a/b/c"]}, 422, "invalid_glob", ["/scope/patterns/0", "/scope/patterns/1"]),
     ({"type": "glob", "patterns": ["a b/*", "a/b/c"]}, 422, "invalid_glob", ["/scope/patterns/0", "/scope/patterns/1"]),
     ({"type": "glob", "patterns": ["!acme/docs"]}, 422, "invalid_glob", ["/scope/patterns"]),
     ({"type": "glob", "patterns": ["*/*"] * 101}, 422, "validation_failed", ["/scope/patterns"]),

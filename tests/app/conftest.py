@@ -41,23 +41,16 @@ def clock_of_session() -> MovableClock:
 
 
 @pytest.fixture(scope="session")
-def maintenance_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("operator") / "maintenance"
-
-
-@pytest.fixture(scope="session")
 def served(
     shared_database: psycopg.Connection,
     redis_url: str,
     small_contract: Contract,
     clock_of_session: MovableClock,
     wakeups_of_session: RecordedWakeups,
-    maintenance_file: Path,
 ) -> Iterator[str]:
     config = product_config(
         address_of(shared_database),
         redis_url,
-        maintenance_file=maintenance_file,
         rate_limit_organization=100_000,
         rate_limit_writes=50_000,
     )

@@ -6,7 +6,13 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.main import Parts, create_app
+from app.maintenance import Maintenance
+from rules.errors import ServiceError
+from schemas.contract import Contract
 from tests.app.machinery import things
+from tests.support.product import product_config
+from tests.support.serving import serving
 
 
 def error(response: httpx.Response) -> dict[str, object]:
@@ -90,15 +96,27 @@ def test_what_postgresql_undid_is_done_again(api: httpx.Client) -> None:
 
 
 def test_a_maintenance_window_refuses_all_but_the_public_operations(
-    api: httpx.Client, maintenance_file: Path, monkeypatch: pytest.MonkeyPatch
+    small_contract: Contract, redis_url: str, tmp_path: Path
 ) -> None:
-    maintenance_file.touch()
-    try:
-        monkeypatch.setattr("app.maintenance._LOOK_EVERY_SECONDS", 0)
-        response = api.get("/v1/things")
-        assert (response.status_code, error(response)["code"]) == (503, "maintenance")
-        assert int(response.headers["Retry-After"]) > 0
-        assert api.get("/ping").status_code == 200
-    finally:
-        maintenance_file.unlink()
-    assert api.get("/v1/things").status_code == 200
+    file = tmp_path / "maintenance"
+    file.touch()
+    config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url, maintenance_file=file)
+    parts = Parts(contract=small_contract, handlers="tests.app.machinery", access_log=False)
+    with serving(create_app(config, parts)) as url, httpx.Client(base_url=url) as http:
+        for path in ("/v1/things", "/v1/sessions-only"):
+            response = http.get(path)
+            assert (response.status_code, error(response)["code"]) == (503, "maintenance")
+            assert int(response.headers["Retry-After"]) > 0
+        assert http.post("/webhooks/things").status_code == 503
+        assert http.get("/ping").status_code == 200
+
+
+def test_a_maintenance_window_lasts_as_long_as_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "maintenance"
+    switch = Maintenance(file, "https://status.example", look_every=0)
+    switch.refuse()
+    file.touch()
+    with pytest.raises(ServiceError, match=r"https://status\.example"):
+        switch.refuse()
+    file.unlink()
+    switch.refuse()

@@ -163,10 +163,8 @@ def test_a_secret_is_replayed_for_an_hour_and_never_lies_in_the_table(
     replies = [api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}) for _ in range(2)]
     assert replies[0].content == replies[1].content
     assert b"canary-secret" in replies[1].content
-    dump = str(
-        sql.execute("SELECT idempotency_keys::text, convert_from(body, 'LATIN1') FROM idempotency_keys").fetchall()
-    )
-    assert "canary-secret" not in dump
+    rows = sql.execute("SELECT body, idempotency_keys::text FROM idempotency_keys").fetchall()
+    assert [b"canary-secret" in bytes(body) or "canary-secret" in row for body, row in rows] == [False]
     clock.offset = timedelta(minutes=59)
     assert api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}).status_code == 200
     clock.offset = timedelta(hours=1, seconds=1)

@@ -34,9 +34,16 @@ def ed25519_pair() -> tuple[str, str]:
 @pytest.mark.parametrize(("algorithm", "pair"), [("ES256", new_key_pair()), ("EdDSA", ed25519_pair())])
 def test_a_token_says_what_it_was_minted_for(algorithm: str, pair: tuple[str, str]) -> None:
     signer = Signer("kid-1", algorithm, pair[0], HERE["issuer"], HERE["audience"])
-    token = mint_session_jwt(signer, user="usr_1", organization="org_1", sid="ses_1", ttl=timedelta(minutes=15), now=NOW)
+    token = mint_session_jwt(
+        signer, user="usr_1", organization="org_1", sid="ses_1", ttl=timedelta(minutes=15), now=NOW
+    )
     claims = verify_session_jwt(token, {"kid-1": (algorithm, pair[1])}, **HERE)
-    assert (claims.user_id, claims.organization_id, claims.session_id, claims.support) == ("usr_1", "org_1", "ses_1", False)
+    assert (claims.user_id, claims.organization_id, claims.session_id, claims.support) == (
+        "usr_1",
+        "org_1",
+        "ses_1",
+        False,
+    )
     assert claims.expires_at == int(NOW.timestamp()) + 900
     with pytest.raises(UnknownKeyError):
         verify_session_jwt(token, {"kid-2": (algorithm, pair[1])}, **HERE)

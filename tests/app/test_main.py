@@ -1,0 +1,33 @@
+"""Starting the process."""
+
+import importlib
+
+import pytest
+
+import app.main
+from app.config import load_config
+
+
+def test_an_environment_that_cannot_be_used_ends_the_process_with_every_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setenv("REDIS_URL", "http://wrong")
+    with pytest.raises(SystemExit) as ended:
+        _ = app.main.app
+    assert ended.value.code == 3
+    told = capsys.readouterr().err
+    assert told.startswith("The API cannot start.\n")
+    assert "DATABASE_URL is required" in told
+    assert "REDIS_URL must be a URL of redis or rediss or unix" in told
+
+
+def test_the_application_starts_without_its_database_and_with_every_handler() -> None:
+    config = load_config({"DATABASE_URL": "postgresql://127.0.0.1:1/x", "REDIS_URL": "redis://127.0.0.1:1"})
+    assert app.main.create_app(config) is not None
+
+
+def test_importing_the_module_needs_no_environment() -> None:
+    importlib.reload(app.main)
+    with pytest.raises(AttributeError):
+        _ = app.main.nothing

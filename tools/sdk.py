@@ -31,7 +31,8 @@ def python_client(target: Path = PYTHON_CLIENT) -> Path:
 def typescript_types(target: Path = TYPESCRIPT_TYPES) -> Path:
     """Generate the TypeScript types and check them with the compiler; raises GenerationError."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    _run(["npx", "--no-install", "openapi-typescript", str(CONTRACT_PATH), "--output", str(target)])
+    generator = ["npx", "--no-install", "openapi-typescript", str(CONTRACT_PATH), "--output", str(target)]
+    _run([*generator, "--default-non-nullable=false"])  # what has a default may be left out of a request
     _run(["npx", "--no-install", "tsc", "--noEmit", "--strict", str(target)])
     return target
 

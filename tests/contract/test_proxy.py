@@ -1,0 +1,73 @@
+"""The service behind nginx, as it is often put."""
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from tests import factories
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+PATIENCE = 10.0
+
+# proxy_pass without a path of its own: nginx then hands on the path as it was sent, %2F and all.
+CONFIGURATION = """
+daemon off;
+pid {directory}/pid;
+error_log stderr;
+events {{}}
+http {{
+  access_log off;
+  client_body_temp_path {directory}/body;
+  proxy_temp_path {directory}/proxy;
+  fastcgi_temp_path {directory}/fastcgi;
+  uwsgi_temp_path {directory}/uwsgi;
+  scgi_temp_path {directory}/scgi;
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{ proxy_pass {upstream}; }}
+  }}
+}}
+"""
+
+
+@pytest.fixture
+def proxy(served: str, tmp_path: Path) -> Iterator[httpx.Client]:
+    if NGINX is None:
+        pytest.skip("nginx is not on this machine (Debian: apt-get install nginx)")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    file = tmp_path / "nginx.conf"
+    file.write_text(CONFIGURATION.format(directory=tmp_path, port=port, upstream=served))
+    process = subprocess.Popen([NGINX, "-p", str(tmp_path), "-c", str(file)], stderr=subprocess.PIPE)
+    try:
+        transport = httpx.HTTPTransport(retries=8)  # of connecting only: nginx listens a moment after it starts
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", transport=transport, timeout=PATIENCE) as client:
+            yield client
+    finally:
+        process.terminate()
+        _, told = process.communicate(timeout=PATIENCE)
+    assert b"[emerg]" not in told, told.decode()
+
+
+def test_behind_nginx_a_repository_is_still_found_by_its_escaped_name(
+    proxy: httpx.Client, database: str, redis: object
+) -> None:
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    with Session(engine) as session:
+        organization = factories.organization(session)
+        web = factories.repository(session, organization, "acme/web").id
+        key = factories.api_key(session, organization).secret
+    engine.dispose()
+    headers = {"Authorization": f"Bearer {key}"}
+    found = proxy.get("/v1/repos/acme%2Fweb", headers=headers)
+    assert found.status_code == 200, found.text
+    assert found.json()["id"] == web
+    assert proxy.get("/v1/repos/acme%2Fweb/branches", headers=headers).json() == {"data": [], "nextCursor": None}
+    assert proxy.get("/v1/repos/acme/web", headers=headers).status_code == 404

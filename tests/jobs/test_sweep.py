@@ -1,0 +1,275 @@
+"""The sweeper: what RQ and Redis lose, it finds; what time does, it records, once."""
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import cast
+
+import pytest
+import redis
+
+from integrations.wakeups import RedisWakeups, connect
+from jobs import context
+from jobs.context import Context
+from jobs.sweep import Sweeper
+from rules.permissions import CODE_HOST
+from services.chores import end_freezes, full_pass, tidy, work_waiting
+from services.reconcile.passes import JOB
+from services.repository_sync import request_sync
+from services.unit import Caller, Units
+from services.webhooks import receive
+from tests.jobs.conftest import ADA, Builder, Town
+from tests.services.conftest import Listener, MovedClock
+from tests.support.post import Post, work
+
+NEVER = timedelta(days=1000)
+SweeperOf = Callable[..., Sweeper]
+
+
+@pytest.fixture
+def sweeper(town: Town) -> Iterator[SweeperOf]:
+    """Make sweepers whose workers can be woken, or not."""
+
+    def make(*, reachable: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
+        return Sweeper(context.given(), lambda: reachable, full_pass_every)
+
+    context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    make().sweep()  # takes the chores that a new database has due
+    heard(town).clear()
+    yield make
+    context._given.clear()
+
+
+def heard(town: Town) -> list[str]:
+    return cast(Listener, town.jobs.wakeups).heard
+
+
+def pass_time(town: Town, **length: float) -> None:
+    cast(MovedClock, town.jobs.clock).ahead += timedelta(**length)
+
+
+class TestLostWakeups:
+    def test_a_freeze_nobody_was_woken_for_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(town)
+        town.freeze()
+        heard(town).clear()
+        sweeper().sweep()
+        assert heard(town) == ["reconcile"]
+        work(town)
+        sweeper().sweep()
+        assert heard(town) == ["reconcile"]
+        assert set(town.conclusions().values()) == {"failure"}
+
+    def test_a_delivery_nobody_was_woken_for_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(town)
+        post = Post(town)
+        town.person("PATCH", "/repos/acme/web", {"name": "site"})
+        for delivery in post.take():
+            signature = town.host.sender.headers(delivery)["X-Hub-Signature-256"]
+            with town.units.open(Caller(None, CODE_HOST, "code_host")) as unit:
+                receive(unit, delivery.body, signature, delivery.event, delivery.guid)
+        heard(town).clear()
+        sweeper().sweep()
+        assert heard(town) == ["webhooks"]
+
+    def test_a_comparison_nobody_was_woken_for_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(town)
+        with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
+            request_sync(unit)
+        heard(town).clear()
+        sweeper().sweep()
+        assert heard(town) == ["sync"]
+
+    def test_a_lease_whose_worker_died_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(town)
+        town.freeze()
+        town.sql("UPDATE watched_branches SET lease_token = 'dead', lease_until = clock_timestamp() + interval '40 s'")
+        heard(town).clear()
+        sweeper().sweep()
+        assert heard(town) == []
+        pass_time(town, seconds=41)
+        sweeper().sweep()
+        assert heard(town) == ["reconcile"]
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+
+    def test_a_retry_is_found_when_its_time_has_come(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(town)
+        town.freeze()
+        town.host.faults.add("error", "createCheckRun", status=500, count=1)
+        town.settle()
+        heard(town).clear()
+        sweeper().sweep()
+        assert heard(town) == []
+        pass_time(town, seconds=10)
+        sweeper().sweep()
+        assert heard(town) == ["reconcile"]
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+
+    def test_where_nothing_waits_nobody_is_woken(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(town)
+        heard(town).clear()
+        assert work_waiting(town.jobs) == set()
+        sweeper().sweep()
+        assert heard(town) == []
+
+
+class TestTime:
+    def test_ends_a_freeze_and_the_branches_are_released(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        with town.jobs.open(JOB) as unit:
+            ends_at = unit.now + timedelta(hours=1)
+        freeze = town.freeze(ends_at=ends_at)
+        work(town)
+        sweeper().sweep()
+        assert town.sql("SELECT ended_at FROM freezes") == [(None,)]
+        pass_time(town, hours=1)
+        sweeper().sweep()
+        [[ended_at, reason, by]] = town.sql("SELECT ended_at, end_reason, ended_by ->> 'type' FROM freezes")
+        assert (ended_at, reason, by) == (ends_at, "expired", "system")
+        work(town)
+        assert set(town.conclusions().values()) == {"success"}
+        assert town.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=freeze) == [(True,)]
+
+    def test_that_has_passed_while_no_sweeper_ran_is_recorded_as_it_was(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
+        build("web")
+        with town.jobs.open(JOB) as unit:
+            ends_at = unit.now + timedelta(hours=1)
+        town.freeze(ends_at=ends_at)
+        pass_time(town, days=3)
+        sweeper().sweep()
+        assert town.sql("SELECT ended_at FROM freezes") == [(ends_at,)]
+
+
+def at_once(*steps: Callable[[], object]) -> list[object]:
+    """Take all the steps at the same moment, each in a thread of its own; returns what they returned."""
+    begin, results = threading.Barrier(len(steps)), dict[int, object]()
+
+    def take(number: int, step: Callable[[], object]) -> None:
+        begin.wait(10)
+        results[number] = step()
+
+    threads = [threading.Thread(target=take, args=(number, step)) for number, step in enumerate(steps)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return [results[number] for number in range(len(steps))]
+
+
+class TestTwoSweepers:
+    def test_record_an_end_once(self, town: Town, build: Builder) -> None:
+        build("web")
+        with town.jobs.open(JOB) as unit:
+            ends_at = unit.now + timedelta(hours=1)
+        for _ in range(5):
+            town.freeze(ends_at=ends_at)
+        pass_time(town, hours=1)
+        ended = at_once(lambda: end_freezes(town.jobs), lambda: end_freezes(town.jobs))
+        assert sum(cast(list[int], ended)) == 5
+        assert town.sql("SELECT count(*) FROM audit_entries WHERE action = 'freeze.expired'") == [(5,)]
+
+    def test_do_a_chore_once_in_its_period(self, town: Town, build: Builder) -> None:
+        build("web")
+        hour = timedelta(hours=1)
+        assert sorted(map(bool, at_once(*[lambda: full_pass(town.jobs, hour)] * 3))) == [False, False, True]
+        assert sorted(map(bool, at_once(*[lambda: tidy(town.jobs)] * 3))) == [False, False, True]
+        pass_time(town, minutes=59)
+        assert full_pass(town.jobs, hour) is False
+        pass_time(town, minutes=2)
+        assert sorted(map(bool, at_once(*[lambda: full_pass(town.jobs, hour)] * 3))) == [False, False, True]
+
+    def test_sweep_at_once_without_harm(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("api", "web")
+        work(town)
+        town.freeze()
+        both = [sweeper(reachable=False, full_pass_every=timedelta(0)).sweep for _ in range(2)]
+        at_once(*both)
+        sweeper(reachable=False).sweep()
+        assert set(town.conclusions().values()) == {"failure"}
+
+
+class TestWithoutRedis:
+    def test_the_sweeper_does_the_work_itself(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        work(town)
+        post = Post(town)
+        town.freeze()
+        town.person("PATCH", "/repos/acme/web", {"name": "site"})
+        for delivery in post.take():
+            signature = town.host.sender.headers(delivery)["X-Hub-Signature-256"]
+            with town.units.open(Caller(None, CODE_HOST, "code_host")) as unit:
+                receive(unit, delivery.body, signature, delivery.event, delivery.guid)
+        heard(town).clear()
+        for _ in range(2):
+            sweeper(reachable=False).sweep()
+        assert set(town.conclusions().values()) == {"failure"}
+        assert town.sql("SELECT name FROM repositories") == [("site",)]
+        assert work_waiting(town.jobs) == set()
+
+    def test_a_request_succeeds_and_loses_next_to_no_time(self, town: Town, build: Builder) -> None:
+        build("web")
+        deaf = Units(town.units.engine, town.units.clock, RedisWakeups("redis://127.0.0.1:1/0"))
+        with deaf.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
+            unit.wake("reconcile")
+        assert work_waiting(town.jobs) == {"reconcile"}
+
+    def test_redis_that_forgets_everything_costs_nothing(
+        self, town: Town, build: Builder, sweeper: SweeperOf, redis_url: str
+    ) -> None:
+        build("web")
+        work(town)
+        with connect(redis_url) as client:
+            client.flushdb()
+            loud = Units(town.units.engine, town.units.clock, RedisWakeups(redis_url), town.units.surroundings)
+            town.units = loud
+            town.freeze()
+            assert client.llen("rq:queue:wakeups") == 1
+            client.flushdb()
+        heard(town).clear()
+        sweeper().sweep()
+        assert heard(town) == ["reconcile"]
+
+    def test_wakeups_are_sent_once_until_the_job_begins(self, redis: redis.Redis, redis_url: str) -> None:
+        wakeups = RedisWakeups(redis_url)
+        for _ in range(3):
+            wakeups.send({"reconcile", "sync"})
+        assert redis.llen("rq:queue:wakeups") == 2
+        wakeups.begun("reconcile")
+        wakeups.send({"reconcile", "sync"})
+        assert redis.llen("rq:queue:wakeups") == 3
+        wakeups._redis.close()
+
+
+class TestTidying:
+    def test_forgets_what_nobody_asks_for_any_more(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        work(town)
+        town.session.connection().exec_driver_sql(
+            "INSERT INTO webhook_deliveries (delivery_id, event, payload, received_at, attempts) VALUES "
+            "('old', 'push', '{}', now() - interval '31 days', 0), ('new', 'push', '{}', now(), 0)"
+        )
+        town.session.connection().exec_driver_sql(
+            "INSERT INTO idempotency_keys (organization_id, principal_id, key_hash, request_hash, status, headers, "
+            "body, secret, created_at) VALUES "
+            "('o', 'p', '1', '', 200, '{}', 'x', false, now() - interval '25 hours'), "
+            "('o', 'p', '2', '', 200, '{}', 'x', true, now() - interval '2 hours'), "
+            "('o', 'p', '3', '', 200, '{}', 'x', false, now() - interval '2 hours')"
+        )
+        town.session.commit()
+        assert tidy(town.jobs) is True
+        assert town.sql("SELECT delivery_id FROM webhook_deliveries") == [("new",)]
+        assert town.sql("SELECT convert_from(key_hash, 'UTF8'), body IS NULL FROM idempotency_keys ORDER BY 1") == [
+            ("2", True),
+            ("3", False),
+        ]
+        assert town.sql("SELECT count(*) FROM head_checks") == [(1,)]

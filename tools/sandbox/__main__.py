@@ -5,7 +5,6 @@ repositories from the code host and judges every head; then the demonstration. `
 """
 
 import sys
-from contextlib import suppress
 
 import requests
 
@@ -13,17 +12,12 @@ from tools.embedded import ServerError
 from tools.embedded.locks import claim
 from tools.sandbox import interrupts
 from tools.sandbox.clients import Refused
+from tools.sandbox.console import say
 from tools.sandbox.processes import Processes
 from tools.sandbox.sandbox import Sandbox
 from tools.sandbox.settings import SandboxError, Settings, claim_ports, load_settings
 
 PREDECESSOR_PATIENCE = 30.0
-
-
-def say(line: str) -> None:
-    """Print a line at once, also into a pipe; a reader that has gone away is no reason to stop badly."""
-    with suppress(BrokenPipeError):
-        print(line, flush=True)
 
 
 def run(settings: Settings, lock: int) -> int:
@@ -35,7 +29,7 @@ def run(settings: Settings, lock: int) -> int:
     status = 0
     try:
         claim_ports(settings)
-        sandbox = Sandbox(settings, processes, say)
+        sandbox = Sandbox(settings, processes)
         sandbox.start()
         sandbox.watch(make)
     except (SandboxError, ServerError) as error:

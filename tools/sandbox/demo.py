@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.sandbox.clients import Client, Refused
+from tools.sandbox.console import say
 from tools.sandbox.settings import SandboxError
 from tools.sandbox.tenants import Tenant
 
@@ -30,22 +31,20 @@ class Demonstration:
         service: Client,
         code_host: Client,
         wait_until: Callable[[Callable[[], bool], str], None],
-        say: Callable[[str], None],
     ) -> None:
         self.tenant = tenant
         self.repository = tenant.full_names[0]
         self.service = service
         self.code_host = code_host
         self.wait_until = wait_until
-        self.say = say
 
     def run(self) -> None:
         """Freeze, fail to merge, lift, merge. Leaves no freeze behind, whatever happens."""
         frozen_by = self._freezes_in_force()
         if frozen_by:
-            self.say(f"{self.repository} is frozen already ({', '.join(frozen_by)}): no demonstration this time.")
+            say(f"{self.repository} is frozen already ({', '.join(frozen_by)}): no demonstration this time.")
             return
-        self.say(f"A freeze of {self.tenant.slug}, from beginning to end:")
+        say(f"A freeze of {self.tenant.slug}, from beginning to end:")
         number = self._open_pull_request()
         self._tell("a new pull request", f"{self.repository}#{number}, judged by the service as it arrived: mergeable")
         freeze_id = self._freeze()
@@ -117,7 +116,7 @@ class Demonstration:
         self.code_host.call("DELETE", f"/repos/{self.repository}/git/refs/heads/{branch}")
 
     def _tell(self, what: str, outcome: str) -> None:
-        self.say(f"  {what:<24} {outcome}")
+        say(f"  {what:<24} {outcome}")
 
 
 def took(began: float) -> str:

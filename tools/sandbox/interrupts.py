@@ -13,13 +13,14 @@ class Interrupted(BaseException):
 
 
 def listen() -> None:
-    """Raise Interrupted in the main thread at the first signal."""
+    """Raise Interrupted in the main thread at the first signal; a hang-up that `nohup` ignores stays ignored."""
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         raise Interrupted(signal.Signals(number).name)
 
     for each in SIGNALS:
-        signal.signal(each, interrupt)
+        if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:
+            signal.signal(each, interrupt)
 
 
 def ignore() -> None:

@@ -1,9 +1,9 @@
 """What the sandbox hands over: `sandbox.json` for programs, a few lines for people."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
+from tools.sandbox.console import say
 from tools.sandbox.keepsakes import Keepsakes, write_private
 from tools.sandbox.settings import Settings
 
@@ -31,7 +31,7 @@ def write_report(
     write_private(settings.directory / "sandbox.json", report)
 
 
-def tell(settings: Settings, key: str, say: Callable[[str], None]) -> None:
+def tell(settings: Settings, key: str) -> None:
     """Print where everything is, and lines to paste."""
     say(
         f"""

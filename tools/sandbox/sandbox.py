@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.server import EmbeddedServer
 from tools.sandbox.clients import Client
 from tools.sandbox.code_host import seed_code_host
+from tools.sandbox.console import say
 from tools.sandbox.demo import Demonstration
 from tools.sandbox.environment import child_environment
 from tools.sandbox.interrupts import Make
@@ -33,10 +34,9 @@ WATCH_SECONDS = 0.25
 class Sandbox:
     """One run of the sandbox."""
 
-    def __init__(self, settings: Settings, processes: Processes, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: Settings, processes: Processes) -> None:
         self.settings = settings
         self.processes = processes
-        self.say = say
         self.fresh = not (settings.directory / KEEPSAKES).exists()
         self.keepsakes: Keepsakes = load_keepsakes(settings.directory)
         self.elsewhere: Path | None = None
@@ -48,7 +48,7 @@ class Sandbox:
         with self.step("PostgreSQL and Redis"):
             addresses = self.start_servers()
         if self.elsewhere:
-            self.say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
+            say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
         environment = child_environment(self.settings, self.keepsakes, self.app_key(), *addresses.values())
         with self.step("Code host"):
             self.start_code_host(environment)
@@ -61,18 +61,18 @@ class Sandbox:
         with self.step("Repositories and first checks"):
             self.prepare()
         if self.settings.demonstrate:
-            self.say("")
+            say()
             self.demonstrate()
         write_report(self.settings, self.keepsakes, addresses, self.pids, self.organizations)
-        tell(self.settings, self.keepsakes.keys[TENANTS[0].slug]["all"], self.say)
+        tell(self.settings, self.keepsakes.keys[TENANTS[0].slug]["all"])
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Say what is being done, and how long it took."""
         began = time.monotonic()
-        print(f"{name:<32}", end="", flush=True)
+        say(f"{name:<32}", end="")
         yield
-        self.say(f"{time.monotonic() - began:5.1f} s")
+        say(f"{time.monotonic() - began:5.1f} s")
 
     def start_servers(self) -> dict[str, str]:
         """Start the embedded servers, or take those that the environment names; returns their addresses."""
@@ -169,7 +169,7 @@ class Sandbox:
         tenant = TENANTS[0]
         service = Client(self.settings.base_url, self.keepsakes.keys[tenant.slug]["all"])
         code_host = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
-        Demonstration(tenant, service, code_host, self.processes.wait_until, self.say).run()
+        Demonstration(tenant, service, code_host, self.processes.wait_until).run()
 
     def watch(self, make: Make) -> None:
         """Return when `make` is told to stop; raises SandboxError when a process ends."""

@@ -20,16 +20,17 @@ NOBODY = Caller(None, CODE_HOST, "code_host")
 class Post:
     """Holds back every delivery of the town's code host until it is handed over."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, town: Town, taken: set[int] | None = None) -> None:
         self.town = town
-        self._taken: set[int] = set()
+        self.taken: set[int] = taken or set()
+        """The ids of deliveries that were handed over, or lost."""
         town.host.settings.webhook_url = "http://nowhere.test"
         town.host.faults.add("webhook_drop")
 
     def take(self) -> list[Delivery]:
         """Return what the code host has written since the last time."""
-        new = [found for found in list(self.town.host.sender.deliveries.values()) if found.id not in self._taken]
-        self._taken |= {delivery.id for delivery in new}
+        new = [found for found in list(self.town.host.sender.deliveries.values()) if found.id not in self.taken]
+        self.taken |= {delivery.id for delivery in new}
         return new
 
     def hand_over(self, deliveries: Iterable[Delivery]) -> None:

@@ -192,6 +192,7 @@ class TestStopping:
         first = start(home / "twice").wait_until_ready()
         before = first.report
         assert first.stop() == 0
+        assert not (first.directory / "sandbox.json").exists()
         assert [process for process in before["pids"].values() if not is_gone(process)] == []
         second = start(home / "twice", DEMO="0").wait_until_ready()
         after = second.report

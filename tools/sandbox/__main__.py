@@ -24,7 +24,8 @@ def run(settings: Settings, lock: int) -> int:
     """Run the sandbox until it is told to stop; returns the exit status."""
     logs = settings.directory / "logs"
     logs.mkdir(exist_ok=True)
-    (settings.directory / "sandbox.json").unlink(missing_ok=True)  # it appears when everything is ready
+    report = settings.directory / "sandbox.json"
+    report.unlink(missing_ok=True)  # left by a killed one: it stands for what is ready and running
     processes, make = Processes(logs, lock), interrupts.Make()
     status = 0
     try:
@@ -43,6 +44,7 @@ def run(settings: Settings, lock: int) -> int:
     finally:
         interrupts.ignore()
         say("\nStopping…")
+        report.unlink(missing_ok=True)
         processes.stop()
     say("Stopped.")
     return status

@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import psycopg
 import pytest
 from redis import Redis
 
+from tests.support.processes import eventually, is_gone
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, places
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,21 +46,6 @@ def closed_home() -> Iterator[Path]:
     elsewhere = places.ELSEWHERE / f"change-freeze-{places.digest(directory)}"
     shutil.rmtree(elsewhere, ignore_errors=True)
     shutil.rmtree(directory)
-
-
-def eventually(condition: Callable[[], bool], patience: float = 20) -> None:
-    give_up = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.02)
-
-
-def is_gone(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return True
-    return state == "Z"
 
 
 def test_postgres_keeps_its_data_over_a_restart(home: Path) -> None:

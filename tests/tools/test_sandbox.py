@@ -8,9 +8,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,26 +21,12 @@ import pytest
 import requests
 from redis import Redis
 
+from tests.support.processes import eventually, is_gone
 from tools.embedded.children import tail
 from tools.sandbox.settings import SandboxError, claim_ports, load_settings
 from tools.sandbox.tenants import SCOPES, TENANTS
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE = 120.0
-
-
-def eventually(condition: Callable[[], bool], patience: float = PATIENCE) -> None:
-    give_up = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
-
-
-def is_gone(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def processes_of(directory: Path) -> list[str]:

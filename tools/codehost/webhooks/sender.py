@@ -16,18 +16,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import requests
 
 from tools.codehost.model.records import Installation
 from tools.codehost.model.world import Event
 from tools.codehost.webhooks.bodies import make_body
+from tools.codehost.webhooks.posting import PATIENCE, Poster
 
 if TYPE_CHECKING:
     from tools.codehost.host import CodeHost
 
 KEPT = 1000
 WORKERS = 4
-PATIENCE = 10  # seconds, as GitHub waits
 ALWAYS_SENT = {"installation", "installation_repositories"}
 ONLY_TO_OWNER = {"rerequested", "requested_action"}
 
@@ -197,18 +196,15 @@ class Sender:
             thread.start()
 
     def _work(self) -> None:
-        with requests.Session() as session:
-            session.trust_env = False
-            while True:
-                delivery = self._take()
-                if delivery is None:
-                    return
-                try:
-                    self._send(session, delivery)
-                finally:
-                    with self._ready:
-                        self._busy -= 1
-                        self._ready.notify_all()
+        poster = Poster()
+        while (delivery := self._take()) is not None:
+            try:
+                self._send(poster, delivery)
+            finally:
+                with self._ready:
+                    self._busy -= 1
+                    self._ready.notify_all()
+        poster.close()
 
     def _take(self) -> Delivery | None:
         with self._ready:
@@ -237,25 +233,14 @@ class Sender:
             found["X-Hub-Signature-256"] = signature(secret, delivery.body)
         return found
 
-    def _send(self, session: requests.Session, delivery: Delivery) -> None:
+    def _send(self, poster: Poster, delivery: Delivery) -> None:
         url = self.host.settings.webhook_url
         if not url:
             return
         delivery.url, delivery.request_headers = url, self.headers(delivery)
-        began = time.monotonic()
-        try:
-            answer = session.post(
-                url, data=delivery.body, headers=delivery.request_headers, timeout=PATIENCE, allow_redirects=False
-            )
-        except requests.Timeout:
-            delivery.status, delivery.status_code = "timed out", 504
-        except requests.RequestException:
-            delivery.status, delivery.status_code = "failed to connect to host", 502
-        else:
-            delivery.status = "OK" if answer.ok else answer.reason or "Invalid HTTP Response"
-            delivery.status_code = answer.status_code
-            delivery.response_headers, delivery.response_body = dict(answer.headers), answer.text[:2000]
-        delivery.duration = time.monotonic() - began
+        posted = poster.post(url, delivery.body, delivery.request_headers)
+        delivery.status, delivery.status_code, delivery.duration = posted.status, posted.status_code, posted.seconds
+        delivery.response_headers, delivery.response_body = posted.headers, posted.body
 
     def drain(self, timeout: float = 10.0) -> bool:
         """Wait until everything due was sent; tells whether it was."""

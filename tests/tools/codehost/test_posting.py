@@ -1,0 +1,35 @@
+"""Webhooks are posted over kept connections that may have been closed meanwhile."""
+
+import socket
+
+from tools.codehost.mailbox import Mailbox
+from tools.codehost.webhooks.posting import Poster
+
+
+def test_a_kept_connection_that_was_closed_is_replaced() -> None:
+    poster, first = Poster(), Mailbox()
+    assert poster.post(first.url, b"{}", {"X-GitHub-Event": "ping"}).status_code == 202
+    assert poster._connection is not None
+    assert poster._connection.sock is not None
+    poster._connection.sock.shutdown(socket.SHUT_RDWR)
+    assert poster.post(first.url, b"{}", {"X-GitHub-Event": "ping"}).status == "OK"
+    assert len(first.received) == 2
+    poster.close()
+    first.stop()
+
+
+def test_another_address_gets_another_connection() -> None:
+    poster, first, second = Poster(), Mailbox(), Mailbox()
+    for mailbox in (first, second, first):
+        assert poster.post(mailbox.url, b"{}", {"X-GitHub-Event": "ping"}).status_code == 202
+    assert (len(first.received), len(second.received)) == (2, 1)
+    poster.close()
+    first.stop()
+    second.stop()
+
+
+def test_nobody_listening_is_told_as_github_tells_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    posted = Poster().post(f"http://127.0.0.1:{port}/", b"{}", {})
+    assert (posted.status_code, posted.status) == (502, "failed to connect to host")

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import contextlib
 import signal
+import sys
 from pathlib import Path
 
 import uvloop
@@ -38,7 +39,10 @@ def arguments() -> argparse.Namespace:
 async def _keep_saving(host: CodeHost) -> None:
     while True:
         await asyncio.sleep(SAVE_SECONDS)
-        await asyncio.to_thread(host.save)
+        try:
+            await asyncio.to_thread(host.save)
+        except OSError as error:
+            print(f"the state was not saved: {error}", file=sys.stderr, flush=True)
 
 
 async def run(given: argparse.Namespace) -> None:

@@ -20,13 +20,14 @@ import orjson
 from tools.codehost.model.records import Installation
 from tools.codehost.model.world import Event
 from tools.codehost.webhooks.bodies import make_body
-from tools.codehost.webhooks.posting import PATIENCE, Poster
+from tools.codehost.webhooks.posting import Poster
 
 if TYPE_CHECKING:
     from tools.codehost.host import CodeHost
 
 KEPT = 1000
 WORKERS = 4
+LAST_WORDS = 1.0  # seconds that a post under way has at the end
 ALWAYS_SENT = {"installation", "installation_repositories"}
 ONLY_TO_OWNER = {"rerequested", "requested_action"}
 
@@ -253,4 +254,4 @@ class Sender:
             self._stopped = True
             self._ready.notify_all()
         for thread in self._threads:
-            thread.join(PATIENCE + 1)
+            thread.join(LAST_WORDS)

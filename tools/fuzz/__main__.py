@@ -71,8 +71,8 @@ class Fuzzing:
 
     def passes(self, attempt: Attempt) -> bool:
         """Run Schemathesis with one credential; tell whether it found nothing."""
-        document, tally = self.directory / "openapi.yaml", self.directory / "tally"
-        self.stage.set_up(document)
+        document, tally = self.directory / "openapi.json", self.directory / "tally"
+        freeze = self.stage.set_up(document)
         tally.touch()
         credential = attempt.credential
         command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", self.base_url]
@@ -83,6 +83,7 @@ class Fuzzing:
             "FUZZ_CREDENTIAL": credential.to_json(),
             "FUZZ_WEBHOOK_SECRET": self.webhook_secret,
             "FUZZ_TALLY": str(tally),
+            "FUZZ_STAGE": json.dumps({"freeze": freeze, "baseUrl": self.base_url, **self.organization}),
             "PYTHONPATH": str(ROOT),
         }
         print(f"\n== Credential: {credential.kind} (seed {attempt.seed})", flush=True)

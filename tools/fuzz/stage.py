@@ -1,12 +1,14 @@
 """What is there when the contract is tried: real objects in place of the contract's example ids."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from schemas.contract import CONTRACT_PATH
+from schemas.contract import load_contract
 from tools.sandbox.clients import Client, Refused
 
 EXAMPLE = "{}_06aq1m3k0v5t8c2n7d4e9f1g{}"
+FREEZE = EXAMPLE.format("frz", 31)
 
 
 class Stage:
@@ -16,20 +18,25 @@ class Stage:
         self.service = service
         self.repositories = repositories
 
-    def set_up(self, document: Path) -> None:
-        """Enable every repository, start two freezes, and write the contract with the ids of what is there."""
-        self._quietly("/v1/freezes/lift", {"scope": {"type": "organization"}})
+    def set_up(self, file: Path) -> str:
+        """Enable every repository, start freezes, write the contract with the ids of what is there, return a freeze."""
+        self._unless_done("/v1/freezes/lift", {"scope": {"type": "organization"}})
         self.service.call("POST", "/v1/repos/enable", {"repositories": self.repositories})
-        source = CONTRACT_PATH.read_text()
-        for example, real in self._ids().items():
-            source = source.replace(example, real)
-        document.write_text(source)
+        for name in self.repositories:
+            self._unless_done(f"/v1/repos/{name.replace('/', '%2F')}/branches", {"name": "main"})
+        text = json.dumps(load_contract().document)
+        ids = self._ids()
+        for example, real in ids.items():
+            text = text.replace(example, real)
+        file.write_text(text)
+        return ids[FREEZE]
 
     def _ids(self) -> dict[str, str]:
+        """Return example ids and what stands in for them."""
         repositories = {each["fullName"]: each["id"] for each in self.service.pages("/v1/repos")}
         web, api = (repositories[name] for name in self.repositories[:2])
-        branches = [each["id"] for name in (web, api) for each in self.service.pages(f"/v1/repos/{name}/branches")]
-        freezes = [self._freeze(name) for name in self.repositories[:2]]
+        branches = [each["id"] for name in (web, api) for each in self.service.pages(f"/v1/branches?repo={name}")]
+        freezes = [self.freeze(), self.freeze()]
         kinds = {"rep": (11, [web, api]), "wbr": (21, branches[:3]), "frz": (31, freezes)}
         return {
             EXAMPLE.format(kind, first + position): real
@@ -37,14 +44,15 @@ class Stage:
             for position, real in enumerate(found)
         }
 
-    def _freeze(self, repository: str) -> str:
-        scope = {"type": "repositories", "repositories": [repository]}
+    def freeze(self) -> str:
+        """Start a freeze of a repository that no example names, and return its id."""
+        scope = {"type": "repositories", "repositories": self.repositories[-1:]}
         freeze = self.service.call("POST", "/v1/freezes", {"scope": scope, "reason": "To be tried with anything"})
         return str(freeze["id"])
 
-    def _quietly(self, path: str, body: Any) -> None:
+    def _unless_done(self, path: str, body: Any) -> None:
         try:
             self.service.call("POST", path, body)
         except Refused as refused:
-            if refused.status != 409:
+            if refused.status != 409:  # nothing is frozen; it is watched
                 raise

@@ -7,6 +7,7 @@ repositories from the code host and judges every head; then the demonstration. `
 import sys
 
 import requests
+from sqlalchemy.exc import SQLAlchemyError
 
 from tools.embedded import ServerError
 from tools.embedded.locks import claim
@@ -36,7 +37,7 @@ def run(settings: Settings, lock: int) -> int:
     except (SandboxError, ServerError) as error:
         say(f"\n\n{error}")
         status = 1
-    except (Refused, requests.RequestException) as error:
+    except (Refused, requests.RequestException, SQLAlchemyError) as error:
         say(f"\n\n{processes.ended() or f'The sandbox failed: {error}. The logs are in {logs}.'}")
         status = 1
     except interrupts.Interrupted:

@@ -76,12 +76,7 @@ def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict
     that are reach further than the scope, and what resolving a scope raises.
     """
     covered = resolve(unit, scope).ids
-    running = unit.session.scalars(
-        select(Freeze)
-        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
-        .order_by(Freeze.id)
-        .with_for_update()
-    ).all()
+    running = _lock_running(unit)
     inside = _inside(unit, scope, set(covered), running)
     if not inside:
         raise _nothing_to_lift(covering_freezes(unit.session, covered, unit.now))
@@ -98,6 +93,22 @@ def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict
         ],
         "still_frozen_count": len(still),
     }
+
+
+def _lock_running(unit: Unit) -> Sequence[Freeze]:
+    """Lock every freeze of the organisation that is in force, and return them.
+
+    Waiting for the locks takes time, in which another freeze can start; then they are locked anew, so that what is
+    decided on them and what is read afterwards agree.
+    """
+    while True:
+        own = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        locking = own.order_by(Freeze.id).with_for_update().execution_options(populate_existing=True)
+        running = unit.session.scalars(locking).all()
+        unit.catch_up()
+        present = select(Freeze.id).where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        if set(unit.session.scalars(present)) <= {freeze.id for freeze in running}:
+            return running
 
 
 def _inside(unit: Unit, scope: dict[str, Any], covered: set[str], running: Sequence[Freeze]) -> list[Freeze]:

@@ -60,6 +60,7 @@ class Unit:
     session: Session
     now: datetime
     caller: Caller
+    clock: Clock
     surroundings: Surroundings = field(default_factory=Surroundings)
     wakeups: set[str] = field(default_factory=set)
 
@@ -74,6 +75,13 @@ class Unit:
     def actor(self) -> Actor:
         """Who acts."""
         return self.caller.actor
+
+    def catch_up(self) -> None:
+        """Move `now` to the present, after a lock that had to be waited for.
+
+        What somebody committed meanwhile would otherwise seem to lie in the future, and be overlooked.
+        """
+        self.now = max(self.now, self.clock.read(self.session.execute(text("SELECT clock_timestamp()")).scalar_one()))
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
         """Record what was done: `target` is type, id and name of the object it was done to."""
@@ -122,7 +130,7 @@ class Units:
                 text("SELECT clock_timestamp(), set_config('app.organization_id', :organization, true)"),
                 {"organization": caller.organization_id or ""},
             ).one()[0]
-            unit = Unit(session, self.clock.read(now), caller, self.surroundings)
+            unit = Unit(session, self.clock.read(now), caller, self.clock, self.surroundings)
             yield unit
         if unit.wakeups and not read_only:
             self.wakeups.send(unit.wakeups)

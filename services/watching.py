@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import func, select
 
-from models.freezes import Freeze
 from models.queries import covering_freezes, lock_coverage, raise_generation
 from models.repositories import Repository, WatchedBranch
 from rules.check_names import check_name
@@ -23,16 +22,9 @@ from services.unit import Unit
 
 
 def lock_coverage_exclusively(unit: Unit) -> None:
-    """Take the coverage lock; the unit then happens after every freeze that has started.
-
-    Its `now` was read before it waited for the lock. A freeze that started meanwhile is committed and covers branches
-    already; by the old `now` it would seem to lie in the future, and be overlooked.
-    """
+    """Take the coverage lock; the unit then happens after every freeze that has started."""
     lock_coverage(unit.session, unit.organization, exclusive=True)
-    latest = select(func.max(Freeze.started_at)).where(
-        Freeze.organization_id == unit.organization, Freeze.ended_at.is_(None)
-    )
-    unit.now = max(unit.now, unit.session.scalar(latest) or unit.now)
+    unit.catch_up()
 
 
 def lock_watching(unit: Unit, repository_ids: Iterable[str]) -> list[Repository]:

@@ -54,6 +54,7 @@ def decide(unit: Unit, token: str, heads: Sequence[Head]) -> list[Decision]:
     Heads of a branch whose lease is gone are left out: whoever holds it now decides.
     """
     held = renew(unit, token, sorted({head.branch_id for head in heads}))
+    unit.catch_up()
     mine = [head for head in heads if head.branch_id in held]
     branch_ids = {way.branch_id for head in mine for way in head.ways}
     freezes = covering_freezes(unit.session, branch_ids, unit.now)

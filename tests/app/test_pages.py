@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.permissions import SYSTEM
+from services.clock import DatabaseClock
 from services.pages import open_cursor, page_of, sign_cursor
 from services.unit import Caller, Surroundings, Unit
 
@@ -74,7 +75,9 @@ def unit(database: str) -> Iterator[Unit]:
             at = NOON + timedelta(minutes=number // 3)
             session.add(User(id=f"usr_{number}", email=str(number), name="", created_at=at))
         session.flush()
-        yield Unit(session, NOON, Caller("org_1", SYSTEM, "system"), Surroundings(cursor_secret=SECRET))
+        yield Unit(
+            session, NOON, Caller("org_1", SYSTEM, "system"), DatabaseClock(), Surroundings(cursor_secret=SECRET)
+        )
         session.rollback()
     engine.dispose()
 

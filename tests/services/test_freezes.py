@@ -21,6 +21,7 @@ from rules.verdict import in_force
 from services import freeze_views, lifting, targets
 from services.chores import end_freezes
 from services.freezes import NewFreeze, extend, start
+from services.references import get_freeze
 from services.unit import Caller, Units
 from tests import factories
 from tests.services.conftest import ADA, Listener, MovedClock, Opener
@@ -338,3 +339,26 @@ def test_sql_and_python_mean_the_same_by_a_freeze_in_force(
     expected = {row.id for row in rows if in_force(row.started_at, row.ends_at, row.ended_at, now)}
     assert {freeze.id for freeze in covering} == expected
     assert expected
+
+
+def test_a_lift_that_waited_for_another_takes_in_the_freeze_that_started_meanwhile(
+    unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+) -> None:
+    first = begin(unit_of, acme)
+    lifted: list[str] = []
+
+    def lift_everything() -> None:
+        with unit_of(acme) as unit:
+            lifted.extend(freeze["id"] for freeze in lifting.lift_matching(unit, EVERYTHING, None)["data"])
+
+    racing = threading.Thread(target=lift_everything)
+    with unit_of(acme) as unit:
+        get_freeze(unit, first.id, lock=True)
+        racing.start()
+        while not session.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")):
+            session.rollback()
+        second = begin(unit_of, acme)
+        lifting.lift(unit, first.id, None)
+    racing.join(10)
+    assert lifted == [second.id]
+    assert not any(frozen(unit_of, acme, *branches))

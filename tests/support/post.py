@@ -1,6 +1,6 @@
 """Webhooks of the simulated code host that arrive when and as often as a test wants, and what is right at rest."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from datetime import timedelta
 
 from models.queries import covering_freezes
@@ -14,6 +14,8 @@ from tests.jobs.conftest import Town
 from tools.codehost.model.records import Repository
 from tools.codehost.webhooks.sender import Delivery
 
+Difference = tuple[str, str, str | None, str | None]
+"""Pull request and check, commit, what is shown, what should be."""
 NOBODY = Caller(None, CODE_HOST, "code_host")
 
 
@@ -62,11 +64,11 @@ def look_everywhere(town: Town) -> None:
     work(town)
 
 
-def disagreements(town: Town) -> dict[str, tuple[str | None, str | None]]:
+def disagreements(town: Town, unheard_of: Collection[str] = ()) -> dict[str, tuple[str | None, str | None]]:
     """Compare every head at the code host with the database: `acme/web#1` → (shown, expected), where they differ.
 
     An open head of a watched branch carries the verdict of the freezes that cover its base now; a head that was
-    given up carries no `success`.
+    given up carries no `success`, unless it is a commit that `unheard_of` names: nobody looks at those again.
     """
     rows = town.sql(
         "SELECT r.github_id, b.name, b.check_name, b.id FROM watched_branches b "
@@ -74,29 +76,24 @@ def disagreements(town: Town) -> dict[str, tuple[str | None, str | None]]:
     )
     with town.jobs.open(JOB) as unit:
         frozen = set(covering_freezes(unit.session, [row[3] for row in rows], unit.now))
-    wrong: dict[str, tuple[str | None, str | None]] = {}
+    wrong: list[Difference] = []
     for repository in town.host.world.repositories.values():
         bases = {row[1]: (row[2], row[3] in frozen) for row in rows if row[0] == repository.id}
         for name in {check for check, _blocked in bases.values()}:
-            wrong |= _compare(
-                town, repository, name, {base: found for base, found in bases.items() if found[0] == name}
-            )
-    return wrong
+            alike = {base: blocked for base, (check, blocked) in bases.items() if check == name}
+            wrong += _compare(town, repository, name, alike)
+    return {head: (shown, expected) for head, sha, shown, expected in wrong if expected or sha not in unheard_of}
 
 
-def _compare(
-    town: Town, repository: Repository, name: str, bases: dict[str, tuple[str, bool]]
-) -> dict[str, tuple[str | None, str | None]]:
-    full_name, wrong = town.host.world.full_name(repository), {}
+def _compare(town: Town, repository: Repository, name: str, bases: dict[str, bool]) -> Iterator[Difference]:
     followed = [pull for pull in repository.pulls.values() if pull.state == "open" and pull.base_ref in bases]
-    blocked = {pull.head_sha for pull in followed if bases[pull.base_ref][1]}
+    blocked = {pull.head_sha for pull in followed if bases[pull.base_ref]}
     open_heads = {pull.head_sha for pull in followed}
     for pull in repository.pulls.values():
         shown = _conclusion(town, repository, pull.head_sha, name)
         expected = None if pull.head_sha not in open_heads else "failure" if pull.head_sha in blocked else "success"
         if shown == "success" if expected is None else shown != expected:
-            wrong[f"{full_name}#{pull.number} {name}"] = (shown, expected)
-    return wrong
+            yield f"{town.host.world.full_name(repository)}#{pull.number} {name}", pull.head_sha, shown, expected
 
 
 def _conclusion(town: Town, repository: Repository, sha: str, name: str) -> str | None:

@@ -1,0 +1,249 @@
+"""I14: nothing but its end removes a branch from a freeze, and no way of ceasing to watch leaves a rule that blocks."""
+
+from typing import Any
+
+import pytest
+
+from rules.errors import ServiceError
+from services import branches, enabling, freeze_views, lifting, watching
+from services.unit import Caller, Unit
+from tests.jobs.conftest import ADA, Builder, Town
+from tests.support.post import Post, disagreements, look_everywhere, work
+from tools.codehost.model import installations, repositories
+from tools.codehost.model.world import Actor
+
+
+def unit_of(town: Town, plan: str = "business") -> Any:
+    return town.units.open(Caller(town.organization.id, ADA, "dashboard", plan))
+
+
+def targets(town: Town, freeze_id: str) -> list[tuple[str, str]]:
+    rows = town.sql(
+        "SELECT t.branch_id, t.operation FROM freeze_targets t WHERE t.freeze_id = :id ORDER BY 1", id=freeze_id
+    )
+    return [tuple(row) for row in rows]
+
+
+def push(town: Town, repository: str, number: int) -> None:
+    branch = town.person("GET", f"/repos/{repository}/pulls/{number}").json()["head"]["ref"]
+    body = {"message": "more", "content": "bW9yZQ==", "branch": branch}
+    assert town.person("PUT", f"/repos/{repository}/contents/more.txt", body).status_code in {200, 201}
+
+
+def rename(town: Town) -> str:
+    town.person("PATCH", "/repos/acme/web", {"name": "elsewhere"})
+    return "acme/elsewhere"
+
+
+def archive(town: Town) -> str:
+    town.person("PATCH", "/repos/acme/web", {"archived": True})
+    town.person("PATCH", "/repos/acme/web", {"archived": False})
+    return "acme/web"
+
+
+def change_the_default_branch(town: Town) -> str:
+    sha = town.person("GET", "/repos/acme/web/branches/main").json()["commit"]["sha"]
+    town.person("POST", "/repos/acme/web/git/refs", {"ref": "refs/heads/trunk", "sha": sha})
+    town.person("PATCH", "/repos/acme/web", {"default_branch": "trunk"})
+    return "acme/web"
+
+
+def change_the_globs(town: Town) -> str:
+    with unit_of(town) as unit:
+        enabling.update(unit, "acme/web", {"autoWatch": []})
+    return "acme/web"
+
+
+def change_a_setting(town: Town) -> str:
+    with unit_of(town) as unit:
+        branches.update(unit, town.branches["acme/web"].id, {"exceptionsAllowed": False})
+    return "acme/web"
+
+
+def lose_the_plan(town: Town) -> str:
+    town.sql("UPDATE organizations SET plan = 'free'")
+    return "acme/web"
+
+
+def suspend_the_installation(town: Town) -> str:
+    [found] = town.host.world.installations.values()
+    for suspended in (True, False):
+        with town.host.world.lock:
+            installations.suspend(town.host.world, Actor(town.host.maintainer), found, suspended=suspended)
+    return "acme/web"
+
+
+def leave_out_the_repository_and_choose_it_again(town: Town) -> str:
+    [found] = town.host.world.installations.values()
+    api = town.host.organization("acme").repository("api").record
+    for chosen in ([api], None):
+        with town.host.world.lock:
+            installations.choose_repositories(town.host.world, Actor(town.host.maintainer), found, chosen)
+    return "acme/web"
+
+
+WAYS = [
+    rename,
+    archive,
+    change_the_default_branch,
+    change_the_globs,
+    change_a_setting,
+    lose_the_plan,
+    suspend_the_installation,
+    leave_out_the_repository_and_choose_it_again,
+]
+
+
+class TestNoWayOut:
+    @pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])
+    @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way.__name__))
+    def test_leads_out_of_a_freeze(self, town: Town, build: Builder, way: Any, heard: bool) -> None:
+        self.try_it(town, build, way, {"type": "glob", "patterns": ["acme/w*"]}, heard=heard)
+
+    @pytest.mark.parametrize("way", [rename, lose_the_plan], ids=lambda way: str(way.__name__))
+    @pytest.mark.parametrize(
+        "scope", [{"type": "organization"}, {"type": "repositories", "repositories": ["acme/web"]}], ids=str
+    )
+    def test_leads_out_of_another_kind_of_freeze(
+        self, town: Town, build: Builder, way: Any, scope: dict[str, Any]
+    ) -> None:
+        self.try_it(town, build, way, scope, heard=True)
+
+    def try_it(self, town: Town, build: Builder, way: Any, scope: dict[str, Any], *, heard: bool) -> None:
+        build("api", "web", pulls=1)
+        work(town)
+        post = Post(town)
+        freeze = town.freeze(scope)
+        work(town)
+        before = targets(town, freeze)
+        repository = way(town)
+        if heard:
+            post.run()
+        else:
+            post.take()
+            look_everywhere(town)
+        work(town)
+        assert set(before) <= set(targets(town, freeze))
+        push(town, repository, 1)
+        post.run()
+        assert town.conclusions()[f"{repository}#1"] == "failure"
+        assert town.merge(repository, 1).status_code == 405
+        town.lift(freeze)
+        work(town)
+        assert town.conclusions()[f"{repository}#1"] == "success"
+        assert disagreements(town) == {}
+        assert town.merge(repository, 1).status_code == 200
+
+    def test_is_disabling_the_repository(self, town: Town, build: Builder) -> None:
+        build("api", "web")
+        freeze = town.freeze({"type": "repositories", "repositories": ["acme/web"]})
+        before = targets(town, freeze)
+        for names in (["acme/web"], ["acme/api", "acme/web"]):
+            with pytest.raises(ServiceError) as raised, unit_of(town) as unit:
+                enabling.disable(unit, names)
+            assert raised.value.code == "already_frozen"
+        assert town.sql("SELECT DISTINCT enabled FROM repositories") == [(True,)]
+        assert targets(town, freeze) == before
+        with unit_of(town) as unit:
+            enabling.disable(unit, ["acme/api"])
+
+    def test_is_ceasing_to_watch_the_branch(self, town: Town, build: Builder) -> None:
+        build("web")
+        freeze = town.freeze()
+        with pytest.raises(ServiceError) as raised, unit_of(town) as unit:
+            watching.unwatch(unit, town.branches["acme/web"].id)
+        assert raised.value.code == "already_frozen"
+        assert town.sql("SELECT unwatched_at FROM watched_branches") == [(None,)]
+        assert len(targets(town, freeze)) == 1
+
+
+class TestCeasingToWatch:
+    """Each way leaves what the rule at the code host requires: a check that says `success`."""
+
+    def unwatch(self, unit: Unit, town: Town) -> None:
+        watching.unwatch(unit, town.branches["acme/web"].id)
+
+    def disable(self, unit: Unit, _town: Town) -> None:
+        enabling.disable(unit, ["acme/web"])
+
+    @pytest.mark.parametrize("way", ["unwatch", "disable"])
+    def test_after_a_freeze_lets_its_pull_requests_merge(self, town: Town, build: Builder, way: str) -> None:
+        build("web", pulls=3)
+        freeze = town.freeze()
+        work(town)
+        post = Post(town)
+        town.lift(freeze)
+        with unit_of(town) as unit:
+            getattr(self, way)(unit, town)
+        work(town)
+        assert town.merge("acme/web", 1).status_code == 200
+        push(town, "acme/web", 2)
+        post.run()
+        assert town.merge("acme/web", 2).status_code == 200
+
+    @pytest.mark.parametrize("way", ["unwatch", "disable"])
+    def test_takes_the_branch_out_of_what_begins_later(self, town: Town, build: Builder, way: str) -> None:
+        build("api", "web")
+        with unit_of(town) as unit:
+            getattr(self, way)(unit, town)
+        town.freeze()
+        work(town)
+        shown = town.conclusions()
+        assert {shown["acme/web#1"], shown["acme/web#2"]} == {"success"}
+        assert {shown["acme/api#1"], shown["acme/api#2"]} == {"failure"}
+
+    @pytest.mark.parametrize("way", ["unwatch", "disable"])
+    def test_and_beginning_again_brings_a_running_freeze_back(self, town: Town, build: Builder, way: str) -> None:
+        build("api", "web")
+        with unit_of(town) as unit:
+            getattr(self, way)(unit, town)
+        work(town)
+        town.freeze()
+        with unit_of(town) as unit:
+            if way == "unwatch":
+                watching.watch_branch(unit, "acme/web", "main")
+            else:
+                enabling.enable(unit, ["acme/web"])
+        work(town)
+        assert set(town.conclusions().values()) == {"failure"}
+
+
+class TestLeaving:
+    def test_a_transferred_repository_stays_in_its_freeze_until_that_ends(self, town: Town, build: Builder) -> None:
+        build("api", "web", pulls=1)
+        work(town)
+        post = Post(town)
+        freeze = town.freeze({"type": "repositories", "repositories": ["acme/web"]})
+        work(town)
+        new_owner = town.host.organization("initech").account
+        record = town.host.organization("acme").repository("web").record
+        with town.host.world.lock:
+            repositories.transfer(town.host.world, Actor(town.host.maintainer), record, new_owner)
+        post.run()
+        look_everywhere(town)
+        assert town.conclusions()["initech/web#1"] == "failure"
+        with unit_of(town) as unit:
+            shown = freeze_views.show(unit, freeze)
+        assert (shown["state"], shown["targets"]["total"]) == ("in_force", 1)
+        with unit_of(town) as unit:
+            lifting.lift(unit, freeze, None)
+
+    def test_a_repository_that_came_back_is_released_by_the_lift(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        work(town)
+        post = Post(town)
+        freeze = town.freeze()
+        work(town)
+        initech, acme = town.host.organization("initech").account, town.host.organization("acme").account
+        record = town.host.organization("acme").repository("web").record
+        for owner in (initech, acme):
+            with town.host.world.lock:
+                repositories.transfer(town.host.world, Actor(town.host.maintainer), record, owner)
+            post.run()
+            work(town)
+            if owner is initech:
+                town.lift(freeze)
+                work(town)
+                assert town.conclusions() == {"initech/web#1": "failure"}
+        assert town.conclusions() == {"acme/web#1": "success"}
+        assert town.sql("SELECT state FROM freeze_targets") == [("released",)]

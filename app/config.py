@@ -175,9 +175,18 @@ def table() -> str:
     """Return the variables as a Markdown table."""
     rows = ["| variable | meaning | default |", "|---|---|---|"]
     for one, variable in _variables():
-        default = "required" if _is_required(one) else "" if one.default in {None, ""} else str(one.default)
+        default = "required" if _is_required(one) else _shown(one.default)
         rows.append(f"| `{one.name.upper()}` | {variable.meaning} | {default} |")
     return "\n".join(rows)
+
+
+def _shown(default: Any) -> str:
+    """Return a default as it would be written into the environment."""
+    if isinstance(default, timedelta):
+        return str(int(default.total_seconds()))
+    if isinstance(default, bool):
+        return str(int(default))
+    return "" if default is None else str(default)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -87,7 +87,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     """Return what the operations share."""
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
-    around = replace(surroundings_of(config), cursor_secret=config.cursor_secret.encode())
+    around = surroundings_of(config)
     verifier = TokenVerifier(resources.reads, issuer=config.issuer, audience=config.base_url)
     return Edge(
         contract=contract,

@@ -32,7 +32,7 @@ def github_of(config: Config) -> GitHub | None:
 
 def surroundings_of(config: Config) -> Surroundings:
     """Return what every unit of the process can reach."""
-    return Surroundings(github=github_of(config), most_targets=config.max_targets)
+    return Surroundings(github_of(config), config.max_targets, config.cursor_secret.encode())
 
 
 def job_context(config: Config, engine: Engine | None = None) -> Context:

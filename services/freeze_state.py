@@ -50,7 +50,7 @@ _ORGANIZATION: LiteralString = """
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
            (SELECT count(DISTINCT branch_id) FROM frozen JOIN watched ON watched.id = frozen.branch_id) AS frozen_count,
            f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
-    FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT id FROM frozen)
+    FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT frozen.id FROM frozen JOIN watched ON watched.id = frozen.branch_id)
     WHERE o.id = %(organization)s
 """
 

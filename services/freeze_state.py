@@ -43,14 +43,16 @@ _ORGANIZATION: LiteralString = """
         SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
         WHERE b.organization_id = %(organization)s AND b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL
     ), frozen AS (
-        SELECT t.branch_id, f.id FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id AND t.operation = 'apply'
+        SELECT t.branch_id, f.id
+        FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id AND t.operation = 'apply'
+        JOIN watched ON watched.id = t.branch_id
         WHERE f.organization_id = %(organization)s AND f.ended_at IS NULL AND f.started_at <= %(now)s
           AND (f.ends_at IS NULL OR f.ends_at > %(now)s)
     )
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
-           (SELECT count(DISTINCT branch_id) FROM frozen JOIN watched ON watched.id = frozen.branch_id) AS frozen_count,
+           (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
            f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
-    FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT frozen.id FROM frozen JOIN watched ON watched.id = frozen.branch_id)
+    FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT id FROM frozen)
     WHERE o.id = %(organization)s
 """
 

@@ -883,6 +883,15 @@ class TestGetFreezeState:
         assert [row["id"] for row in state["freezes"]] == [freeze.id]
         assert state["branches"] == []
 
+    def test_of_the_organisation_names_no_freeze_of_what_is_no_longer_covered(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        factories.freeze(session, acme.organization, [web])
+        session.get_one(Repository, web.repository_id).removed_at = factories.now()
+        session.flush()
+        state = self.ask(acme, organization="current")
+        assert (state["frozen"], state["freezes"], state["watchedBranchCount"]) == (False, [], 1)
+
     def test_follows_the_clock_and_not_the_sweeper(
         self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
     ) -> None:

@@ -1,0 +1,64 @@
+"""Starts a freeze over HTTP in processes that die before each statement in turn: `python -m tests.faults.dying KEY`.
+
+The parent forks a child for each boundary. The child serves the product, sends itself one request, and is killed before
+its n-th statement (a commit counts as one), as a machine would that lost its power. The parent prints how each child
+ended, one JSON line each, and goes on when it is given a line, until a child has lived through the whole request.
+"""
+
+import json
+import os
+import signal
+import sys
+from typing import Any
+
+import httpx
+from sqlalchemy import Engine, event
+
+from app.config import load_config
+from app.main import Parts, create_app
+from tests.support.serving import serving
+
+FREEZE = {"scope": {"type": "organization"}, "reason": "Release 4.2 is being rolled out", "impactAcknowledged": True}
+KEPT = "one-logical-request"
+
+
+def die_before(statement: int) -> None:
+    """Kill this process before its n-th statement in worker threads, commits counted."""
+    seen = 0
+
+    def count(*_: Any) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    event.listen(Engine, "before_cursor_execute", count)
+    event.listen(Engine, "commit", count)
+
+
+def request(secret: str) -> int:
+    """Serve the product, start a freeze under one idempotency key, and return the status."""
+    headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": KEPT}
+    with serving(create_app(load_config(), Parts(access_log=False))) as address:
+        return httpx.post(f"{address}/v1/freezes", json=FREEZE, headers=headers, timeout=30).status_code
+
+
+def main() -> None:
+    """Fork until a child survives."""
+    for statement in range(1, 60):
+        child = os.fork()
+        if child == 0:
+            die_before(statement)
+            os._exit(request(sys.argv[1]) - 200)
+        _, status = os.waitpid(child, 0)
+        killed = os.WIFSIGNALED(status)
+        told = {"statement": statement, "killed": killed, "answer": None if killed else status >> 8}
+        sys.stdout.write(json.dumps(told) + "\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        if not killed:
+            return
+
+
+if __name__ == "__main__":
+    main()

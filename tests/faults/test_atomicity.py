@@ -1,0 +1,50 @@
+"""I4: a 2xx means that effect, audit row and idempotent reply are one commit, wherever the process dies."""
+
+import json
+import os
+import subprocess
+import sys
+
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
+
+from tests import factories
+
+COUNTS = text(
+    "SELECT (SELECT count(*) FROM freezes), (SELECT count(*) FROM freeze_targets), "
+    "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.started'), (SELECT count(*) FROM idempotency_keys), "
+    "(SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL)"
+)
+
+
+def test_a_process_killed_before_any_statement_leaves_nothing_and_the_retry_does_it_once(
+    own_database: str, redis_url: str
+) -> None:
+    engine = create_engine(own_database)
+    with Session(engine) as session:
+        acme = factories.organization(session)
+        factories.watched(session, acme)
+        secret = factories.api_key(session, acme, "freeze:write").secret
+        session.commit()
+    environment = {**os.environ, "DATABASE_URL": own_database, "REDIS_URL": redis_url}
+    command = [sys.executable, "-m", "tests.faults.dying", secret]
+    boundaries = 0
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as dying:
+        assert dying.stdin is not None
+        assert dying.stdout is not None
+        for line in dying.stdout:
+            told = json.loads(line)
+            with engine.connect() as connection:
+                found = tuple(connection.execute(COUNTS).one())
+            if told["killed"]:
+                boundaries += 1
+                assert found == (0, 0, 0, 0, 0), f"something was left by a process killed before statement {told}"
+            else:
+                assert told["answer"] == 1, "the retry of the same request is answered with 201"
+                assert found == (1, 1, 1, 1, 1)
+            dying.stdin.write("go on\n")
+    assert dying.returncode == 0
+    assert boundaries >= 8
+    engine.dispose()

@@ -71,6 +71,16 @@ class Run:
         return requests.get(self.report["baseUrl"] + path, headers=headers, timeout=10)
 
 
+runs: list[Run] = []
+
+# What runs in the background of a script ignores SIGINT, and so does whatever it starts; a terminal's make does not.
+HEEDING_CTRL_C = [
+    sys.executable,
+    "-c",
+    "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp(sys.argv[1], sys.argv[1:])",
+]
+
+
 def start(directory: Path, command: list[str] | None = None, **environment: str) -> Run:
     log = directory.parent / f"{directory.name}.output"
     inherited = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
@@ -82,7 +92,8 @@ def start(directory: Path, command: list[str] | None = None, **environment: str)
             stdout=output,
             stderr=subprocess.STDOUT,
         )
-    return Run(directory, process, log)
+    runs.append(Run(directory, process, log))
+    return runs[-1]
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +101,10 @@ def home() -> Iterator[Path]:
     directory = Path(tempfile.mkdtemp(prefix="change-freeze-sandbox-", dir="/tmp"))
     directory.chmod(0o711)
     yield directory
+    for run in runs:
+        if run.process.poll() is None:  # a test has failed
+            run.process.kill()
+            run.process.wait()
     shutil.rmtree(directory)
 
 
@@ -192,7 +207,7 @@ class TestStopping:
     def test_a_stopped_make_stops_it_and_a_killed_process_ends_it_with_its_log(self, home: Path) -> None:
         makefile = home / "Makefile"
         makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
-        under_make = start(home / "twice", ["make", "-f", str(makefile)], DEMO="0").wait_until_ready()
+        under_make = start(home / "twice", [*HEEDING_CTRL_C, "make", "-f", str(makefile)], DEMO="0").wait_until_ready()
         pids = under_make.report["pids"].values()
         under_make.process.send_signal(signal.SIGINT)  # to make alone, which tells nobody
         under_make.process.wait(60)

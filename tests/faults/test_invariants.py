@@ -17,6 +17,7 @@ import psycopg
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from sqlalchemy import text
 
 from models.queries import covering_freezes
 from rules.permissions import SYSTEM
@@ -45,6 +46,8 @@ SCOPES: list[dict[str, Any]] = [
     {"type": "repositories", "repositories": ["acme/api"]},
     {"type": "repositories", "repositories": ["acme/web"], "branches": ["release/*"]},
     {"type": "branch", "repository": "acme/web", "branch": "release/1"},
+    {"type": "branch", "repository": "acme/web", "branch": "release/2"},
+    {"type": "branch", "repository": "acme/api", "branch": "release/1"},
     {"type": "branch", "repository": "acme/api", "branch": "main"},
 ]
 installation_ids = count(700_001)
@@ -145,10 +148,11 @@ class Machine(RuleBasedStateMachine):
     def sweep(self) -> None:
         end_freezes(self.town.jobs)
 
-    @rule()
-    def work_a_little(self) -> None:
+    @rule(passes=st.sampled_from([1, 9]))
+    def work(self, passes: int) -> None:
         self.town.host.calls.reset()
-        self.town.reconciler.run_pass()
+        while passes and self.town.reconciler.run_pass():
+            passes -= 1
         self._no_success_where_frozen()
 
     # --- people at the code host ----------------------------------------------------------------------------------
@@ -205,6 +209,16 @@ class Machine(RuleBasedStateMachine):
             branches.create_branch(world, self._person, repository, head, commit.sha)
             pulls.open_pull_request(world, self._person, repository, pulls.Proposal("New", head, base))
 
+    @rule(which=some, base=st.sampled_from(BASES))
+    def propose_the_same_head_for_another_base(self, which: int, base: str) -> None:
+        found, world = self._any(which), self.town.host.world
+        if found is not None and len(found[0].pulls) <= 8:
+            repository, pull = found
+            head = f"same-{repository.next_number}"
+            with world.lock:
+                branches.create_branch(world, self._person, repository, head, pull.head_sha)
+                pulls.open_pull_request(world, self._person, repository, pulls.Proposal("Same", head, base))
+
     @rule(which=some)
     def merge(self, which: int) -> None:
         if (found := self._any(which)) is not None:
@@ -256,6 +270,22 @@ class Machine(RuleBasedStateMachine):
         planned = paused._plan(paused._settle(paused._look()))
         with self.town.jobs.open(JOB) as unit:
             self.late.append((paused, decide(unit, claimed.token, [decision.head for decision in planned])))
+
+    @rule(which=some)
+    def a_worker_oversleeps_a_change(self, which: int) -> None:
+        """Send what was right once, after somebody else has written already what is right now."""
+        with self.town.jobs.open(JOB) as unit:
+            unit.session.execute(text("UPDATE watched_branches SET due_at = :now"), {"now": unit.now})
+        self.a_worker_is_paused_before_it_sends()
+        running = self._running()
+        if running:
+            self.town.lift(running[which % len(running)])
+        else:
+            self.town.freeze(SCOPES[which % len(SCOPES)])
+        self.clock.ahead += timedelta(minutes=1)
+        self.town.settle()
+        while self.late:
+            self.a_paused_worker_sends(dies=False)
 
     @precondition(lambda self: self.late)
     @rule(dies=st.booleans())

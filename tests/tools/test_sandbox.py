@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -37,6 +38,19 @@ def processes_of(directory: Path) -> list[str]:
             command, environment = (process / "cmdline").read_bytes(), (process / "environ").read_bytes()
             if str(directory).encode() in command + environment:
                 found.append(command.replace(b"\0", b" ").decode())
+    return found
+
+
+def readme_commands() -> list[str]:
+    """Return the README's curl commands, each with its continuation lines."""
+    lines = iter((ROOT / "README.md").read_text().splitlines())
+    found = []
+    for line in lines:
+        if line.startswith("$ curl "):
+            command = line.removeprefix("$ ")
+            while command.endswith("\\") or command.count("'") % 2:
+                command += "\n" + next(lines)
+            found.append(command)
     return found
 
 
@@ -173,6 +187,17 @@ class TestOnceItIsReady:
         script = "\n".join(['curl() { command curl -s --fail-with-body "$@"; }', *lines])
         pasted = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=False)
         assert pasted.returncode == 0, pasted.stdout + pasted.stderr
+
+    def test_the_readmes_walk_through_answers_as_it_says(self, sandbox: Run) -> None:
+        exports = next(line for line in sandbox.output.splitlines() if line.startswith("  export "))
+        statuses, freeze_id = [], ""
+        for command in readme_commands():
+            measured = re.sub(r"frz_[0-9a-v]{26}", freeze_id, command) + " -s -w '\\n%{http_code}'"
+            script = f"{exports}\n{measured}"
+            answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+            statuses.append(answer.rpartition("\n")[2])
+            freeze_id = freeze_id or "".join(re.findall(r'^{"id":"(frz_\w+)"', answer, re.MULTILINE))
+        assert statuses == ["200", "201", "200", "200", "422"]
 
     def test_a_second_one_in_the_same_directory_is_refused(self, sandbox: Run) -> None:
         second = subprocess.run(

@@ -4,7 +4,7 @@ Freezes begin and end, people push, close, reopen, retarget and merge, webhooks 
 fail, die and come back late, checks are edited by hand. Whenever everything has come to rest, each open head carries
 the verdict that the database gives; and no worker that is in time ever sends a `success` to a frozen branch.
 
-INVARIANT_SEED repeats a run, INVARIANT_EXAMPLES makes it longer.
+INVARIANT_SEED repeats a run, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for the shortest failure.
 """
 
 import os
@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, ClassVar, cast
 
 import psycopg
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from sqlalchemy import text
@@ -378,6 +378,8 @@ def test_at_rest_every_open_head_carries_the_verdict_of_the_database(
             stateful_step_count=30,
             deadline=None,
             database=None,
+            # Shrinking takes minutes: it is for the run that repeats a failure, not for the one that finds it.
+            phases=[Phase.generate, *([Phase.shrink] if "INVARIANT_SHRINK" in os.environ else [])],
             suppress_health_check=list(HealthCheck),
         ),
     )

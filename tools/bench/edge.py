@@ -311,15 +311,19 @@ async def compare(seconds: float, rounds: int) -> None:
         print(f"{case.name:20}" + "".join(f"{value:22.1f}" for value in medians.values()) + f"{ratios:>20}")
 
 
-def main() -> None:
+def main(seconds: float = 2.0, rounds: int = 5) -> None:
     """Print the table."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(compare(seconds, rounds))
+
+
+def _from_command_line() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="for each figure")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(compare(arguments.seconds, arguments.rounds))
+    main(arguments.seconds, arguments.rounds)
 
 
 if __name__ == "__main__":
-    main()
+    _from_command_line()

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from threading import Event
 
 import sqlalchemy.exc
@@ -31,27 +32,37 @@ class Sweeper:
     full_pass_every: timedelta
 
     def sweep(self) -> None:
-        """Do every chore that is due."""
+        """Do every chore that is due; one that fails keeps no other from being done."""
         units = self.context.units
-        end_freezes(units)
-        give_receipts(units)
-        full_pass(units, self.full_pass_every)
-        tidy(units)
-        waiting = work_waiting(units)
-        if not waiting:
-            return
-        if self.reachable():
+        for chore in (
+            partial(end_freezes, units),
+            partial(give_receipts, units),
+            partial(full_pass, units, self.full_pass_every),
+            partial(tidy, units),
+            self._see_to_what_waits,
+        ):
+            _attempt(chore)
+
+    def _see_to_what_waits(self) -> None:
+        waiting = work_waiting(self.context.units)
+        if waiting and self.reachable():
             self.context.wakeups.send(waiting)
             return
         for name, run in JOBS.items():
             if name in waiting:
-                run()
+                _attempt(run)
 
     def run(self, stop: Event, every: float) -> None:
-        """Sweep every so many seconds until told to stop; a database that is away is waited for."""
+        """Sweep every so many seconds until told to stop."""
         while not stop.is_set():
-            try:
-                self.sweep()
-            except sqlalchemy.exc.OperationalError as error:
-                logger.warning("the sweep was cut short, the database is away: %s", error.orig)
+            self.sweep()
             stop.wait(every)
+
+
+def _attempt(chore: Callable[[], object]) -> None:
+    try:
+        chore()
+    except sqlalchemy.exc.OperationalError as error:
+        logger.warning("a chore was cut short, the database is away: %s", error.orig)
+    except Exception:  # the loop that finds what others lost must itself outlive every fault; it is logged whole
+        logger.exception("a chore failed and is tried again")

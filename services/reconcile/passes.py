@@ -67,10 +67,11 @@ class Pass:
         """Look, judge, write, record."""
         self.open = {branch.id: branch for branch in self.claim.branches}
         seen = self._look()
-        heads = self._settle(seen)
-        for batch in _batches(self._plan(heads), self.reconciler.github.settings.check_batch):
-            if not self._write(batch):
-                break
+        planned = self._plan(self._settle(seen))
+        if not any(map(_stops, self.errors.values())):
+            for batch in _batches(planned, self.reconciler.github.settings.check_batch):
+                if not self._write(batch):
+                    break
         self._give_up()
 
     def _look(self) -> list[tuple[ClaimedBranch, BranchHeads]]:

@@ -273,3 +273,18 @@ class TestTidying:
             ("3", False),
         ]
         assert town.sql("SELECT count(*) FROM head_checks") == [(1,)]
+
+
+def test_a_chore_that_fails_keeps_no_other_from_being_done(town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    build("web")
+    with town.jobs.open(JOB) as unit:
+        ends_at = unit.now + timedelta(hours=1)
+    town.freeze(ends_at=ends_at)
+    pass_time(town, hours=2)
+    town.sql("REVOKE UPDATE ON freezes FROM change_freeze_worker")
+    try:
+        sweeper().sweep()
+    finally:
+        town.sql("GRANT UPDATE ON freezes TO change_freeze_worker")
+    assert town.sql("SELECT ended_at FROM freezes") == [(None,)]
+    assert "reconcile" in heard(town)

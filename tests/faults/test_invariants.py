@@ -9,7 +9,7 @@ INVARIANT_SEED repeats a run, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRI
 
 import os
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, ClassVar, cast
 
@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 from sqlalchemy import text
 
 from models.queries import covering_freezes
+from rules.errors import ServiceError
 from rules.permissions import SYSTEM
 from services import watching
 from services.chores import end_freezes
@@ -117,7 +118,14 @@ class Machine(RuleBasedStateMachine):
         with self.town.jobs.open(JOB) as unit:
             ends_at = unit.now + timedelta(hours=hours) if hours else None
         if len(self._running()) < 5:
+            self._freeze(which, ends_at)
+
+    def _freeze(self, which: int, ends_at: datetime | None) -> None:
+        try:
             self.town.freeze(SCOPES[which % len(SCOPES)], ends_at=ends_at)
+        except ServiceError as error:
+            if error.code != "no_targets_in_scope":  # nothing of that scope may be watched any more
+                raise
 
     @precondition(lambda self: self._running())
     @rule(which=some)
@@ -281,7 +289,7 @@ class Machine(RuleBasedStateMachine):
         if running:
             self.town.lift(running[which % len(running)])
         else:
-            self.town.freeze(SCOPES[which % len(SCOPES)])
+            self._freeze(which, None)
         self.clock.ahead += timedelta(minutes=1)
         self.town.settle()
         while self.late:

@@ -151,7 +151,8 @@ class Pass:
         self.waiting.subtract(decision.head.branch_id for decision in settled)
         self.waiting.subtract(decision.head.branch_id for decision, _run in written)
         with self.reconciler.units.open(JOB) as unit:
-            for branch_id in record(unit, self.claim.token, written):
+            unsure = [result.decision for result in sent if result.error is not None and result.error.maybe_applied]
+            for branch_id in record(unit, self.claim.token, written, unsure):
                 self.open.pop(branch_id, None)
             finished = finish(unit, self.claim.token, self._done())
         self._complete(finished)

@@ -30,12 +30,16 @@ _RECORD = text("""
 """)
 
 
-def record(unit: Unit, token: str, written: Sequence[tuple[Decision, int | None]]) -> set[str]:
+def record(
+    unit: Unit, token: str, written: Sequence[tuple[Decision, int | None]], unsure: Sequence[Decision] = ()
+) -> set[str]:
     """Record what the code host has confirmed, and return the branches whose lease was lost in between.
+
+    `unsure` are decisions that may have been written, though the answer was lost.
 
     Those are recorded by nobody (I2): they become due at once, to be read back.
     """
-    branch_ids = sorted({decision.head.branch_id for decision, _run in written})
+    branch_ids = sorted({decision.head.branch_id for decision in (*unsure, *(done for done, _run in written))})
     held = renew(unit, token, branch_ids)
     rows = [_row(unit, decision, run) for decision, run in written if decision.head.branch_id in held]
     if rows:

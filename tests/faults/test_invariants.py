@@ -300,10 +300,11 @@ class Machine(RuleBasedStateMachine):
     def a_paused_worker_sends(self, dies: bool) -> None:
         paused, decisions = self.late.pop(0)
         sent = send(paused.client, decisions, "http://web.test") if decisions else []
-        if dies:
-            self.heard_all = False
+        # Its branches are read back at once; a head that has moved to another branch waits for the full pass.
+        self.heard_all = self.heard_all and not sent
+        if dies or any(result.error is not None for result in sent):
             self.unheard_of |= {decision.head.key.sha for decision in decisions}
-        else:
+        if not dies:
             paused._record([], sent)
 
     # --- at rest --------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tools.embedded.children import Program, start_child, stop_child
 from tools.sandbox.settings import ROOT, SandboxError
 
 PATIENCE = 180.0
@@ -26,14 +27,12 @@ def running_sandbox() -> Iterator[dict[str, Any]]:
     environment = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
     environment |= {"SANDBOX_DIR": str(home / "sandbox"), "PORT": "0", "CODEHOST_PORT": "0", "DEMO": "0"}
     with (home / "output").open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tools.sandbox"], cwd=ROOT, env=environment, stdout=output, stderr=output
-        )
+        command = [sys.executable, "-m", "tools.sandbox"]
+        process = start_child(Program(command, environment, ROOT, stop_signal=signal.SIGINT), output)
     try:
         yield _report(home, process)
     finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
+        stop_child(process, signal.SIGINT, PATIENCE)
         shutil.rmtree(home, ignore_errors=True)
 
 

@@ -302,8 +302,7 @@ class Machine(RuleBasedStateMachine):
         sent = send(paused.client, decisions, "http://web.test") if decisions else []
         # Its branches are read back at once; a head that has moved to another branch waits for the full pass.
         self.heard_all = self.heard_all and not sent
-        if dies or any(result.error is not None for result in sent):
-            self.unheard_of |= {decision.head.key.sha for decision in decisions}
+        self.unheard_of |= {result.decision.head.key.sha for result in sent}
         if not dies:
             paused._record([], sent)
 

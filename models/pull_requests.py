@@ -55,13 +55,16 @@ class HeadCheck(Base):
     summary_hash: Mapped[str]
     """Of title and summary: a check that still says yesterday's reason is written anew, with spare budget."""
     followed: Mapped[bool] = mapped_column(server_default="true")
+    doubtful: Mapped[bool] = mapped_column(server_default="false")
+    """Whether a `success` was about to be written, or was written too late, and nobody has recorded it."""
     written_at: Mapped[datetime]
 
     __table_args__ = (
-        Index("ix_head_checks_branch", "branch_id"),
+        Index("ix_head_checks_followed", "repository_id", "check_name", postgresql_where=text("followed")),
         Index(
             "ix_head_checks_superseded",
-            "branch_id",
-            postgresql_where=text("NOT followed AND conclusion = 'success'"),
+            "repository_id",
+            "check_name",
+            postgresql_where=text("NOT followed AND (conclusion = 'success' OR doubtful)"),
         ),
     )

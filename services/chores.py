@@ -24,6 +24,10 @@ KEPT_DELIVERIES = timedelta(days=30)
 KEPT_REPLIES = timedelta(hours=24)
 KEPT_SECRETS = timedelta(hours=1)
 KEPT_HEADS = timedelta(days=30)
+_DEAD_HEADS = """
+    DELETE FROM head_checks
+    WHERE NOT followed AND NOT doubtful AND conclusion = 'failure' AND written_at < :before
+"""
 
 
 def end_freezes(units: Units) -> int:
@@ -108,10 +112,7 @@ def tidy(units: Units) -> bool:
             ("DELETE FROM webhook_deliveries WHERE received_at < :before", KEPT_DELIVERIES),
             ("DELETE FROM idempotency_keys WHERE created_at < :before", KEPT_REPLIES),
             ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
-            (
-                "DELETE FROM head_checks WHERE NOT followed AND conclusion = 'failure' AND written_at < :before",
-                KEPT_HEADS,
-            ),
+            (_DEAD_HEADS, KEPT_HEADS),
         ):
             unit.session.execute(text(statement), {"before": unit.now - age})
     return True

@@ -302,14 +302,16 @@ CREATE TABLE head_checks (
     check_run_id BIGINT,
     summary_hash TEXT NOT NULL,
     followed BOOLEAN DEFAULT 'true' NOT NULL,
+    doubtful BOOLEAN DEFAULT 'false' NOT NULL,
     written_at TIMESTAMP WITH TIME ZONE NOT NULL,
     CONSTRAINT pk_head_checks PRIMARY KEY (repository_id, check_name, head_sha),
     CONSTRAINT fk_head_checks_repository_id FOREIGN KEY(repository_id) REFERENCES repositories (id),
     CONSTRAINT fk_head_checks_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id),
     CONSTRAINT fk_head_checks_branch_id FOREIGN KEY(branch_id) REFERENCES watched_branches (id)
 );
-CREATE INDEX ix_head_checks_branch ON head_checks (branch_id);
-CREATE INDEX ix_head_checks_superseded ON head_checks (branch_id) WHERE NOT followed AND conclusion = 'success';
+CREATE INDEX ix_head_checks_followed ON head_checks (repository_id, check_name) WHERE followed;
+CREATE INDEX ix_head_checks_superseded ON head_checks (repository_id, check_name)
+    WHERE NOT followed AND (conclusion = 'success' OR doubtful);
 """
 
 ROLES = """

@@ -6,17 +6,20 @@ A `success` may stand only on heads that we follow: a commit that no open pull r
 
 from collections.abc import Iterable
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 
 from integrations.github import BranchHeads
 from rules.ordering import SUPERSEDED
 from services.reconcile.claims import ClaimedBranch
+from services.reconcile.doubts import columns
 from services.reconcile.heads import Head, HeadKey, Way
 from services.unit import Unit
 
 _FOLLOWED = text("""
-    SELECT repository_id, check_name, head_sha, branch_id FROM head_checks
-    WHERE branch_id = ANY(:branches) AND followed
+    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.doubtful
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[])) AS k (repository, name)
+    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
+    WHERE h.followed
 """)
 _SET_FOLLOWED = text("""
     UPDATE head_checks h SET followed = :followed
@@ -25,8 +28,10 @@ _SET_FOLLOWED = text("""
     WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.followed <> :followed
 """)
 _TO_DEMOTE = text("""
-    SELECT repository_id, check_name, head_sha, branch_id FROM head_checks
-    WHERE branch_id = ANY(:branches) AND NOT followed AND conclusion = 'success'
+    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.doubtful
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[])) AS k (repository, name)
+    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
+    WHERE NOT h.followed AND (h.conclusion = 'success' OR h.doubtful)
 """)
 _SIBLING_WAYS = text("""
     SELECT p.repository_id, b.check_name, p.head_sha, b.id, b.name, p.number
@@ -38,43 +43,46 @@ _SIBLING_WAYS = text("""
 
 
 def follow(unit: Unit, heads: dict[HeadKey, Head], seen: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> None:
-    """Complete `heads`: add the ways of sibling branches, and the heads that have to be demoted (without any way)."""
-    whole = {branch.id: branch for branch, found in seen if found.error is None and found.queue_error is None}
-    missing = _no_longer_seen(unit, heads, whole)
-    for head in missing:
-        heads[head.key] = head
+    """Complete `heads`: add the ways of sibling branches, and the heads that have to be demoted (without any way).
+
+    A head may have been written on account of a sibling branch under the same check name, which nobody looks at now;
+    whoever sees it fall out demotes it, and leaves it alone while the sibling still has it.
+    """
+    whole = [branch for branch, found in seen if found.error is None and found.queue_error is None]
+    missing = _rows(unit, _FOLLOWED, whole, heads)
+    heads |= {head.key: head for head, _own in missing}
     _add_siblings(unit, heads)
     _mark(unit, [head.key for head in heads.values() if head.ways], followed=True)
-    gone = [head.key for head in missing if not head.ways]
-    _mark(unit, gone, followed=False)
-    for key in gone:
-        del heads[key]
-    for row in unit.session.execute(_TO_DEMOTE, {"branches": list(whole)}):
-        head = _without_ways(HeadKey(*row[:3]), whole[row[3]])
-        heads.setdefault(head.key, head)
+    _mark(unit, [head.key for head, _own in missing if not head.ways], followed=False)
+    for head, own in missing:
+        if not (own and head.ways):
+            del heads[head.key]
+    heads |= {head.key: head for head, _own in _rows(unit, _TO_DEMOTE, whole, heads)}
 
 
-def _no_longer_seen(unit: Unit, heads: dict[HeadKey, Head], whole: dict[str, ClaimedBranch]) -> list[Head]:
-    rows = unit.session.execute(_FOLLOWED, {"branches": list(whole)})
-    return [_without_ways(key, whole[row[3]]) for row in rows if (key := HeadKey(*row[:3])) not in heads]
+def _rows(
+    unit: Unit, query: TextClause, whole: list[ClaimedBranch], heads: dict[HeadKey, Head]
+) -> list[tuple[Head, bool]]:
+    """Return what the query finds under the check names of these branches and is not among `heads`, without ways.
 
-
-def _without_ways(key: HeadKey, branch: ClaimedBranch) -> Head:
-    return Head(key, branch.repository_node_id, branch.id, branch.organization_id, SUPERSEDED)
-
-
-def _columns(keys: Iterable[HeadKey]) -> dict[str, list[str]]:
-    listed = list(keys)
-    return {
-        "repositories": [key.repository_id for key in listed],
-        "names": [key.check_name for key in listed],
-        "shas": [key.sha for key in listed],
-    }
+    With each head, whether it is these branches' business: written on account of one of them, or doubtful.
+    """
+    by_name = {(branch.repository_id, branch.check_name): branch for branch in whole}
+    by_id = {branch.id: branch for branch in whole}
+    names = {"repositories": [pair[0] for pair in by_name], "names": [pair[1] for pair in by_name]}
+    found = []
+    for repository_id, check_name, sha, branch_id, doubtful in unit.session.execute(query, names):
+        key = HeadKey(repository_id, check_name, sha)
+        if key not in heads:
+            branch = by_id.get(branch_id) or by_name[repository_id, check_name]
+            head = Head(key, branch.repository_node_id, branch.id, branch.organization_id, SUPERSEDED)
+            found.append((head, branch_id in by_id or doubtful))
+    return found
 
 
 def _add_siblings(unit: Unit, heads: dict[HeadKey, Head]) -> None:
     for repository_id, check_name, sha, branch_id, branch, number in unit.session.execute(
-        _SIBLING_WAYS, _columns(heads)
+        _SIBLING_WAYS, columns(heads)
     ):
         head = heads[HeadKey(repository_id, check_name, sha)]
         way = Way(branch_id, branch, (number,))
@@ -84,4 +92,4 @@ def _add_siblings(unit: Unit, heads: dict[HeadKey, Head]) -> None:
 
 def _mark(unit: Unit, keys: list[HeadKey], *, followed: bool) -> None:
     if keys:
-        unit.session.execute(_SET_FOLLOWED, {**_columns(keys), "followed": followed})
+        unit.session.execute(_SET_FOLLOWED, {**columns(keys), "followed": followed})

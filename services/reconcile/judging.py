@@ -11,6 +11,7 @@ from models.queries import covering_freezes
 from rules.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
 from rules.verdict import Claim, Conclusion, CoveringFreeze, judge
 from services.reconcile.claims import renew
+from services.reconcile.doubts import believe
 from services.reconcile.heads import Head, HeadKey
 from services.unit import Unit
 
@@ -60,7 +61,13 @@ def decide(unit: Unit, token: str, heads: Sequence[Head]) -> list[Decision]:
     freezes = covering_freezes(unit.session, branch_ids, unit.now)
     written = _written(unit, [head.key for head in mine])
     evaluation = unit.session.scalar(text("SELECT nextval('evaluations')")) if mine else 0
-    return [_decision(head, freezes, written.get(head.key), int(evaluation or 0)) for head in mine]
+    decisions = [_decision(head, freezes, written.get(head.key), int(evaluation or 0)) for head in mine]
+    doubtful = {key for key, row in written.items() if row.doubtful}
+    believe(
+        unit,
+        (one.head for one in decisions if one.head.read_back and not one.verdict_differs and one.head.key in doubtful),
+    )
+    return decisions
 
 
 def _written(unit: Unit, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
@@ -74,7 +81,7 @@ def _decision(
     head: Head, freezes: Mapping[str, Sequence[CoveringFreeze]], written: HeadCheck | None, evaluation: int
 ) -> Decision:
     conclusion, heading, body = _verdict(head, freezes)
-    shown = written.conclusion if written else None
+    shown = written.conclusion if written and not written.doubtful else None
     if head.read_back:
         shown = head.shown.conclusion if head.shown is not None and head.shown.status == "completed" else None
     words = summary_hash(heading, body)

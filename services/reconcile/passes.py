@@ -12,6 +12,7 @@ from rules.permissions import SYSTEM
 from services.installations import examine
 from services.receipts import complete
 from services.reconcile.claims import Claim, ClaimedBranch, claim, pause_installation, renew
+from services.reconcile.doubts import doubt
 from services.reconcile.following import follow
 from services.reconcile.heads import Head, HeadKey, gather
 from services.reconcile.judging import Decision, decide
@@ -134,7 +135,8 @@ class Pass:
         """Judge the batch again, send what still differs, record it; False when the code host wants no more."""
         with self.reconciler.units.open(JOB) as unit:
             decisions = decide(unit, self.claim.token, [decision.head for decision in batch])
-        differing = [decision for decision in decisions if decision.differs]
+            differing = [decision for decision in decisions if decision.differs]
+            doubt(unit, (decision.head for decision in differing if decision.conclusion == "success"))
         judged = {decision.head.key for decision in decisions}
         for decision in batch:
             if decision.head.key not in judged:  # the lease was lost: its new holder decides

@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
 from services.reconcile.claims import LEASE, ClaimedBranch, renew
+from services.reconcile.doubts import doubt
 from services.reconcile.judging import Decision
 from services.unit import Unit
 
@@ -25,7 +26,7 @@ _RECORD = text("""
     ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
     SET branch_id = excluded.branch_id, conclusion = excluded.conclusion, evaluation = excluded.evaluation,
         check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, followed = excluded.followed,
-        written_at = excluded.written_at
+        doubtful = false, written_at = excluded.written_at
     WHERE head_checks.evaluation < excluded.evaluation
 """)
 
@@ -35,9 +36,9 @@ def record(
 ) -> set[str]:
     """Record what the code host has confirmed, and return the branches whose lease was lost in between.
 
-    `unsure` are decisions that may have been written, though the answer was lost.
-
-    Those are recorded by nobody (I2): they become due at once, to be read back.
+    `unsure` are decisions that may have been written, though the answer was lost. What was written for a lost lease is
+    recorded by nobody (I2): its branch becomes due at once, to be read back, and its `success` is doubted anew, because
+    the present holder may have written and believed something else meanwhile.
     """
     branch_ids = sorted({decision.head.branch_id for decision in (*unsure, *(done for done, _run in written))})
     held = renew(unit, token, branch_ids)
@@ -53,6 +54,8 @@ def record(
             ),
             {"ids": sorted(lost), "now": unit.now},
         )
+        late = [decision.head for decision in (*unsure, *(done for done, _run in written))]
+        doubt(unit, (head for head in late if head.branch_id in lost))
         unit.wake("reconcile")
     return lost
 

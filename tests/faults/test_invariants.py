@@ -25,6 +25,7 @@ from rules.permissions import SYSTEM
 from services import watching
 from services.chores import end_freezes
 from services.reconcile.claims import claim
+from services.reconcile.doubts import doubt
 from services.reconcile.judging import decide
 from services.reconcile.passes import JOB, Pass
 from services.reconcile.writing import send
@@ -277,7 +278,10 @@ class Machine(RuleBasedStateMachine):
         paused.open = {branch.id: branch for branch in claimed.branches}
         planned = paused._plan(paused._settle(paused._look()))
         with self.town.jobs.open(JOB) as unit:
-            self.late.append((paused, decide(unit, claimed.token, [decision.head for decision in planned])))
+            decisions = decide(unit, claimed.token, [decision.head for decision in planned])
+            wanted = [decision for decision in decisions if decision.differs]
+            doubt(unit, (decision.head for decision in wanted if decision.conclusion == "success"))
+        self.late.append((paused, wanted))
 
     @rule(which=some)
     def a_worker_oversleeps_a_change(self, which: int) -> None:
@@ -300,11 +304,12 @@ class Machine(RuleBasedStateMachine):
     def a_paused_worker_sends(self, dies: bool) -> None:
         paused, decisions = self.late.pop(0)
         sent = send(paused.client, decisions, "http://web.test") if decisions else []
-        # Its branches are read back at once; a head that has moved to another branch waits for the full pass.
-        self.heard_all = self.heard_all and not sent
-        self.unheard_of |= {result.decision.head.key.sha for result in sent}
         if not dies:
             paused._record([], sent)
+            return
+        # The race that is accepted: paused for longer than its lease, and killed right after it has sent.
+        self.heard_all = self.heard_all and not sent
+        self.unheard_of |= {result.decision.head.key.sha for result in sent}
 
     # --- at rest --------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,18 @@ What it promises
 The race that is accepted
 -------------------------
 A worker can be paused between its last look and its sending; GitHub has no conditional write. Its old verdict then
-arrives late. It is found in two ways: by the late worker itself, whose record is refused, and which marks the branch
-to be read back; and, should that worker die, by whoever takes over the lease that ran out, which reads back at once and
-again a little later. Until then the head may show the older verdict.
+arrives late. It is found in three ways: by the late worker itself, whose record is refused, and which has the branch
+read back; by the doubt that is committed before a `success` is sent (`doubts.py`), so that a head which nobody can
+merge any more is demoted all the same; and by whoever takes over the lease that ran out, who reads back at once and
+again a little later. What is left is a worker that is paused for longer than its lease and killed right after it has
+sent: its verdict stands until the next full pass, and on a head that was given up meanwhile, until that head is opened
+again and looked at.
 
 A pass
 ------
 `claims.py` leases due branches of one installation, the most mergeable first → `looking.py` reads their open heads and
-refreshes the mirror of pull requests → `heads.py` gathers, for each head and check name, every way it could be merged →
-`judging.py` gives verdicts and says which differ → `writing.py` sends batches → `recording.py` records them, finishes
-branches, and keeps the receipts of the freezes. `passes.py` runs it.
+refreshes the mirror of pull requests → `heads.py` and `following.py` gather, for each head and check name, every way it
+could be merged, and what has fallen out → `judging.py` gives verdicts and says which differ → `writing.py` sends batches
+→ `recording.py` records them, finishes branches, and keeps the receipts of the targets. `passes.py` runs it; the
+receipts of whole freezes are given by `services/receipts.py`.
 """

@@ -132,3 +132,14 @@ def test_where_there_is_a_queue_nothing_is_merged_or_pushed_past_it(
     with pytest.raises(RequestFailed) as refused:
         person.rest.pulls.merge(*PLACE, pull.number)
     assert "Changes must be made through the merge queue" in refused.value.response.json()["message"]
+
+
+def test_deleting_the_base_empties_its_queue(host: CodeHost, person: GitHub[Any], bot: GitHub[Any]) -> None:
+    web = host.organization("acme").repository("web", branches=("next",))
+    web.merge_queue("next")
+    pulls = [web.pull_request(base="next") for _ in range(2)]
+    for pull in pulls:
+        enqueue(person, pull)
+    assert person.rest.git.delete_ref(*PLACE, "heads/next").status_code == 204
+    assert [pull.state for pull in pulls] == ["closed", "closed"]
+    assert all(web.host.world.queue_entry(pull) is None for pull in pulls)

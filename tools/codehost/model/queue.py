@@ -142,6 +142,8 @@ def _merge_first(world: World, repository: Repository, base: str, count: int) ->
 def _build_groups(world: World, actor: Actor, repository: Repository, base: str, start: int) -> None:
     """Make the groups from a place to the end, each on top of the one before it."""
     queue = world.queues.get((repository.id, base), [])
+    if base not in repository.branches:
+        return  # it is being deleted, and its pull requests leave the queue one after the other
     for place in range(start, len(queue)):
         entry = queue[place]
         pull = repository.pulls[entry.number]

@@ -26,7 +26,7 @@ A pass
 ------
 `claims.py` leases due branches of one installation, the most mergeable first → `looking.py` reads their open heads and
 refreshes the mirror of pull requests → `heads.py` and `following.py` gather, for each head and check name, every way it
-could be merged, and what has fallen out → `judging.py` gives verdicts and says which differ → `writing.py` sends batches
-→ `recording.py` records them, finishes branches, and keeps the receipts of the targets. `passes.py` runs it; the
+could be merged, and what has fallen out → `judging.py` gives verdicts and says which differ → `writing.py` sends them
+in batches → `recording.py` records, finishes branches, and keeps the receipts of the targets. `passes.py` runs it; the
 receipts of whole freezes are given by `services/receipts.py`.
 """

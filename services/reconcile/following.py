@@ -42,11 +42,17 @@ _SIBLING_WAYS = text("""
 """)
 
 
-def follow(unit: Unit, heads: dict[HeadKey, Head], seen: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> None:
+def follow(
+    unit: Unit,
+    heads: dict[HeadKey, Head],
+    seen: Iterable[tuple[ClaimedBranch, BranchHeads]],
+    before: set[tuple[str, str]],
+) -> None:
     """Complete `heads`: add the ways of sibling branches, and the heads that have to be demoted (without any way).
 
-    A head may have been written on account of a sibling branch under the same check name, which nobody looks at now;
-    whoever sees it fall out demotes it, and leaves it alone while the sibling still has it.
+    A head may have been written on account of a sibling branch under the same check name, which nobody looks at now.
+    Whoever sees it fall out demotes it. While the sibling still has it, it is the sibling's business, unless it was
+    ours `before` as well (repository and commit), so that its verdict or its words may have to change.
     """
     whole = [branch for branch, found in seen if found.error is None and found.queue_error is None]
     missing = _rows(unit, _FOLLOWED, whole, heads)
@@ -55,7 +61,7 @@ def follow(unit: Unit, heads: dict[HeadKey, Head], seen: Iterable[tuple[ClaimedB
     _mark(unit, [head.key for head in heads.values() if head.ways], followed=True)
     _mark(unit, [head.key for head, _own in missing if not head.ways], followed=False)
     for head, own in missing:
-        if not (own and head.ways):
+        if not head.ways or not (own or (head.key.repository_id, head.key.sha) in before):
             del heads[head.key]
     heads |= {head.key: head for head, _own in _rows(unit, _TO_DEMOTE, whole, heads)}
 

@@ -1,6 +1,6 @@
 """Looking: reading the open heads of claimed branches, and refreshing the mirror of pull requests with what is seen."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from sqlalchemy import text
 
@@ -83,6 +83,19 @@ def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> Non
             "private": [repository.private for repository in named.values()],
         },
     )
+
+
+def mirrored_heads(unit: Unit, branches: Collection[ClaimedBranch]) -> set[tuple[str, str]]:
+    """Return repository and commit of the heads that the branches had when they were last looked at."""
+    rows = unit.session.execute(
+        text(
+            "SELECT p.repository_id, p.head_sha FROM pull_requests p "
+            "JOIN watched_branches b ON b.repository_id = p.repository_id AND b.name = p.base_branch "
+            "WHERE b.id = ANY(:branches) AND p.state = 'open'"
+        ),
+        {"branches": [branch.id for branch in branches]},
+    )
+    return {(repository_id, sha) for repository_id, sha in rows}
 
 
 def _close(unit: Unit, whole: Seen, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:

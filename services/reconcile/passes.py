@@ -16,7 +16,7 @@ from services.reconcile.doubts import doubt
 from services.reconcile.following import follow
 from services.reconcile.heads import Head, HeadKey, gather
 from services.reconcile.judging import Decision, decide
-from services.reconcile.looking import look, mirror
+from services.reconcile.looking import look, mirror, mirrored_heads
 from services.reconcile.recording import fail, finish, record
 from services.reconcile.writing import Sent, send
 from services.unit import Caller, Units
@@ -104,8 +104,9 @@ class Pass:
         heads = gather(whole)
         with self.reconciler.units.open(JOB) as unit:
             renew(unit, self.claim.token, self.open)
+            before = mirrored_heads(unit, [branch for branch, _found in whole])
             mirror(unit, whole)
-            follow(unit, heads, whole)
+            follow(unit, heads, whole, before)
         return heads
 
     def _plan(self, heads: dict[HeadKey, Head]) -> list[Decision]:

@@ -5,6 +5,7 @@ import pytest
 from integrations.github import GitHubError
 from models.repositories import Repository
 from services.reconcile.claims import claim
+from services.reconcile.doubts import doubt
 from services.reconcile.judging import decide
 from services.reconcile.passes import JOB, Pass
 from services.reconcile.writing import send
@@ -141,6 +142,55 @@ class TestHeads:
         town.lift(freeze)
         town.settle()
         assert town.conclusions()["acme/web#1"] == "success"
+
+    def test_a_shared_head_is_freed_by_whoever_sees_its_blocked_pull_request_go(
+        self, town: Town, build: Builder
+    ) -> None:
+        """The frozen base is looked at, the other one is not; the check was written on account of the other one."""
+        pull, *_ = build("web", pulls=1)
+        web = town.host.organization("acme").repository("web")
+        web.branch("release/8")
+        shared = web.pull_request(base="release/8", sharesHeadWith=pull.number)
+        repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
+        other = factories.branch(
+            town.session, repository, "release/8", check_name="change-freeze/main", due_at=factories.now()
+        )
+        town.session.commit()
+        town.freeze({"type": "branch", "branchId": other.id})
+        town.settle()
+        town.sql("UPDATE head_checks SET branch_id = :main", main=town.branches["acme/web"].id)
+        assert town.conclusions()["acme/web#1"] == "failure"
+        town.person("PATCH", f"/repos/acme/web/pulls/{shared.number}", {"state": "closed"})
+        town.sql(
+            "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()), "
+            "wanted_generation = wanted_generation + 1 WHERE id = :id",
+            id=other.id,
+        )
+        town.settle()
+        assert town.conclusions()["acme/web#1"] == "success"
+
+    def test_a_success_that_was_never_recorded_on_a_head_given_up_is_taken_back(
+        self, town: Town, build: Builder
+    ) -> None:
+        """The worker dies between sending and recording; meanwhile the pull request is closed."""
+        pull, *_ = build("web", pulls=1)
+        with town.jobs.open(JOB) as unit:
+            claimed = claim(unit)
+        assert claimed is not None
+        dying = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
+        dying.open = {branch.id: branch for branch in claimed.branches}
+        planned = dying._plan(dying._settle(dying._look()))
+        with town.jobs.open(JOB) as unit:
+            decisions = decide(unit, claimed.token, [decision.head for decision in planned])
+            doubt(unit, [decision.head for decision in decisions])
+        send(dying.client, decisions, "http://web.test")
+        assert town.conclusions() == {"acme/web#1": "success"}
+        town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
+        town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        town.freeze()
+        town.settle()
+        town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
+        assert town.merge("acme/web", pull.number).status_code == 405
 
 
 class TestFaults:

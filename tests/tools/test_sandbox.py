@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,7 +230,7 @@ class TestStopping:
             assert again["keys"] == organization["keys"]
             assert all(again["sessions"][role] != token for role, token in organization["sessions"].items())
 
-    def test_a_stopped_make_stops_it_and_a_killed_process_ends_it_with_its_log(self, home: Path) -> None:
+    def test_a_stopped_make_stops_it(self, home: Path) -> None:
         makefile = home / "Makefile"
         makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
         under_make = start(home / "twice", [*HEEDING_CTRL_C, "make", "-f", str(makefile)], DEMO="0").wait_until_ready()
@@ -238,9 +239,35 @@ class TestStopping:
         under_make.process.wait(60)
         assert [process for process in pids if not is_gone(process)] == []
 
+    def test_what_is_killed_runs_again_and_the_service_goes_on(self, home: Path) -> None:
+        run = start(home / "twice", DEMO="0").wait_until_ready()
+        first = run.report["pids"]
+        for name, pid in first.items():
+            os.kill(pid, signal.SIGKILL)
+            eventually(partial(_runs_anew, run, name, pid))
+        acme = run.report["organizations"]["acme"]
+        address, headers = run.report["baseUrl"], {"Authorization": f"Bearer {acme['keys']['all']}"}
+        scope = {"scope": {"type": "repositories", "repositories": ["acme/web"]}}
+
+        def started() -> bool:
+            answer = requests.post(
+                f"{address}/v1/freezes", json={**scope, "reason": "After the storm"}, headers=headers, timeout=10
+            )
+            return answer.status_code == 201
+
+        eventually(lambda: _quietly(started))
+        eventually(lambda: _enforced(address, headers))
+        assert requests.post(f"{address}/v1/freezes/lift", json=scope, headers=headers, timeout=10).status_code == 200
+        assert run.stop() == 0
+
+    def test_what_ends_again_and_again_ends_the_sandbox_with_its_log(self, home: Path) -> None:
         broken = start(home / "twice", DEMO="0").wait_until_ready()
-        pids = broken.report["pids"].values()
-        os.kill(broken.report["pids"]["worker"], signal.SIGKILL)
+        pids = set(broken.report["pids"].values())
+        while broken.process.poll() is None:
+            with suppress(ProcessLookupError, FileNotFoundError):
+                worker = broken.report["pids"]["worker"]
+                pids.add(worker)
+                os.kill(worker, signal.SIGKILL)
         assert broken.process.wait(60) == 1
         assert "worker has ended (killed by SIGKILL). The end of" in broken.output
         assert [process for process in pids if not is_gone(process)] == []
@@ -299,3 +326,20 @@ def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(str(number) for number in range(100)))
     assert tail(log, 2) == "    98\n    99"
+
+
+def _quietly(ask: Callable[[], bool]) -> bool:
+    with suppress(requests.RequestException):
+        return ask()
+    return False
+
+
+def _enforced(address: str, headers: dict[str, str]) -> bool:
+    freezes = requests.get(f"{address}/v1/freezes", params={"state": "in_force"}, headers=headers, timeout=10).json()[
+        "data"
+    ]
+    return all(freeze["enforcedAt"] for freeze in freezes)
+
+
+def _runs_anew(run: Run, name: str, pid: int) -> bool:
+    return bool(run.report["pids"][name] != pid)

@@ -20,6 +20,9 @@ from tools.sandbox.settings import ROOT, SandboxError
 
 READY_PATIENCE = 120.0
 STOP_PATIENCE = 10.0
+MOST_ENDS = 5
+ENDS_WITHIN = 60.0
+"""Seconds in which a process that has ended more often than that is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class Running:
     name: str
     child: subprocess.Popen[bytes]
     log: Path
+    arguments: list[str]
+    environment: Mapping[str, str]
 
 
 class Processes:
@@ -39,6 +44,7 @@ class Processes:
         self.lock = lock  # inherited, so that a next sandbox knows when the last of us is gone
         self.servers: list[EmbeddedServer] = []
         self.running: list[Running] = []
+        self._ends: dict[str, list[float]] = {}
         adopt_orphans()
 
     def start_server(self, server: EmbeddedServer) -> None:
@@ -51,7 +57,7 @@ class Processes:
         log = self.logs / f"{name}.log"
         with log.open("ab") as output:
             child = start_child(Program(arguments, environment, directory=ROOT), output, (self.lock,))
-        self.running.append(Running(name, child, log))
+        self.running.append(Running(name, child, log, arguments, environment))
         return child.pid
 
     def wait_until(self, ready: Callable[[], bool], what: str, patience: float = READY_PATIENCE) -> None:
@@ -78,6 +84,31 @@ class Processes:
             if status is not None:
                 return f"{name} has ended ({describe(status)}). The end of {log}:\n{tail(log)}"
         return None
+
+    def revive(self) -> dict[str, int]:
+        """Start again what has ended, and return the new process ids by name.
+
+        Raises SandboxError when the same one ends again and again.
+        """
+        revived = {}
+        for server in self.servers:
+            if server.child is not None and server.child.poll() is not None:
+                self._count_end(server.name)
+                server.stop()
+                revived[server.name] = server.start().pid
+        for one in [one for one in self.running if one.child.poll() is not None]:
+            self._count_end(one.name)
+            stop_child(one.child, signal.SIGKILL, 0)  # what it had started itself
+            self.running.remove(one)
+            revived[one.name] = self.start(one.name, one.arguments, one.environment)
+        return revived
+
+    def _count_end(self, name: str) -> None:
+        now = time.monotonic()
+        recent = [moment for moment in self._ends.get(name, []) if now - moment < ENDS_WITHIN]
+        self._ends[name] = [*recent, now]
+        if len(recent) >= MOST_ENDS:
+            raise SandboxError(self.ended() or f"{name} does not keep running.")
 
     def stop(self) -> None:
         """Stop everything, the last started first, and servers when nobody uses them any more."""

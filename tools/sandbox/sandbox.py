@@ -28,6 +28,7 @@ from tools.sandbox.settings import Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
 
 DATABASE = "change_freeze"
+PID_NAMES = {"PostgreSQL": "postgres", "Redis": "redis"}
 WATCH_SECONDS = 0.25
 
 
@@ -41,6 +42,7 @@ class Sandbox:
         self.keepsakes: Keepsakes = load_keepsakes(settings.directory)
         self.elsewhere: Path | None = None
         self.pids: dict[str, int] = {}
+        self.addresses: dict[str, str] = {}
         self.organizations: dict[str, Any] = {}
 
     def start(self) -> None:
@@ -63,8 +65,13 @@ class Sandbox:
         if self.settings.demonstrate:
             say()
             self.demonstrate()
-        write_report(self.settings, self.keepsakes, addresses, self.pids, self.organizations)
+        self.addresses = addresses
+        self.report()
         tell(self.settings, self.keepsakes.keys[TENANTS[0].slug]["all"])
+
+    def report(self) -> None:
+        """Write `sandbox.json`."""
+        write_report(self.settings, self.keepsakes, self.addresses, self.pids, self.organizations)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -172,7 +179,15 @@ class Sandbox:
         Demonstration(tenant, service, code_host, self.processes.wait_until).run()
 
     def watch(self, make: Make) -> None:
-        """Return when `make` is told to stop; raises SandboxError when a process ends."""
+        """Return when `make` is told to stop; until then start again what ends, as a service manager would.
+
+        Raises SandboxError when a process ends again and again.
+        """
         while not make.has_been_stopped():
-            self.processes.check()
+            revived = self.processes.revive()
+            for name, pid in revived.items():
+                say(f"{name} had ended, and runs again as process {pid}")
+                self.pids[PID_NAMES.get(name, name)] = pid
+            if revived:
+                self.report()
             time.sleep(WATCH_SECONDS)

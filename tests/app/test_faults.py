@@ -14,7 +14,7 @@ from schemas.contract import Contract
 from tests.app.machinery import things
 from tests.support.product import product_config
 from tests.support.serving import serving
-from tests.support.tenants import Tenant
+from tests.support.tenants import Tenant, tenant
 
 BODY = {"name": "a thing", "scope": {"type": "organization"}}
 
@@ -46,16 +46,24 @@ def test_without_a_database_a_request_is_told_to_come_back_soon(
     assert without_database.get("/ping").status_code == 200
 
 
-def test_connections_that_postgresql_has_closed_are_replaced(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
-    assert api.get("/v1/things").status_code == 200
-    sql.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE pid <> pg_backend_pid() AND datname = current_database()"
-    )
-    answers = [api.post("/v1/things", json=BODY, headers={"Idempotency-Key": "one"}) for _ in range(12)]
-    assert {one.status_code for one in answers} <= {201, 503}
-    assert answers[-1].status_code == 201
-    assert sql.execute("SELECT count(*) FROM audit_entries").fetchone() == (1,)
+def test_connections_that_postgresql_has_closed_are_replaced(
+    small_contract: Contract, own_database: str, redis_url: str
+) -> None:
+    """A database of its own: the connections of other tests' applications stay open."""
+    with (
+        psycopg.connect(own_database.replace("+psycopg", ""), autocommit=True) as sql,
+        serving(create_app(product_config(own_database, redis_url), parts(small_contract))) as url,
+        httpx.Client(base_url=url, timeout=30, headers={"Authorization": f"Bearer {tenant(sql).key()}"}) as api,
+    ):
+        assert api.get("/v1/things").status_code == 200
+        sql.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+        answers = [api.post("/v1/things", json=BODY, headers={"Idempotency-Key": "one"}) for _ in range(12)]
+        assert {one.status_code for one in answers} <= {201, 503}
+        assert answers[-1].status_code == 201
+        assert sql.execute("SELECT count(*) FROM audit_entries").fetchone() == (1,)
 
 
 def test_a_request_that_finds_every_worker_busy_is_told_to_come_back(

@@ -64,11 +64,15 @@ class Verdict:
 
 
 def judge(claims: Iterable[Claim]) -> Verdict:
-    """Return the verdict of a head that the given claims share under one check name."""
+    """Return the verdict of a head that the given claims share under one check name.
+
+    The order of the claims does not matter: the same facts give the same verdict, and the check the same words.
+    """
     freezes: dict[str, CoveringFreeze] = {}
-    branches: dict[str, None] = {}
+    branches: set[str] = set()
     for claim in claims:
         for freeze in claim.blocking():
             freezes[freeze.id] = freeze
-            branches[claim.branch] = None
-    return Verdict(tuple(freezes.values()), tuple(branches))
+            branches.add(claim.branch)
+    oldest_first = sorted(freezes.values(), key=lambda freeze: (freeze.started_at, freeze.id))
+    return Verdict(tuple(oldest_first), tuple(sorted(branches)))

@@ -4,7 +4,8 @@ Freezes begin and end, people push, close, reopen, retarget and merge, webhooks 
 fail, die and come back late, checks are edited by hand. Whenever everything has come to rest, each open head carries
 the verdict that the database gives; and no worker that is in time ever sends a `success` to a frozen branch.
 
-INVARIANT_SEED repeats a run, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for the shortest failure.
+TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
+the shortest failure.
 """
 
 import os
@@ -34,6 +35,7 @@ from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tests.services.conftest import MovedClock
 from tests.support.post import Post, disagreements, look_everywhere, work
+from tests.support.seeds import chosen_seed
 from tools.codehost.model import branches, checks, pulls
 from tools.codehost.model.records import PullRequest, Repository
 from tools.codehost.model.world import Actor
@@ -375,9 +377,8 @@ class Machine(RuleBasedStateMachine):
 def test_at_rest_every_open_head_carries_the_verdict_of_the_database(
     town: Town, shared_database: psycopg.Connection[Any]
 ) -> None:
-    chosen = int(os.environ.get("INVARIANT_SEED", random.SystemRandom().randrange(2**32)))
+    chosen = chosen_seed()
     examples = int(os.environ.get("INVARIANT_EXAMPLES", "8"))
-    print(f"INVARIANT_SEED={chosen}")  # noqa: T201 - to repeat a failure with
 
     class OfThisTown(Machine):
         pass

@@ -14,6 +14,7 @@ from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.support.seeds import chosen_seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +114,7 @@ def do_something(key: Caller, repositories: list[str], chance: random.Random) ->
 
 @pytest.mark.slow
 def test_whatever_happens_at_once_no_branch_slips_out_or_is_missed(acme: Tenant, session: Session) -> None:
-    seed = random.randrange(10**9)
-    print(f"seed {seed}")  # noqa: T201 - shown when it fails
+    seed = chosen_seed()
     rows = [acme.repository(f"r{number}", "release/1") for number in range(4)]
     for row in rows:
         factories.branch(session, row)

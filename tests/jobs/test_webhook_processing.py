@@ -11,6 +11,7 @@ from services.webhooks import MOST_ATTEMPTS
 from tests import factories
 from tests.jobs.conftest import Builder, Town
 from tests.support.post import Post, disagreements, look_everywhere, work
+from tests.support.seeds import chosen_seed
 from tools.codehost.model import installations, repositories
 from tools.codehost.model.records import Installation
 from tools.codehost.model.world import Actor
@@ -140,8 +141,7 @@ def lost(post: Post, _chance: random.Random) -> None:
 class TestTheSameEnd:
     @pytest.mark.parametrize("arrival", [in_order, doubled, repeated_later, shuffled, late, thinned, lost])
     def test_is_reached_however_webhooks_arrive(self, town: Town, post: Post, arrival: Arrival) -> None:
-        seed = random.randrange(2**32)
-        print(f"seed {seed}")  # noqa: T201 - to repeat a failure with
+        seed = chosen_seed()
         arrival(post, random.Random(seed))
         post.run()
         work(town)

@@ -87,7 +87,7 @@ _FINISH = text("""
                       WHEN d.taken_over THEN CAST(:now AS timestamptz) + :look_again END
     FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[]), CAST(:taken_over AS boolean[]))
          AS d (branch, generation, taken_over)
-    WHERE b.id = d.branch AND b.lease_token = :token
+    WHERE b.id = d.branch AND b.lease_token = :token AND b.lease_until > :now
     RETURNING b.id
 """)
 _RECEIPTS = text("""
@@ -107,7 +107,8 @@ _RECEIPTS = text("""
 def finish(unit: Unit, token: str, done: Sequence[tuple[ClaimedBranch, int]]) -> set[str]:
     """Give back the leases of branches whose heads (so many of each) all carry their verdict, and write receipts.
 
-    Returns the freezes that may now be complete. The caller has locked the branches by renewing their leases.
+    Returns the freezes that may now be complete. The caller has locked the branches by renewing their leases; one whose
+    lease has run out was judged by nobody in this pass, and stays due, whether somebody has taken it over or not.
     """
     if not done:
         return set()

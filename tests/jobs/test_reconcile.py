@@ -287,6 +287,24 @@ class TestLeases:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "success"}
 
+    def test_a_branch_whose_lease_ran_out_is_not_finished_without_a_verdict(self, town: Town, build: Builder) -> None:
+        """A worker sleeps through its lease between looking and judging, and nobody has taken the branch over yet."""
+        build("web", pulls=1)
+        town.settle()
+        town.freeze()
+        with town.jobs.open(JOB) as unit:
+            claimed = claim(unit)
+        assert claimed is not None
+        asleep = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
+        asleep.open = {branch.id: branch for branch in claimed.branches}
+        heads = asleep._settle(asleep._look())
+        town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+        assert asleep._plan(heads) == []
+        assert town.sql("SELECT state FROM freeze_targets") == [("pending",)]
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+        assert town.sql("SELECT state FROM freeze_targets") == [("applied",)]
+
     def test_a_lease_that_ran_out_is_taken_over_and_read_back_twice(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()

@@ -13,13 +13,21 @@ from threading import Event
 
 import sqlalchemy.exc
 
-from jobs import reconcile, sync, webhooks
+from jobs import landings, reconcile, setup, sync, verify, webhooks
 from jobs.context import Context
 from services.chores import end_freezes, full_pass, give_receipts, tidy, work_waiting
 
 logger = logging.getLogger(__name__)
 
-JOBS: dict[str, Callable[[], None]] = {"reconcile": reconcile.run, "sync": sync.run, "webhooks": webhooks.run}
+JOBS: dict[str, Callable[[], None]] = {
+    "webhooks": webhooks.run,
+    "reconcile": reconcile.run,
+    "setup": setup.run,
+    "sync": sync.run,
+    "verify": verify.run,
+    "landings": landings.run,
+}
+"""Every wake-up, in the order in which the sweeper does them itself when no worker can be woken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,31 @@
 """SQLAlchemy tables and their queries."""
 
-from models import api_keys, audit, freezes, installations, organizations, pull_requests, repositories, requests
+from models import (
+    api_keys,
+    attention,
+    audit,
+    enforcement,
+    freezes,
+    installations,
+    organizations,
+    pull_requests,
+    repositories,
+    requests,
+    spendings,
+)
 from models.base import Base
 
 __all__ = [
     "Base",
     "api_keys",
+    "attention",
     "audit",
+    "enforcement",
     "freezes",
     "installations",
     "organizations",
     "pull_requests",
     "repositories",
     "requests",
+    "spendings",
 ]

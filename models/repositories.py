@@ -27,6 +27,8 @@ class Repository(Base):
     archived: Mapped[bool] = mapped_column(server_default="false")
     enabled: Mapped[bool] = mapped_column(server_default="false")
     auto_watch: Mapped[list[str]] = mapped_column(server_default="{}")
+    former_globs: Mapped[list[str]] = mapped_column(server_default="{}")
+    """Patterns that `auto_watch` once had: a rule may still require their check on branches that are yet to come."""
     former_names: Mapped[list[str]] = mapped_column(server_default="{}")
     """Names it had before, in lower case, kept by a trigger: references go on leading to it."""
     created_at: Mapped[datetime]
@@ -83,6 +85,14 @@ class WatchedBranch(Base):
     due_at: Mapped[datetime | None]
     merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
     """How soon its most mergeable pull request could merge; 0 is first (`rules/ordering.py`)."""
+    waiting_rank: Mapped[int | None] = mapped_column(SmallInteger)
+    """The same of what is left to be written, where a pass had to make way."""
+    tip_sha: Mapped[str | None]
+    """The branch's own commit when it was last looked at, and when that was."""
+    tip_seen_at: Mapped[datetime | None]
+    landings_due_at: Mapped[datetime | None]
+    """Since when commits that landed on it wait to be looked into; what landed before `landings_since` is known."""
+    landings_since: Mapped[datetime | None]
     read_back: Mapped[bool] = mapped_column(server_default="false")
     """Whether the next look must read what the code host shows instead of trusting our record."""
     lease_token: Mapped[str | None]
@@ -95,4 +105,5 @@ class WatchedBranch(Base):
         Index("uq_watched_branches_name", "repository_id", "name", unique=True),
         Index("ix_watched_branches_page", "organization_id", "created_at", "id"),
         Index("ix_watched_branches_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+        Index("ix_watched_branches_landings", "landings_due_at", postgresql_where=text("landings_due_at IS NOT NULL")),
     )

@@ -12,6 +12,9 @@ from sqlalchemy.dialects.postgresql import insert
 from models.freezes import Freeze
 from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
+from services.enforcement.applying import setups_wait
+from services.enforcement.probing import probes_wait
+from services.landings import landings_wait
 from services.lifting import end_what_is_over
 from services.receipts import complete_forgotten
 from services.repository_sync import ask_every_installation, sync_waits
@@ -63,8 +66,15 @@ def work_waiting(units: Units) -> set[str]:
             {"now": unit.now},
         )
         waiting = unit.session.scalar(select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists()))
-        unsynced = sync_waits(unit)
-    return {name for name, found in (("reconcile", due), ("sync", unsynced), ("webhooks", waiting)) if found}
+        found = {
+            "reconcile": due,
+            "webhooks": waiting,
+            "sync": sync_waits(unit),
+            "verify": probes_wait(unit),
+            "setup": setups_wait(unit),
+            "landings": landings_wait(unit),
+        }
+    return {name for name, waits in found.items() if waits}
 
 
 def take(unit: Unit, name: str, period: timedelta) -> bool:

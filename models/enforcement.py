@@ -1,0 +1,110 @@
+"""What is known of the code host's rules: whether our check is required, the rulesets that we wrote, what landed."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, Id
+
+
+class BranchEnforcement(Base):
+    """What the last probe found out about a branch; a branch without a row was never probed."""
+
+    __tablename__ = "branch_enforcement"
+
+    branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"), primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    light: Mapped[str] = mapped_column(server_default="amber")
+    """`green`, `amber` or `red`."""
+    required: Mapped[bool] = mapped_column(server_default="false")
+    """Whether an active rule requires our check, pinned to us or not."""
+    ruleset: Mapped[dict[str, Any] | None]
+    """`{id, name, enforcement}` of the ruleset that requires the check, or would if it were active."""
+    integration_pinned: Mapped[bool | None]
+    bypass_actors: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB)
+    """Who can pass by; None: we cannot see."""
+    merge_queue: Mapped[dict[str, Any] | None]
+    """`{groupingStrategy, reported}` where a merge queue is in use."""
+    findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default="[]")
+    """Each `{code, severity, message}`."""
+    verified_at: Mapped[datetime | None]
+    probe_due_at: Mapped[datetime | None]
+    """When a probe should look next; None: none was asked for."""
+    probe_lease_until: Mapped[datetime | None]
+    probe_attempts: Mapped[int] = mapped_column(server_default="0")
+
+    __table_args__ = (
+        Index("ix_branch_enforcement_due", "probe_due_at", postgresql_where=text("probe_due_at IS NOT NULL")),
+    )
+
+
+class WrittenRuleset(Base):
+    """A ruleset at the code host that this service created: the only ones that it ever changes or removes."""
+
+    __tablename__ = "written_rulesets"
+
+    level: Mapped[str] = mapped_column(primary_key=True)
+    """`repository` or `organization`."""
+    ruleset_id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    installation_id: Mapped[int] = mapped_column(BigInteger, ForeignKey("installations.id"))
+    repository_id: Mapped[str | None] = mapped_column(ForeignKey("repositories.id"))
+    check_name: Mapped[str]
+    written_at: Mapped[datetime]
+
+
+class EnforcementSetup(Base):
+    """A setup that was asked for, until its rulesets are written: by a job, or with an administrator's authorisation."""
+
+    __tablename__ = "enforcement_setups"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    scope: Mapped[dict[str, Any]]
+    state: Mapped[str]
+    """`queued`, `awaiting_authorization`, `done` or `failed`."""
+    requested_by: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    due_at: Mapped[datetime | None]
+    lease_until: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    total: Mapped[int] = mapped_column(server_default="0")
+    written: Mapped[int] = mapped_column(server_default="0")
+    last_error_code: Mapped[str | None]
+    last_error_message: Mapped[str | None]
+    state_hash: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """SHA-256 of the `state` that the code host sends back; used once."""
+    code_verifier: Mapped[str | None]
+    """PKCE (RFC 7636); erased when the code is exchanged."""
+    expires_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+    __table_args__ = (
+        Index("ix_enforcement_setups_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
+        Index("ix_enforcement_setups_organization_id", "organization_id", "created_at"),
+        Index("uq_enforcement_setups_state", "state_hash", unique=True),
+    )
+
+
+class Landing(Base):
+    """A commit that arrived on a branch while a freeze covered it, and what is to be thought of that."""
+
+    __tablename__ = "landings"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"))
+    sha: Mapped[str]
+    kind: Mapped[str]
+    """`bypassed`, `landed_before_block`, `enforcement_gap` or `excepted`."""
+    landed_at: Mapped[datetime]
+    found_at: Mapped[datetime]
+    details: Mapped[dict[str, Any]]
+
+    __table_args__ = (
+        Index("ix_landings_organization_id", "organization_id", "landed_at"),
+        Index("uq_landings_commit", "branch_id", "sha", "landed_at", unique=True),
+    )

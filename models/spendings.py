@@ -1,0 +1,22 @@
+"""What was spent of an installation's rate limits, so that all workers together keep within them."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, Identity, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base
+
+
+class Spending(Base):
+    """One call: its points, and how much content it creates. Kept for an hour."""
+
+    __tablename__ = "spendings"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    installation_id: Mapped[int] = mapped_column(BigInteger)
+    at: Mapped[datetime]
+    points: Mapped[int]
+    content: Mapped[int]
+
+    __table_args__ = (Index("ix_spendings_recent", "installation_id", "at"),)

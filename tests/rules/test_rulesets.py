@@ -1,0 +1,170 @@
+"""Rulesets: the code host's patterns name the very branches that ours do."""
+
+import re
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rules.errors import ServiceError
+from rules.globs import compile_globs
+from rules.rulesets import (
+    MOST_PATTERNS,
+    desired_ruleset,
+    pattern_of,
+    ref_patterns,
+    required_integrations,
+    requires,
+    requires_of,
+    ruleset_name,
+)
+from tools.codehost.model.rulesets import matches_pattern, validate
+
+APP = 4711
+NAME = "change-freeze/release/*"
+
+
+def covered(pattern: str, branch: str) -> bool:
+    return any(matches_pattern(ref, branch, "main") for ref in ref_patterns(pattern))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("main", ["refs/heads/main"]),
+        ("release/*", ["refs/heads/release/*"]),
+        ("release/**", ["refs/heads/release/**/*"]),
+        ("**", ["refs/heads/**/*"]),
+        ("**/hotfix", ["refs/heads/**/*/hotfix"]),
+        ("a/**/b", ["refs/heads/a/**/*/b"]),
+        ("**fix", ["refs/heads/**/*fix"]),
+        ("v**/x", ["refs/heads/v*/**/x"]),
+        ("v**", ["refs/heads/v*", "refs/heads/v*/**/*"]),
+        ("a**b", ["refs/heads/a*b", "refs/heads/a*/**/*b"]),
+        ("what?[x]", ["refs/heads/what[?][[]x]"]),
+    ],
+)
+def test_a_pattern_of_ours_becomes_the_code_hosts_patterns(pattern: str, expected: list[str]) -> None:
+    assert ref_patterns(pattern) == expected
+
+
+ATOMS = st.sampled_from(["a", "b", "A", "/", "-", ".", "*", "**"])
+
+
+def _spelled(atoms: list[str]) -> str:
+    return re.sub(r"/{2,}", "/", re.sub(r"\*{3,}", "**", "".join(atoms))).strip("/")
+
+
+GLOBS = st.lists(ATOMS, min_size=1, max_size=7).map(_spelled).filter(bool)
+BRANCHES = st.lists(st.text("abA-.", min_size=1, max_size=4), min_size=1, max_size=4).map("/".join)
+
+
+@given(pattern=GLOBS, branch=BRANCHES)
+@example(pattern="**", branch="a")
+@example(pattern="**/a", branch="a")
+@example(pattern="a/**", branch="a")
+@example(pattern="a**b", branch="a/b")
+@example(pattern="a**/b", branch="a/b")
+@example(pattern="a/**b", branch="a/b")
+@example(pattern="**a**", branch="b/a/b")
+def test_the_code_host_covers_exactly_the_branches_that_the_glob_names(pattern: str, branch: str) -> None:
+    assert covered(pattern, branch) == compile_globs([pattern], "branch", "/patterns").matches(branch)
+
+
+@given(pattern=GLOBS, data=st.data())
+def test_what_a_glob_was_filled_in_to_is_covered(pattern: str, data: st.DataObject) -> None:
+    runs = {"**": st.sampled_from(["", "a", "a/b", "b/a/b"]), "*": st.sampled_from(["", "a", "ab"])}
+    parts = [data.draw(runs[part]) if part in runs else part for part in re.split(r"(\*+)", pattern)]
+    branch = "".join(parts)
+    if branch and "" not in branch.split("/"):
+        assert covered(pattern, branch)
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=12).filter(
+    lambda name: "*" not in name and "" not in name.split("/")
+)
+
+
+@given(name=NAMES, other=NAMES)
+@example(name="[ab]", other="a")
+@example(name="a?", other="ab")
+@example(name="{a,b}", other="a")
+@example(name="[!a]", other="b")
+@example(name="a\\b", other="ab")
+@example(name="]", other="[")
+def test_a_name_covers_itself_and_no_other(name: str, other: str) -> None:
+    assert covered(name, name)
+    assert covered(name, other) == (name == other)
+
+
+def test_a_glob_that_would_take_too_many_patterns_is_refused() -> None:
+    assert len(ref_patterns("/".join(["a**b"] * 6))) == MOST_PATTERNS
+    with pytest.raises(ServiceError) as refused:
+        ref_patterns("**a" * 85)
+    assert refused.value.code == "invalid_glob"
+    assert len(ref_patterns("/".join(["**"] * 40))) == 1
+
+
+def test_a_ruleset_requires_one_check_of_our_app_and_lets_nobody_pass() -> None:
+    ruleset = desired_ruleset(NAME, APP)
+    validate(ruleset, "Repository")
+    assert ruleset == {
+        "name": "Change freeze: release/*",
+        "target": "branch",
+        "enforcement": "active",
+        "bypass_actors": [],
+        "conditions": {"ref_name": {"include": ["refs/heads/release/*"], "exclude": []}},
+        "rules": [
+            {
+                "type": "required_status_checks",
+                "parameters": {
+                    "strict_required_status_checks_policy": False,
+                    "do_not_enforce_on_create": True,
+                    "required_status_checks": [{"context": NAME, "integration_id": APP}],
+                },
+            }
+        ],
+    }
+
+
+def test_an_organisations_ruleset_names_its_repositories_once_each_and_in_order() -> None:
+    ruleset = desired_ruleset(NAME, APP, [3, 1, 3, 2])
+    validate(ruleset, "Organization")
+    assert ruleset["conditions"]["repository_id"] == {"repository_ids": [1, 2, 3]}
+
+
+def test_spared_branches_are_excluded() -> None:
+    names = desired_ruleset("change-freeze/**", APP, exclude=["main", "wip**"])["conditions"]["ref_name"]
+    assert names == {
+        "include": ["refs/heads/**/*"],
+        "exclude": ["refs/heads/main", "refs/heads/wip*", "refs/heads/wip*/**/*"],
+    }
+
+
+def test_a_check_name_tells_its_pattern() -> None:
+    assert pattern_of("change-freeze/change-freeze/x") == "change-freeze/x"
+    assert ruleset_name(pattern_of(NAME)) == "Change freeze: release/*"
+    with pytest.raises(ValueError, match="ci/build"):
+        pattern_of("ci/build")
+
+
+def _rule(*checks: dict[str, object]) -> dict[str, object]:
+    return {"type": "required_status_checks", "parameters": {"required_status_checks": list(checks)}}
+
+
+@pytest.mark.parametrize(
+    ("rule", "integrations"),
+    [
+        pytest.param(desired_ruleset(NAME, APP)["rules"][0], [APP], id="ours"),
+        pytest.param(_rule({"context": NAME}), [None], id="anybody may write it"),
+        pytest.param(_rule({"context": NAME, "integration_id": None}), [None], id="anybody may write it, in words"),
+        pytest.param(_rule({"context": NAME, "integration_id": 9}, {"context": "x"}), [9], id="another App"),
+        pytest.param(_rule({"context": NAME.upper(), "integration_id": APP}), [], id="another check"),
+        pytest.param({"type": "deletion"}, [], id="another rule"),
+        pytest.param({"type": "required_status_checks", "parameters": None}, [], id="nothing"),
+    ],
+)
+def test_a_rule_tells_who_has_to_write_the_check(rule: dict[str, object], integrations: list[int | None]) -> None:
+    assert required_integrations(rule, NAME) == integrations
+    assert requires(rule, NAME) == bool(integrations)
+    assert requires_of(rule, NAME, APP) == (APP in integrations)

@@ -41,6 +41,15 @@ def _seconds(least: int, most: int) -> Callable[[str], timedelta]:
     return lambda text: timedelta(seconds=number(text))
 
 
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"must be {', '.join(words[:-1])} or {words[-1]}")
+        return text
+
+    return read
+
+
 def _switch(text: str) -> bool:
     if text not in {"0", "1", "true", "false"}:
         raise ValueError("must be 1 or 0")
@@ -98,6 +107,20 @@ class Config:
     github_webhook_secret: Annotated[str | None, Variable("Shared secret of the App's webhooks")] = field(
         default=None, repr=False
     )
+    github_content_limit: Annotated[
+        str,
+        Variable(
+            "Which checks count as content that GitHub limits: learn (from refusals), off, requests, aliases",
+            _one_of("learn", "off", "requests", "aliases"),
+        ),
+    ] = "learn"
+    github_content_per_minute: Annotated[
+        int, Variable("How much of it GitHub allows in a minute", _number(1, 10**6))
+    ] = 80
+    github_content_per_hour: Annotated[int, Variable("The same in an hour", _number(1, 10**7))] = 500
+    github_points_per_minute: Annotated[
+        int, Variable("GraphQL points that jobs may use in a minute; GitHub allows 2000", _number(10, 10**6))
+    ] = 1800
     cursor_secret: Annotated[
         str, Variable("Signs cursors; one for all machines (default: made at each start)", _secret)
     ] = field(default="", repr=False)

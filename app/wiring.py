@@ -1,5 +1,7 @@
 """Making the parts that a process is built of from its configuration."""
 
+from typing import Any, cast
+
 from sqlalchemy import Engine
 
 from app.config import Config
@@ -7,6 +9,7 @@ from app.database import WORKER_ROLE, make_engine
 from integrations.github import GitHub, GitHubSettings, graphql_url_of
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
+from rules.pacing import PaceLimits
 from services.clock import DatabaseClock
 from services.reconcile.passes import Reconciler
 from services.unit import Surroundings, Units
@@ -47,5 +50,11 @@ def job_context(config: Config, engine: Engine | None = None) -> Context:
         wakeups,
         surroundings,
     )
-    reconciler = Reconciler(units, surroundings.github, details_url=config.web_url)
+    limits = PaceLimits(
+        cast(Any, config.github_content_limit),
+        config.github_content_per_minute,
+        config.github_content_per_hour,
+        config.github_points_per_minute,
+    )
+    reconciler = Reconciler(units, surroundings.github, details_url=config.web_url, limits=limits)
     return Context(units, surroundings.github, reconciler, wakeups.begun)

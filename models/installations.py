@@ -25,7 +25,8 @@ class Installation(Base):
     paused_until: Mapped[datetime | None]
     """Until when the code host has asked us to hold back; every worker obeys it."""
     content_counting: Mapped[str | None]
-    """How the code host was seen to count checks as created content: `requests`, `aliases`, or not at all (None)."""
+    """How the code host was seen to count checks as created content (`requests` or `aliases`), and when."""
+    content_learnt_at: Mapped[datetime | None]
     served_at: Mapped[datetime | None]
     """When a worker last claimed work of it: the one served longest ago is next."""
     synced_at: Mapped[datetime | None]

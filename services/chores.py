@@ -27,6 +27,7 @@ KEPT_DELIVERIES = timedelta(days=30)
 KEPT_REPLIES = timedelta(hours=24)
 KEPT_SECRETS = timedelta(hours=1)
 KEPT_HEADS = timedelta(days=30)
+KEPT_SPENDINGS = timedelta(hours=2)
 _DEAD_HEADS = """
     DELETE FROM head_checks
     WHERE NOT followed AND NOT doubtful AND conclusion = 'failure' AND written_at < :before
@@ -123,6 +124,7 @@ def tidy(units: Units) -> bool:
             ("DELETE FROM idempotency_keys WHERE created_at < :before", KEPT_REPLIES),
             ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
             (_DEAD_HEADS, KEPT_HEADS),
+            ("DELETE FROM spendings WHERE at < :before", KEPT_SPENDINGS),
         ):
             unit.session.execute(text(statement), {"before": unit.now - age})
     return True

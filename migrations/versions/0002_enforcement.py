@@ -13,7 +13,9 @@ depends_on = None
 
 COLUMNS = """
 ALTER TABLE repositories ADD COLUMN former_globs TEXT[] DEFAULT '{}' NOT NULL;
-ALTER TABLE installations ADD COLUMN content_counting TEXT;
+ALTER TABLE installations
+    ADD COLUMN content_counting TEXT,
+    ADD COLUMN content_learnt_at TIMESTAMP WITH TIME ZONE;
 ALTER TABLE watched_branches
     ADD COLUMN waiting_rank SMALLINT,
     ADD COLUMN tip_sha TEXT,
@@ -163,7 +165,7 @@ def downgrade() -> None:
     op.execute("DROP INDEX ix_watched_branches_landings")
     for table, columns in (
         ("watched_branches", ("waiting_rank", "tip_sha", "tip_seen_at", "landings_due_at", "landings_since")),
-        ("installations", ("content_counting",)),
+        ("installations", ("content_counting", "content_learnt_at")),
         ("repositories", ("former_globs",)),
     ):
         op.execute(f"ALTER TABLE {table} " + ", ".join(f"DROP COLUMN {column}" for column in columns))

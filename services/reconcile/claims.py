@@ -39,6 +39,8 @@ class Claim:
     installation_id: int
     token: str
     branches: tuple[ClaimedBranch, ...]
+    best_left: int | None = None
+    """How soon the most mergeable of the due branches that were left to others could merge; None: none was left."""
 
 
 _NEXT_INSTALLATION = text("""
@@ -60,7 +62,7 @@ _LEASE_BRANCHES = text("""
         FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
         WHERE r.installation_id = :installation AND b.due_at <= :now
           AND (b.lease_until IS NULL OR b.lease_until <= :now)
-        ORDER BY (b.wanted_generation = b.written_generation), b.merge_rank, b.due_at
+        ORDER BY (b.wanted_generation = b.written_generation), coalesce(b.waiting_rank, b.merge_rank), b.due_at
         LIMIT :most
         FOR UPDATE OF b SKIP LOCKED
     )
@@ -69,6 +71,23 @@ _LEASE_BRANCHES = text("""
     FROM due WHERE b.id = due.id
     RETURNING b.id, b.organization_id, b.repository_id, due.node_id, b.name, b.check_name, b.wanted_generation,
               b.read_back, b.attempts, due.taken_over
+""")
+
+
+_BEST_LEFT = text("""
+    SELECT min(coalesce(b.waiting_rank, b.merge_rank))
+    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+    WHERE r.installation_id = :installation AND b.due_at <= :now AND b.wanted_generation <> b.written_generation
+      AND (b.lease_until IS NULL OR b.lease_until <= :now)
+""")
+_OTHERS_WAIT = text("""
+    SELECT EXISTS (
+        SELECT FROM installations i
+        JOIN repositories r ON r.installation_id = i.id
+        JOIN watched_branches b ON b.repository_id = r.id
+        WHERE i.id <> :installation AND i.state = 'active' AND (i.paused_until IS NULL OR i.paused_until <= :now)
+          AND b.due_at <= :now AND (b.lease_until IS NULL OR b.lease_until <= :now)
+    )
 """)
 
 
@@ -91,7 +110,16 @@ def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
             "most": most,
         },
     )
-    return Claim(installation_id, token, tuple(ClaimedBranch(*row) for row in rows))
+    branches = tuple(ClaimedBranch(*row) for row in rows)
+    best_left = None
+    if len(branches) == most:
+        best_left = unit.session.scalar(_BEST_LEFT, {"installation": installation_id, "now": unit.now})
+    return Claim(installation_id, token, branches, best_left)
+
+
+def others_wait(unit: Unit, installation_id: int) -> bool:
+    """Tell whether branches of another installation are due that nobody is at (I12)."""
+    return bool(unit.session.scalar(_OTHERS_WAIT, {"installation": installation_id, "now": unit.now}))
 
 
 def renew(unit: Unit, token: str, branch_ids: Collection[str]) -> set[str]:

@@ -15,6 +15,9 @@ from services.reconcile.doubts import believe
 from services.reconcile.heads import Head, HeadKey
 from services.unit import Unit
 
+WORDS = 10
+"""What is added to the rank of a head whose verdict stands and whose words are no longer true."""
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -34,9 +37,9 @@ class Decision:
         return self.verdict_differs or self.text_differs
 
     @property
-    def order(self) -> tuple[bool, int]:
-        """Place in the queue of writes: what changes a verdict first, and of that the most mergeable."""
-        return not self.verdict_differs, self.head.rank
+    def urgency(self) -> int:
+        """Place in the queue of writes, 0 first: what changes a verdict, the most mergeable first, then words."""
+        return self.head.rank if self.verdict_differs else WORDS + self.head.rank
 
     @property
     def summary_hash(self) -> str:

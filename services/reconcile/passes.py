@@ -1,45 +1,56 @@
-"""One pass over the due branches of one installation, from claim to receipts."""
+"""One pass over the due branches of one installation, from claim to receipts.
+
+A pass makes way: to branches whose pull requests could merge sooner than what it has left, to another installation
+once it has written for a while, and to the code host's limits. What it leaves is due again, with its urgency.
+"""
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from time import monotonic
 from typing import TypeVar
 
 from integrations.github import BranchHeads, ErrorKind, GitHub, GitHubError, InstallationClient
+from rules.pacing import NO_WAIT, PaceLimits
 from rules.permissions import SYSTEM
 from services.installations import examine
+from services.landings import note_tips
 from services.receipts import complete
-from services.reconcile.claims import Claim, ClaimedBranch, claim, pause_installation, renew
+from services.reconcile.claims import Claim, ClaimedBranch, claim, others_wait, pause_installation, renew
 from services.reconcile.doubts import doubt
+from services.reconcile.failures import LIMITS, lasting, stops, unfinished
 from services.reconcile.following import follow
 from services.reconcile.heads import Head, HeadKey, gather
 from services.reconcile.judging import Decision, decide
 from services.reconcile.looking import look, mirror, mirrored_heads
-from services.reconcile.recording import fail, finish, record
+from services.reconcile.pacing import learn_from_refusal, reserve_checks, reserve_query
+from services.reconcile.recording import Unfinished, fail, finish, make_way, record
 from services.reconcile.writing import Sent, send
 from services.unit import Caller, Units
 
 logger = logging.getLogger(__name__)
 
 JOB = Caller(organization_id=None, actor=SYSTEM, source="system")
-LIMITS = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT})
 DEFAULT_PAUSE = 60.0
 """Seconds, where the code host limits us and does not say for how long."""
 SPARE = 0.2
 """Demotions of superseded heads leave this share of the hourly allowance to verdicts."""
+TURN = 2.0
+"""Seconds of writing after which another installation that waits has its turn."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciler:
-    """What a pass needs: the database, the code host, and the address that a check links to."""
+    """What a pass needs: the database, the code host, the address that a check links to, and how much may be sent."""
 
     units: Units
     github: GitHub
     details_url: str
+    limits: PaceLimits = field(default_factory=PaceLimits)
 
     def run_pass(self) -> bool:
         """Serve the installation that has waited longest; False when nothing is due."""
@@ -60,20 +71,22 @@ class Pass:
     client: InstallationClient
     open: dict[str, ClaimedBranch] = field(default_factory=dict)
     """Branches that are neither finished nor given up."""
+    looked_at: set[str] = field(default_factory=set)
     total: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
     errors: dict[str, GitHubError] = field(default_factory=dict)
+    wait: timedelta = NO_WAIT
+    """How long the code host's limits leave no room."""
+    refused: bool = False
+    """Whether the code host wanted no more checks although we kept to the limits that we know."""
 
     def run(self) -> None:
         """Look, judge, write, record."""
         self.open = {branch.id: branch for branch in self.claim.branches}
-        seen = self._look()
-        planned = self._plan(self._settle(seen))
-        if not any(map(_stops, self.errors.values())):
-            for batch in _batches(planned, self.reconciler.github.settings.check_batch):
-                if not self._write(batch):
-                    break
-        self._give_up()
+        planned = deque(self._plan(self._settle(self._look())))
+        if not any(map(stops, self.errors.values())):
+            self._write_in_order(planned)
+        self._give_back(planned)
 
     def _look(self) -> list[tuple[ClaimedBranch, BranchHeads]]:
         settings = self.reconciler.github.settings
@@ -81,23 +94,30 @@ class Pass:
         for read_back in (False, True):
             alike = [branch for branch in self.claim.branches if branch.read_back is read_back]
             for chunk in _batches(alike, settings.repositories_per_query):
+                if not self._may_look():
+                    return seen
                 try:
                     seen += look(self.client, chunk, settings.app_id)
                 except GitHubError as error:
                     self.errors |= {branch.id: error for branch in chunk}
-                    if _stops(error):
-                        self.errors |= {
-                            branch.id: error for branch in self.open.values() if branch.id not in _ids(seen)
-                        }
+                    if stops(error):
+                        unseen = self.open.keys() - {branch.id for branch, _found in seen}
+                        self.errors |= dict.fromkeys(unseen, error)
                         return seen
-                with self.reconciler.units.open(JOB) as unit:
-                    renew(unit, self.claim.token, self.open)
+                self.looked_at |= {branch.id for branch in chunk}
         return seen
+
+    def _may_look(self) -> bool:
+        """Prolong the leases, and take the room for one query if there is some."""
+        with self.reconciler.units.open(JOB) as unit:
+            self.wait = reserve_query(unit, self.claim.installation_id, self.reconciler.limits)
+            renew(unit, self.claim.token, self.open)
+        return self.wait <= NO_WAIT
 
     def _settle(self, seen: list[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
         """Turn what was seen into heads to judge, and refresh the mirror."""
         for branch, found in seen:
-            error = found.error or _lasting(found.queue_error)
+            error = found.error or lasting(found.queue_error)
             if error is not None:
                 self.errors[branch.id] = error
         whole = [(branch, found) for branch, found in seen if found.error is None]
@@ -106,6 +126,7 @@ class Pass:
             renew(unit, self.claim.token, self.open)
             before = mirrored_heads(unit, [branch for branch, _found in whole])
             mirror(unit, whole)
+            note_tips(unit, [(branch.id, found) for branch, found in whole])
             follow(unit, heads, whole, before)
         return heads
 
@@ -119,7 +140,7 @@ class Pass:
             self.waiting.update(decision.head.branch_id for decision in differing)
             finished = finish(unit, self.claim.token, self._done())
         self._complete(finished)
-        return sorted(differing, key=lambda decision: decision.order)
+        return sorted(differing, key=lambda decision: decision.urgency)
 
     def _complete(self, freezes: set[str]) -> None:
         if freezes:
@@ -132,9 +153,28 @@ class Pass:
         allowance = self.client.budget.graphql
         return allowance.remaining is None or not allowance.limit or allowance.remaining / allowance.limit > SPARE
 
-    def _write(self, batch: Sequence[Decision]) -> bool:
-        """Judge the batch again, send what still differs, record it; False when the code host wants no more."""
+    def _write_in_order(self, planned: deque[Decision]) -> None:
+        """Write until nothing is left, the code host wants no more, or it is somebody else's turn."""
+        end_of_turn = monotonic() + TURN
+        while planned and not self._is_less_urgent(planned[0]) and self._write(planned):
+            if monotonic() > end_of_turn and self._others_wait():
+                return
+
+    def _is_less_urgent(self, decision: Decision) -> bool:
+        """Tell whether a branch that this pass has not claimed could merge sooner than this head."""
+        return self.claim.best_left is not None and decision.urgency > self.claim.best_left
+
+    def _others_wait(self) -> bool:
         with self.reconciler.units.open(JOB) as unit:
+            return others_wait(unit, self.claim.installation_id)
+
+    def _write(self, planned: deque[Decision]) -> bool:
+        """Take a batch, judge it again, send what still differs, record it; False when no more may be sent."""
+        wanted = min(len(planned), self.reconciler.github.settings.check_batch)
+        with self.reconciler.units.open(JOB) as unit:
+            room = reserve_checks(unit, self.claim.installation_id, self.reconciler.limits, wanted)
+            self.wait = room.wait
+            batch = [planned.popleft() for _ in range(room.checks)]
             decisions = decide(unit, self.claim.token, [decision.head for decision in batch])
             differing = [decision for decision in decisions if decision.differs]
             doubt(unit, (decision.head for decision in differing if decision.conclusion == "success"))
@@ -144,13 +184,14 @@ class Pass:
                 self.open.pop(decision.head.branch_id, None)
         sent = send(self.client, differing, self.reconciler.details_url) if differing else []
         self._record([decision for decision in decisions if not decision.differs], sent)
-        return not any(result.error is not None and _stops(result.error) for result in sent)
+        return bool(batch) and not any(result.error is not None and stops(result.error) for result in sent)
 
     def _record(self, settled: Sequence[Decision], sent: Sequence[Sent]) -> None:
         written = [(result.decision, result.check_run_id) for result in sent if result.error is None]
         for result in sent:
             if result.error is not None:
                 self.errors[result.decision.head.branch_id] = result.error
+                self.refused = self.refused or result.error.kind is ErrorKind.SECONDARY_RATE_LIMIT
         self.waiting.subtract(decision.head.branch_id for decision in settled)
         self.waiting.subtract(decision.head.branch_id for decision, _run in written)
         with self.reconciler.units.open(JOB) as unit:
@@ -163,24 +204,54 @@ class Pass:
     def _done(self) -> list[tuple[ClaimedBranch, int]]:
         """Take the branches that wait for nothing out of the open ones."""
         done = [
-            branch for branch in self.open.values() if self.waiting[branch.id] == 0 and branch.id not in self.errors
+            branch
+            for branch in self.open.values()
+            if branch.id in self.looked_at and self.waiting[branch.id] == 0 and branch.id not in self.errors
         ]
         for branch in done:
             del self.open[branch.id]
         return [(branch, self.total[branch.id]) for branch in done]
 
-    def _give_up(self) -> None:
-        """Give back what is left, with the reason and the time of the next attempt."""
-        if not self.open:
+    def _give_back(self, planned: Sequence[Decision]) -> None:
+        """Give back what is left: what makes way is due again at once or after the wait, what failed after longer."""
+        worst = next((error for error in self.errors.values() if stops(error)), None)
+        if worst is None and self.open:
+            self._make_way(planned)
+        if self.open:
+            self._fail(worst)
+        if worst is not None and worst.kind is ErrorKind.INSTALLATION_REMOVED:
+            examine(self.reconciler.units, self.reconciler.github, self.claim.installation_id)
+
+    def _make_way(self, planned: Sequence[Decision]) -> None:
+        """Give back the branches that nothing is wrong with."""
+        urgency: dict[str, int] = {}
+        for decision in planned:  # the most urgent of each branch comes first
+            urgency.setdefault(decision.head.branch_id, decision.urgency)
+        left = [
+            Unfinished(branch_id, urgency.get(branch_id), total, max(0, total - self.waiting[branch_id]))
+            for branch_id, total in ((branch_id, self.total[branch_id]) for branch_id in self.open)
+            if branch_id not in self.errors and (branch_id in urgency or branch_id not in self.looked_at)
+        ]
+        if not left:
             return
-        worst = next((error for error in self.errors.values() if _stops(error)), None)
         with self.reconciler.units.open(JOB) as unit:
+            if self.wait > NO_WAIT:
+                pause_installation(unit, self.claim.installation_id, unit.now + self.wait)
+            make_way(unit, self.claim.token, left, unit.now + self.wait)
+        for one in left:
+            del self.open[one.branch_id]
+
+    def _fail(self, worst: GitHubError | None) -> None:
+        """Give back what failed, with the reason and the time of the next attempt."""
+        with self.reconciler.units.open(JOB) as unit:
+            if self.refused:
+                learn_from_refusal(unit, self.claim.installation_id, self.reconciler.limits)
             if worst is not None and worst.kind in LIMITS:
                 seconds = DEFAULT_PAUSE if worst.retry_after is None else worst.retry_after
                 pause_installation(unit, self.claim.installation_id, unit.now + timedelta(seconds=seconds))
             renew(unit, self.claim.token, self.open)
             for branch in self.open.values():
-                error = self.errors.get(branch.id) or worst or _unfinished()
+                error = self.errors.get(branch.id) or worst or unfinished()
                 total = self.total[branch.id]
                 fail(unit, self.claim.token, branch, error, (total, max(0, total - self.waiting[branch.id])))
         logger.warning(
@@ -189,29 +260,6 @@ class Pass:
             len(self.open),
             {error.code for error in self.errors.values()},
         )
-        if worst is not None and worst.kind is ErrorKind.INSTALLATION_REMOVED:
-            examine(self.reconciler.units, self.reconciler.github, self.claim.installation_id)
-
-
-def _unfinished() -> GitHubError:
-    return GitHubError(ErrorKind.UNAVAILABLE, "The pass ended before this branch was written", maybe_applied=True)
-
-
-def _lasting(error: GitHubError | None) -> GitHubError | None:
-    """Return a failure to read the merge queue that is worth another try.
-
-    Without the permission to see it, its entries get no check of ours, and so stay blocked: nothing to retry.
-    """
-    return error if error is not None and error.transient else None
-
-
-def _stops(error: GitHubError) -> bool:
-    """Tell whether the error concerns the whole installation, so that going on is useless or forbidden."""
-    return error.kind in LIMITS or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}
-
-
-def _ids(seen: Sequence[tuple[ClaimedBranch, BranchHeads]]) -> set[str]:
-    return {branch.id for branch, _found in seen}
 
 
 def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:

@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import text
@@ -81,7 +82,7 @@ def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object
 # read back; it looks again once every call of the old worker must have ended.
 _FINISH = text("""
     UPDATE watched_branches b
-    SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0,
+    SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0, waiting_rank = NULL,
         read_back = d.taken_over, last_error_code = NULL, last_error_message = NULL,
         due_at = CASE WHEN b.wanted_generation > d.generation THEN CAST(:now AS timestamptz)
                       WHEN d.taken_over THEN CAST(:now AS timestamptz) + :look_again END
@@ -134,6 +135,42 @@ def _columns(done: Sequence[tuple[ClaimedBranch, int]]) -> dict[str, list[Any]]:
         "generations": [branch.generation for branch, _heads in done],
         "heads": [heads for _branch, heads in done],
     }
+
+
+_MAKE_WAY = text("""
+    UPDATE watched_branches b
+    SET lease_token = NULL, lease_until = NULL, due_at = :due, waiting_rank = d.rank
+    FROM unnest(CAST(:branches AS text[]), CAST(:ranks AS smallint[])) AS d (branch, rank)
+    WHERE b.id = d.branch AND b.lease_token = :token
+""")
+_PROGRESS = text("""
+    UPDATE freeze_targets t SET heads_total = d.total, heads_written = d.written
+    FROM unnest(CAST(:branches AS text[]), CAST(:totals AS int[]), CAST(:written AS int[]))
+         AS d (branch, total, written)
+    WHERE t.branch_id = d.branch AND t.state IN ('pending', 'releasing', 'failed')
+      AND (t.heads_total, t.heads_written) IS DISTINCT FROM (d.total, d.written)
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A branch that a pass leaves to a later one: how urgent the rest of it is, and how far it has come."""
+
+    branch_id: str
+    rank: int | None
+    total: int
+    written: int
+
+
+def make_way(unit: Unit, token: str, left: Sequence[Unfinished], due: datetime) -> None:
+    """Give back the leases of branches that have not failed: what is more urgent, or somebody else, goes first."""
+    listed = sorted(left, key=lambda one: one.branch_id)
+    branches = [one.branch_id for one in listed]
+    renew(unit, token, branches)
+    values = {"branches": branches, "ranks": [one.rank for one in listed], "token": token, "due": due}
+    unit.session.execute(_MAKE_WAY, values)
+    progress = {"totals": [one.total for one in listed], "written": [one.written for one in listed]}
+    unit.session.execute(_PROGRESS, {"branches": branches, **progress})
 
 
 _FAIL = text("""

@@ -1,0 +1,111 @@
+"""Pacing: what all workers together send for one installation, kept within the code host's secondary limits.
+
+Every call is written down before it is made. Whoever wants to make one takes the installation's lock for a moment, so
+that two workers never use the same room; it is taken before any branch is locked.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import text
+
+from rules.pacing import (
+    HOUR,
+    MINUTE,
+    MUTATION_POINTS,
+    NO_WAIT,
+    QUERY_POINTS,
+    Counting,
+    PaceLimits,
+    Room,
+    Spent,
+    content_of,
+    counting_after_refusal,
+    room_for_checks,
+    wait_for_query,
+)
+from services.unit import Unit
+
+REMEMBERED = timedelta(hours=24)
+"""How long what a refusal taught is believed."""
+
+# By whole seconds, each counted at its end: a busy minute has thousands of calls, and at most 63 seconds.
+_SPENT = text("""
+    SELECT date_trunc('second', at) + interval '1 second', sum(points), sum(content) FROM spendings
+    WHERE installation_id = :installation AND at > :since GROUP BY 1 ORDER BY 1
+""")
+_SPEND = text(
+    "INSERT INTO spendings (installation_id, at, points, content) VALUES (:installation, :now, :points, :content)"
+)
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))")
+_LEARNT = text("SELECT content_counting FROM installations WHERE id = :installation AND content_learnt_at > :since")
+
+
+def reserve_checks(unit: Unit, installation_id: int, limits: PaceLimits, wanted: int) -> Room:
+    """Take the room for one mutation with up to `wanted` checks, or tell how long there is none."""
+    _lock(unit, installation_id)
+    counting = _counting(unit, installation_id, limits)
+    spent = _spent(unit, installation_id, MINUTE if counting == "off" else HOUR)
+    room = room_for_checks(limits, counting, spent, unit.now, wanted)
+    if room.checks:
+        _spend(unit, installation_id, MUTATION_POINTS, content_of(counting, room.checks))
+    return room
+
+
+def reserve_query(unit: Unit, installation_id: int, limits: PaceLimits) -> timedelta:
+    """Take the room for one query; returns how long there is none, if so."""
+    _lock(unit, installation_id)
+    wait = wait_for_query(limits, _spent(unit, installation_id, MINUTE), unit.now)
+    if wait <= NO_WAIT:
+        _spend(unit, installation_id, QUERY_POINTS, 0)
+    return wait
+
+
+def learn_from_refusal(unit: Unit, installation_id: int, limits: PaceLimits) -> None:
+    """Count created content more strictly for a day, after the code host has refused a mutation."""
+    if limits.content != "learn":
+        return
+    _lock(unit, installation_id)
+    mutations = unit.session.execute(
+        text(
+            "SELECT at, points, content FROM spendings WHERE installation_id = :installation AND at > :since "
+            "AND points = :mutation ORDER BY at"
+        ),
+        {"installation": installation_id, "since": unit.now - HOUR, "mutation": MUTATION_POINTS},
+    )
+    spent = [Spent(*row) for row in mutations]
+    before = _counting(unit, installation_id, limits)
+    unit.session.execute(
+        text("UPDATE installations SET content_counting = :counting, content_learnt_at = :now WHERE id = :id"),
+        {
+            "counting": counting_after_refusal(before, spent, unit.now, limits),
+            "now": unit.now,
+            "id": installation_id,
+        },
+    )
+
+
+def _lock(unit: Unit, installation_id: int) -> None:
+    unit.session.execute(_LOCK, {"key": f"pace {installation_id}"})
+    unit.catch_up()
+
+
+def _counting(unit: Unit, installation_id: int, limits: PaceLimits) -> Counting:
+    if limits.content != "learn":
+        return limits.content
+    learnt: Counting | None = unit.session.scalar(
+        _LEARNT, {"installation": installation_id, "since": unit.now - REMEMBERED}
+    )
+    return learnt or "off"
+
+
+def _spent(unit: Unit, installation_id: int, length: timedelta) -> Sequence[Spent]:
+    since: datetime = unit.now - length
+    rows = unit.session.execute(_SPENT, {"installation": installation_id, "since": since})
+    return [Spent(at, int(points), int(content)) for at, points, content in rows]
+
+
+def _spend(unit: Unit, installation_id: int, points: int, content: int) -> None:
+    unit.session.execute(
+        _SPEND, {"installation": installation_id, "now": unit.now, "points": points, "content": content}
+    )

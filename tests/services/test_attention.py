@@ -1,0 +1,133 @@
+"""Attention items: one open item for each cause, until the cause has gone."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from models.organizations import Organization
+from services.attention import Item, clear_item, clear_items, raise_item, raise_items
+from tests import factories
+from tests.services.conftest import MovedClock, Opener
+
+ITEM = Item(
+    key="unenforced_branch wbr_1",
+    type="unenforced_branch",
+    severity="warning",
+    subject=("branch", "wbr_1", "acme/web main"),
+    message="Nothing requires the check.",
+    action=("Set up", "/enforcement"),
+)
+
+
+def stored(session: Session) -> list[Any]:
+    session.rollback()
+    query = "SELECT organization_id, key, severity, since, subject, message, action, cleared_at FROM attention_items"
+    return list(session.execute(text(query + " ORDER BY since, key")).all())
+
+
+def test_an_item_says_what_it_is_about_and_what_to_do(unit_of: Opener, acme: Organization, session: Session) -> None:
+    with unit_of(acme) as unit:
+        raise_item(unit, ITEM)
+        now = unit.now
+    assert stored(session) == [
+        (
+            acme.id,
+            "unenforced_branch wbr_1",
+            "warning",
+            now,
+            {"type": "branch", "id": "wbr_1", "name": "acme/web main"},
+            "Nothing requires the check.",
+            {"label": "Set up", "url": "/enforcement"},
+            None,
+        )
+    ]
+
+
+def test_raising_again_changes_the_words_and_keeps_since(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    with unit_of(acme) as unit:
+        raise_item(unit, ITEM)
+        first = unit.now
+    clock.ahead += timedelta(hours=1)
+    with unit_of(acme) as unit:
+        raise_item(unit, replace(ITEM, message="The ruleset is disabled.", severity="critical"))
+    (row,) = stored(session)
+    assert (row.since, row.message, row.severity) == (first, "The ruleset is disabled.", "critical")
+
+
+def test_a_cause_that_comes_back_is_a_new_item(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    for _ in range(2):
+        with unit_of(acme) as unit:
+            raise_item(unit, ITEM)
+        clock.ahead += timedelta(hours=1)
+        with unit_of(acme) as unit:
+            clear_item(unit, ITEM.key)
+        clock.ahead += timedelta(hours=1)
+    assert [round((row.cleared_at - row.since).total_seconds()) for row in stored(session)] == [3600, 3600]
+
+
+def test_clearing_what_is_not_open_changes_nothing(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    with unit_of(acme) as unit:
+        raise_item(unit, ITEM)
+    for _ in range(2):
+        clock.ahead += timedelta(hours=1)
+        with unit_of(acme) as unit:
+            clear_items(unit, [ITEM.key, "nothing of that key"])
+    (row,) = stored(session)
+    assert round((row.cleared_at - row.since).total_seconds()) == 3600
+
+
+def test_many_are_raised_at_once_and_of_one_key_the_last_one_counts(
+    unit_of: Opener, acme: Organization, session: Session
+) -> None:
+    with unit_of(acme) as unit:
+        raise_items(unit, [])
+        raise_items(unit, [ITEM, replace(ITEM, key="another"), replace(ITEM, message="The last word.")])
+    assert {row.key: row.message for row in stored(session)} == {
+        "another": ITEM.message,
+        ITEM.key: "The last word.",
+    }
+
+
+def test_organisations_do_not_share_keys(unit_of: Opener, acme: Organization, session: Session) -> None:
+    other = factories.organization(session, "Other")
+    session.commit()
+    for organization in (acme, other):
+        with unit_of(organization) as unit:
+            raise_item(unit, ITEM)
+    with unit_of(other) as unit:
+        clear_item(unit, ITEM.key)
+    assert {row.organization_id: row.cleared_at is None for row in stored(session)} == {acme.id: True, other.id: False}
+
+
+def test_two_who_raise_the_same_things_in_another_order_open_each_of_them_once(
+    unit_of: Opener, acme: Organization, session: Session
+) -> None:
+    items = [replace(ITEM, key=f"item {number}") for number in range(40)]
+    start = threading.Barrier(2)
+    failures: list[Exception] = []
+
+    def do(these: list[Item]) -> None:
+        try:
+            with unit_of(acme) as unit:
+                start.wait()
+                raise_items(unit, these)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test has to see it
+            failures.append(error)
+
+    threads = [threading.Thread(target=do, args=(these,)) for these in (items, items[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(stored(session)) == len(items)

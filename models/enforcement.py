@@ -57,7 +57,7 @@ class WrittenRuleset(Base):
 
 
 class EnforcementSetup(Base):
-    """A setup that was asked for, until its rulesets are written: by a job, or with an administrator's authorisation."""
+    """A setup that was asked for, until its rulesets are written by a job or with an administrator's authorisation."""
 
     __tablename__ = "enforcement_setups"
 

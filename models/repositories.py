@@ -79,6 +79,8 @@ class WatchedBranch(Base):
     exceptions_allowed: Mapped[bool] = mapped_column(server_default="true")
     created_at: Mapped[datetime]
     unwatched_at: Mapped[datetime | None]
+    never_watched: Mapped[bool] = mapped_column(server_default="false")
+    """Whether it is here only because a rule may require our check on it: its heads get `success`."""
 
     wanted_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
     written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")

@@ -18,6 +18,12 @@ def check_name(branch: str, auto_watch: Sequence[str]) -> str:
     return PREFIX + branch
 
 
+def former_globs(known: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return the patterns that were watched once and are no longer: a rule may still require their checks."""
+    once = [pattern for pattern in (*known, *before) if not pattern.startswith("!")]
+    return [pattern for pattern in dict.fromkeys(once) if pattern not in after]
+
+
 def watched_automatically(branch: str, auto_watch: Sequence[str]) -> bool:
     """Tell whether the repository's `autoWatch` patterns take this branch in."""
     return bool(auto_watch) and compile_globs(auto_watch, "branch", "").matches(branch)

@@ -1,9 +1,13 @@
-"""Branches that are watched by themselves, because a repository's `autoWatch` globs match their names."""
+"""Branches that are watched by themselves, because a repository's `autoWatch` globs match their names.
+
+A rule at the code host reaches further than what is watched: it also holds branches that appear after a glob was taken
+away, a repository was disabled, or a plan was full. Those are not watched, but kept free (`watching.keep_free`).
+"""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, and_, or_, select
 
 from integrations.github import GitHub, InstallationClient
 from models.organizations import Organization
@@ -11,7 +15,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.check_names import watched_automatically
 from rules.errors import ServiceError
 from services.unit import Caller, Unit, Units
-from services.watching import audit_watched, begin, lock_watching, watch
+from services.watching import audit_watched, begin, keep_free, lock_watching, watch
 
 logger = logging.getLogger(__name__)
 
@@ -39,35 +43,45 @@ def matching_branches(
 
 
 def watch_matching(units: Units, github: GitHub, caller: Caller, installation_id: int) -> None:
-    """Watch what the globs of an installation's enabled repositories match; raises GitHubError."""
+    """Watch what the globs of an installation's repositories match, or keep it free; raises GitHubError."""
     with units.open(caller) as unit:
-        query = select(Repository).where(
-            Repository.installation_id == installation_id,
-            Repository.enabled,
-            Repository.removed_at.is_(None),
-            Repository.auto_watch != [],
-        )
+        query = select(Repository).where(Repository.installation_id == installation_id, _concerned())
         repositories = unit.session.scalars(query.order_by(Repository.id)).all()
-    found = matching_branches(github.client(installation_id), [(row, row.auto_watch) for row in repositories])
+    found = matching_branches(github.client(installation_id), [(row, _globs(row)) for row in repositories])
     for repository_id, names in found.items():
         watch_what_appeared(units, caller, repository_id, names)
+
+
+def _concerned() -> ColumnElement[bool]:
+    """Return the condition for repositories whose new branches can be of interest: they have globs, and a past."""
+    watched = select(WatchedBranch.id).where(WatchedBranch.repository_id == Repository.id)
+    return and_(
+        Repository.removed_at.is_(None),
+        or_(Repository.auto_watch != [], Repository.former_globs != []),
+        or_(Repository.enabled, watched.exists()),
+    )
+
+
+def _globs(repository: Repository) -> list[str]:
+    return [*repository.auto_watch, *repository.former_globs]
 
 
 def watch_what_appeared(units: Units, caller: Caller, repository_id: str, names: Collection[str]) -> None:
     """Watch branches that the repository's globs match, but for those that somebody has ceased to watch.
 
-    What the plan does not reach for stays unwatched.
+    What the plan does not reach for is kept free, and so is what only a former glob matches.
     """
     try:
         with units.open(caller) as unit:
             _watch_new(unit, repository_id, names)
     except ServiceError as error:
         logger.warning("branches of %s stay unwatched: %s", repository_id, error)
+    with units.open(caller) as unit:
+        _keep_free(unit, repository_id, names)
 
 
 def _watch_new(unit: Unit, repository_id: str, names: Collection[str]) -> None:
-    known = unit.session.scalars(select(WatchedBranch.name).where(WatchedBranch.repository_id == repository_id)).all()
-    if set(names) <= set(known):
+    if not _unknown(unit, repository_id, names, or_never_watched=True):
         return
     [repository] = lock_watching(unit, [repository_id])
     if not repository.enabled or repository.removed_at is not None:
@@ -79,17 +93,33 @@ def _watch_new(unit: Unit, repository_id: str, names: Collection[str]) -> None:
         audit_watched(unit, repository, branch)
 
 
+def _keep_free(unit: Unit, repository_id: str, names: Collection[str]) -> None:
+    if not _unknown(unit, repository_id, names):
+        return
+    [repository] = lock_watching(unit, [repository_id])
+    unknown = _unknown(unit, repository_id, names)
+    keep_free(unit, repository, [name for name in unknown if watched_automatically(name, _globs(repository))])
+
+
+def _unknown(unit: Unit, repository_id: str, names: Collection[str], *, or_never_watched: bool = False) -> set[str]:
+    """Return the names under which no branch is kept; with `or_never_watched` also those that are only kept free."""
+    known = select(WatchedBranch.name).where(WatchedBranch.repository_id == repository_id)
+    if or_never_watched:
+        known = known.where(~WatchedBranch.never_watched)
+    return set(names) - set(unit.session.scalars(known))
+
+
 def watch_what_is_named(units: Units, job: Caller, named: Mapping[int, Collection[str]]) -> None:
-    """Watch branches that were heard of, by the code host's ids of their repositories, where globs match them."""
+    """Watch or keep free branches that were heard of, by the code host's ids of their repositories."""
     with units.open(job) as unit:
         query = (
             select(Repository, Organization.plan)
             .join(Organization, Organization.id == Repository.organization_id)
-            .where(Repository.github_id.in_(list(named)), Repository.enabled, Repository.auto_watch != [])
+            .where(Repository.github_id.in_(list(named)), _concerned())
         )
         rows = unit.session.execute(query.order_by(Repository.id)).all() if named else []
     for repository, plan in rows:
-        names = [name for name in named[repository.github_id] if watched_automatically(name, repository.auto_watch)]
+        names = [name for name in named[repository.github_id] if watched_automatically(name, _globs(repository))]
         if names:
             caller = Caller(repository.organization_id, job.actor, job.source, plan=plan)
             watch_what_appeared(units, caller, repository.id, names)

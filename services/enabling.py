@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from models.queries import covering_freezes, raise_generation
 from models.repositories import Repository, WatchedBranch
+from rules.check_names import former_globs
 from rules.errors import Detail, ServiceError
 from rules.globs import compile_globs
 from services import codehost
@@ -72,6 +73,7 @@ def update(unit: Unit, reference: str, settings: dict[str, Any]) -> dict[str, An
     [repository] = lock_watching(unit, [named.id])
     before = repository.auto_watch
     if globs is not None:
+        repository.former_globs = former_globs(repository.former_globs, before, globs)
         repository.auto_watch = globs
     if repository.enabled:
         fresh = watch(unit, {repository: matching.get(repository.id, ())})

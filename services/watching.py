@@ -39,8 +39,8 @@ def watch(
 ) -> dict[str, list[WatchedBranch]]:
     """Watch branches by name; returns the newly watched ones by repository id. The caller holds the coverage lock.
 
-    A branch that was watched before comes back under its id and its check name, unless `revive` is False. `begin`
-    has to follow as soon as scopes can reach them.
+    A branch that was watched before comes back under its id and its check name; with `revive` False only one that
+    nobody has ceased to watch. `begin` has to follow as soon as scopes can reach them.
     """
     known = _known(unit, [repository.id for repository in wanted])
     fresh: dict[str, list[WatchedBranch]] = {repository.id: [] for repository in wanted}
@@ -49,12 +49,30 @@ def watch(
             branch = known.get((repository.id, name))
             if branch is None:
                 branch = _new(unit, repository, name)
-            elif branch.unwatched_at is None or not revive:
+            elif branch.unwatched_at is None or not (revive or branch.never_watched):
                 continue
-            branch.unwatched_at, branch.created_at = None, unit.now
+            branch.unwatched_at, branch.created_at, branch.never_watched = None, unit.now, False
             unit.session.add(branch)
             fresh[repository.id].append(branch)
     unit.session.flush()
+    return fresh
+
+
+def keep_free(unit: Unit, repository: Repository, names: Iterable[str]) -> list[WatchedBranch]:
+    """Have branches judged that nobody watches, though a rule may require our check on them: their heads get `success`.
+
+    Such a rule was made for a pattern that was watched once, or is in a repository that is disabled, or is beyond the
+    plan: nothing may be blocked for ever. The caller holds the coverage lock.
+    """
+    known = _known(unit, [repository.id])
+    fresh = [_new(unit, repository, name) for name in sorted(set(names)) if (repository.id, name) not in known]
+    for branch in fresh:
+        branch.unwatched_at, branch.never_watched = unit.now, True
+    unit.session.add_all(fresh)
+    unit.session.flush()
+    branch_ids = [branch.id for branch in fresh]
+    raise_generation(unit.session, branch_ids, unit.now)
+    unit.wake("reconcile")
     return fresh
 
 
@@ -79,7 +97,7 @@ def _new(unit: Unit, repository: Repository, name: str) -> WatchedBranch:
         organization_id=unit.organization,
         repository_id=repository.id,
         name=name,
-        check_name=check_name(name, repository.auto_watch),
+        check_name=check_name(name, [*repository.auto_watch, *repository.former_globs]),
         created_at=unit.now,
     )
 

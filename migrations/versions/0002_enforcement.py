@@ -17,6 +17,7 @@ ALTER TABLE installations
     ADD COLUMN content_counting TEXT,
     ADD COLUMN content_learnt_at TIMESTAMP WITH TIME ZONE;
 ALTER TABLE watched_branches
+    ADD COLUMN never_watched BOOLEAN DEFAULT 'false' NOT NULL,
     ADD COLUMN waiting_rank SMALLINT,
     ADD COLUMN tip_sha TEXT,
     ADD COLUMN tip_seen_at TIMESTAMP WITH TIME ZONE,
@@ -140,6 +141,14 @@ GRANT SELECT, INSERT, DELETE ON spendings TO change_freeze_worker;
 GRANT UPDATE (summary_hash) ON head_checks TO change_freeze_app;
 """
 
+BRANCH_COLUMNS = (
+    "never_watched",
+    "waiting_rank",
+    "tip_sha",
+    "tip_seen_at",
+    "landings_due_at",
+    "landings_since",
+)
 DROPPED = ("attention_items", "landings", "enforcement_setups", "written_rulesets", "branch_enforcement", "spendings")
 
 
@@ -164,7 +173,7 @@ def downgrade() -> None:
     op.execute("DROP TABLE " + ", ".join(DROPPED))
     op.execute("DROP INDEX ix_watched_branches_landings")
     for table, columns in (
-        ("watched_branches", ("waiting_rank", "tip_sha", "tip_seen_at", "landings_due_at", "landings_since")),
+        ("watched_branches", BRANCH_COLUMNS),
         ("installations", ("content_counting", "content_learnt_at")),
         ("repositories", ("former_globs",)),
     ):

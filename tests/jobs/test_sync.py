@@ -235,7 +235,7 @@ class TestAutoWatch:
         assert mirror.watched() == {"main": True, "release/9": True}
         assert mirror.targets(freeze) == 2
 
-    def test_what_the_plan_does_not_reach_for_stays_unwatched(self, mirror: Mirror) -> None:
+    def test_what_the_plan_does_not_reach_for_is_not_watched_but_kept_free(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.town.organization.plan = "free"
@@ -244,7 +244,22 @@ class TestAutoWatch:
         for number in range(25):
             web.branch(f"release/{number}")
         mirror.sync()
-        assert mirror.watched() == {"main": True}
+        mirror.sync()
+        assert mirror.watched() == {"main": True} | {f"release/{number}": False for number in range(25)}
+
+    def test_a_branch_that_was_only_kept_free_is_watched_once_the_plan_reaches_for_it(self, mirror: Mirror) -> None:
+        web = mirror.at_host("web")
+        mirror.sync()
+        mirror.town.organization.plan = "free"
+        mirror.town.session.commit()
+        mirror.enable("acme/web", auto_watch=("release/*",))
+        for number in range(25):
+            web.branch(f"release/{number}")
+        mirror.sync()
+        mirror.town.organization.plan = "business"
+        mirror.town.session.commit()
+        mirror.sync()
+        assert all(mirror.watched().values())
 
 
 class TestOneRepository:

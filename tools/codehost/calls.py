@@ -1,5 +1,6 @@
 """Counters: which calls came, and how often each head was written."""
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -59,6 +60,7 @@ class Calls:
                     "conclusion": run.conclusion,
                     "externalId": run.external_id,
                     "at": run.completed_at or run.started_at,
+                    "heardAt": time.time(),  # epoch seconds, with the fraction that `at` lacks
                 }
             )
 

@@ -12,6 +12,8 @@ import httpx
 import pytest
 
 from tools.codehost import CodeHost, Handle, persistence
+from tools.codehost.model.checks import create_check_run
+from tools.codehost.model.world import Actor
 
 CHECK = "change-freeze/main"
 ROOT = Path(__file__).parents[3]
@@ -74,6 +76,35 @@ def test_the_verdicts_on_all_open_heads_are_dumped_in_one_go(http: httpx.Client)
     assert [head["number"] for head in http.get("/_control/checks?repository=acme/web&base=next").json()["heads"]] == [
         2
     ]
+
+
+def test_a_queued_pull_request_is_seeded_with_its_group(http: httpx.Client) -> None:
+    queued = {"queued": True, "checks": {CHECK: "success", "ci": "success"}, "groupChecks": {CHECK: "success"}}
+    web = {
+        "name": "web",
+        "requiredChecks": {"main": CHECK, "ma*": "ci"},
+        "mergeQueues": {"main": "ALLGREEN"},
+        "pullRequests": [queued, {"autoMerge": True}],
+    }
+    http.post("/_control/seed", json={"organizations": [{"login": "acme", "repositories": [web]}]})
+    first, second, group = http.get("/_control/checks?details=true").json()["heads"]
+    assert (first["inQueue"], first["autoMerge"], second["inQueue"], second["autoMerge"]) == (True, False, False, True)
+    assert (group["queued"], group["number"], group["checks"].keys()) == (True, 1, {CHECK})
+
+
+def test_writes_are_read_on_from_where_one_stopped(http: httpx.Client, host: CodeHost) -> None:
+    http.post("/_control/seed", json=SEED)
+    web, sha = host.world.repository_named("acme/web"), host.world.repository_named("acme/web").pulls[1].head_sha
+    bot = Actor(host.world.accounts[host.app.bot_id], host.app_id)
+    for conclusion in ("success", "failure"):
+        with host.world.lock:
+            create_check_run(
+                host.world, bot, host.app_id, web, {"name": CHECK, "head_sha": sha, "conclusion": conclusion}
+            )
+    first, second = http.get("/_control/writes").json()["writes"]
+    assert (first["conclusion"], second["headSha"], first["heardAt"] <= second["heardAt"]) == ("success", sha, True)
+    assert http.get("/_control/writes?after=1").json()["writes"] == [second]
+    assert http.get("/_control/writes?after=2").json()["writes"] == []
 
 
 def test_calls_are_counted_by_operation(http: httpx.Client) -> None:

@@ -15,7 +15,8 @@ Json = dict[str, Any]
 def dump_checks(host: "CodeHost", query: dict[str, str]) -> Json:
     """Return the newest run of every name on every open head and queued group.
 
-    Query: `repository` (full name), `base`, `name` (of the check), `appId` (default: the App of this host).
+    Query: `repository` (full name), `base`, `name` (of the check), `appId` (default: the App of this host);
+    `details=true` tells of each pull request besides what decides how soon it could merge.
     """
     app_id = int(query.get("appId", host.app_id))
     shown: list[Json] = []
@@ -40,6 +41,7 @@ def _heads(host: "CodeHost", repository: Repository, app_id: int, query: dict[st
                 "draft": pull.draft,
                 "required": required,
                 "checks": found,
+                **(_details(host, pull) if query.get("details") == "true" else {}),
             }
     for (repository_id, sha), entry in host.world.groups.items():
         if repository_id == repository.id and query.get("base", entry.base_ref) == entry.base_ref:
@@ -52,6 +54,16 @@ def _heads(host: "CodeHost", repository: Repository, app_id: int, query: dict[st
                 "queued": True,
                 "checks": found,
             }
+
+
+def _details(host: "CodeHost", pull: PullRequest) -> Json:
+    return {
+        "title": pull.title,
+        "author": host.world.accounts[pull.author_id].login,
+        "autoMerge": pull.auto_merge is not None,
+        "reviewDecision": pull.review_decision,
+        "inQueue": host.world.queue_entry(pull) is not None,
+    }
 
 
 def _required(host: "CodeHost", repository: Repository, pull: PullRequest) -> list[str]:

@@ -60,6 +60,11 @@ def _get_calls(host: "CodeHost", query: dict[str, str], _body: Json) -> Answer:
     return Answer(200, shown)
 
 
+def _get_writes(host: "CodeHost", query: dict[str, str], _body: Json) -> Answer:
+    """List the verdicts written since the last reset, without the first `after`: for whoever asks again and again."""
+    return Answer(200, {"writes": host.calls.writes[int(query.get("after", 0)) :]})
+
+
 def _reset_calls(host: "CodeHost", _query: dict[str, str], _body: Json) -> Answer:
     host.calls.reset()
     return Answer(204)
@@ -140,6 +145,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("PUT", "settings"): _put_settings,
     ("GET", "calls"): _get_calls,
     ("DELETE", "calls"): _reset_calls,
+    ("GET", "writes"): _get_writes,
     ("POST", "seed"): _seed,
     ("POST", "installations"): _change_installation,
     ("PUT", "pull-requests"): _change_pull,

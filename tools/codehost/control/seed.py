@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from tools.codehost.model import checks, pulls, repositories
+from tools.codehost.model import checks, pulls, queue, repositories
 from tools.codehost.model.branches import make_commit
 from tools.codehost.model.installations import install
 from tools.codehost.model.records import Account, AutoMerge, PullRequest, Repository
@@ -26,7 +26,7 @@ organizations:
         requiredChecks?: {branch or pattern: check name}, mergeQueues?: {branch: ALLGREEN or HEADGREEN}
         pullRequests:
           - base?, head?, title?, body?, author?, draft?, count?, sharesHeadWith?: number, reviewDecision?, mergeable?,
-            autoMerge?: true, checks?: {name: conclusion}
+            autoMerge?: true, checks?: {name: conclusion}, queued?: true, groupChecks?: {name: conclusion}
 """
 
 
@@ -105,15 +105,20 @@ def _repository(host: "CodeHost", owner: Account, name: str, given: Json) -> Rep
     )
     for branch in given.get("branches", ()):
         repository.branches.setdefault(branch, repository.branches[repository.default_branch])
-    for pull in given.get("pullRequests", []):
-        for _ in range(pull.get("count", 1)):
-            add_pull_request(host, repository, pull)
+    made = [
+        (add_pull_request(host, repository, pull), pull)
+        for pull in given.get("pullRequests", [])
+        for _ in range(pull.get("count", 1))
+    ]
     for branch, context in given.get("requiredChecks", {}).items():
         require_check(host, repository, branch, context)
     for branch, strategy in given.get("mergeQueues", {}).items():
         require_queue(host, repository, branch, strategy)
     for body in given.get("rulesets", []):
         create_ruleset(world, actor, "Repository", repository.id, body)
+    for pull, wanted in made:
+        if wanted.get("queued"):
+            _enqueue(host, repository, pull, wanted.get("groupChecks", {}))
     repository.archived = given.get("archived", repository.archived)
     return repository
 
@@ -169,8 +174,20 @@ def add_pull_request(host: "CodeHost", repository: Repository, given: Json) -> P
     pull.mergeable = given.get("mergeable", True)
     if given.get("autoMerge"):
         pull.auto_merge = AutoMerge(world.now(), author.id, "merge")
-    for name, conclusion in given.get("checks", {}).items():
-        fields = {"name": name, "head_sha": pull.head_sha, "conclusion": conclusion}
-        actor = Actor(world.accounts[host.app.bot_id], host.app_id)
-        checks.create_check_run(world, actor, host.app_id, repository, fields)
+    _report(host, repository, pull.head_sha, given.get("checks", {}))
     return pull
+
+
+def _report(host: "CodeHost", repository: Repository, sha: str, conclusions: dict[str, str]) -> None:
+    """Report checks of the App on a commit."""
+    actor = Actor(host.world.accounts[host.app.bot_id], host.app_id)
+    for name, conclusion in conclusions.items():
+        fields = {"name": name, "head_sha": sha, "conclusion": conclusion}
+        checks.create_check_run(host.world, actor, host.app_id, repository, fields)
+
+
+def _enqueue(host: "CodeHost", repository: Repository, pull: PullRequest, conclusions: dict[str, str]) -> None:
+    """Put a pull request into the merge queue, with checks on its group's commit; it has to be allowed in."""
+    entry = queue.enqueue(host.world, Actor(host.maintainer), repository, pull)
+    if entry.head_sha is not None:
+        _report(host, repository, entry.head_sha, conclusions)

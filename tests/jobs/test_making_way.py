@@ -1,0 +1,139 @@
+"""A pass makes way to what could merge sooner, to other installations, and to the code host's limits."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from rules.pacing import PaceLimits
+from services.reconcile.claims import claim, others_wait
+from services.reconcile.passes import JOB
+from tests.jobs.conftest import Builder, Town
+
+ALIASES = PaceLimits(content="aliases", content_per_minute=4, content_per_hour=1000)
+
+
+def rank(town: Town, repository: str, number: int, *, auto_merge: bool = False, draft: bool = False) -> None:
+    """Make a pull request more or less mergeable, here and there."""
+    pull = town.host.world.repository_named(repository).pulls[number]
+    pull.draft = draft
+    pull.review_decision = "APPROVED" if auto_merge else "REVIEW_REQUIRED"
+
+
+def failures(town: Town) -> int:
+    return sum(shown == "failure" for shown in town.conclusions().values())
+
+
+class TestTheCodeHostsLimits:
+    def test_a_minutes_room_is_used_and_not_more(self, town: Town, build: Builder) -> None:
+        build("web", "api", pulls=3)
+        town.settle()
+        town.reconciler = replace(town.reconciler, limits=ALIASES)
+        town.freeze()
+        town.sql("DELETE FROM spendings")
+        town.settle()
+        assert failures(town) == 4
+
+    def test_what_waits_for_room_has_not_failed_and_tells_how_far_it_is(self, town: Town, build: Builder) -> None:
+        build("web", "api", pulls=3)
+        town.settle()
+        town.reconciler = replace(town.reconciler, limits=ALIASES)
+        town.freeze()
+        town.sql("DELETE FROM spendings")
+        town.settle()
+        targets = town.sql("SELECT state, heads_total, heads_written, last_error_code FROM freeze_targets")
+        assert {(state, total, error) for state, total, _written, error in targets} <= {
+            ("pending", 3, None),
+            ("applied", 3, None),
+        }
+        assert sum(written for _state, _total, written, _error in targets) == 4
+
+    def test_when_the_minute_has_passed_it_goes_on(self, town: Town, build: Builder) -> None:
+        build("web", "api", pulls=3)
+        town.settle()
+        town.reconciler = replace(town.reconciler, limits=ALIASES)
+        town.freeze()
+        town.sql("DELETE FROM spendings")
+        town.settle()
+        town.sql("UPDATE spendings SET at = at - interval '63 seconds'")
+        town.sql("UPDATE installations SET paused_until = NULL")
+        town.make_due()
+        town.settle()
+        assert failures(town) == 6
+
+    def test_two_workers_share_the_room(self, town: Town, build: Builder) -> None:
+        build("web", "api", pulls=3)
+        town.settle()
+        town.freeze()
+        town.sql("DELETE FROM spendings")
+        for _worker in range(2):
+            replace(town.reconciler, limits=ALIASES).run_pass()
+            town.sql("UPDATE installations SET paused_until = NULL")
+            town.make_due()
+        assert failures(town) == 4
+
+    def test_a_refused_mutation_makes_the_next_ones_fewer(self, town: Town, build: Builder) -> None:
+        build("web", pulls=3)
+        town.settle()
+        town.host.faults.add(
+            "error", "graphql mutation", status=403, message="You have exceeded a secondary rate limit", count=1
+        )
+        town.freeze()
+        town.settle()
+        [[counting]] = town.sql("SELECT content_counting FROM installations")
+        assert counting == "aliases"
+
+    def test_what_a_refusal_taught_is_forgotten_after_a_day(self, town: Town, build: Builder) -> None:
+        build("web", pulls=6)
+        town.settle()
+        town.sql(
+            "UPDATE installations SET content_counting = 'aliases', content_learnt_at = now() - interval '25 hours'"
+        )
+        town.reconciler = replace(town.reconciler, limits=PaceLimits(content="learn", content_per_minute=4))
+        town.freeze()
+        town.settle()
+        assert failures(town) == 6
+
+
+class TestOrder:
+    def test_every_branchs_most_mergeable_head_comes_before_anybodys_draft(self, town: Town, build: Builder) -> None:
+        """Also with more branches than one pass claims."""
+        build(*(f"service-{number}" for number in range(205)), pulls=2)
+        for number in range(205):
+            rank(town, f"acme/service-{number}", 1, auto_merge=True)
+            rank(town, f"acme/service-{number}", 2, draft=True)
+        town.settle()
+        town.host.calls.reset()
+        town.freeze()
+        town.settle()
+        urgent = {
+            pull.head_sha for one in town.host.world.repositories.values() for pull in (one.pulls[1],) if one.pulls
+        }
+        order = [write["headSha"] in urgent for write in town.host.calls.writes if write["conclusion"] == "failure"]
+        assert len(order) == 410
+        assert order == sorted(order, reverse=True)
+
+    def test_a_new_decision_is_as_urgent_as_before(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        town.settle()
+        town.sql("UPDATE watched_branches SET waiting_rank = 4")
+        town.freeze()
+        assert town.sql("SELECT waiting_rank FROM watched_branches") == [(None,)]
+
+
+class TestOthers:
+    def test_another_installation_that_waits_is_seen(self, town: Town, build: Builder) -> None:
+        build("web")
+        town.sql("INSERT INTO installations (id, account, permissions, created_at) VALUES (99, 'globex', '{}', now())")
+        with town.jobs.open(JOB) as unit:
+            claimed = claim(unit)
+            assert claimed is not None
+            assert not others_wait(unit, claimed.installation_id)
+            assert others_wait(unit, 99) is False  # leased by this very pass
+        town.sql("UPDATE watched_branches SET lease_until = :past", past=claimed_long_ago(town))
+        with town.jobs.open(JOB) as unit:
+            assert others_wait(unit, 99)
+
+
+def claimed_long_ago(town: Town) -> Any:
+    [[now]] = town.sql("SELECT clock_timestamp()")
+    return now - timedelta(minutes=5)

@@ -3,7 +3,7 @@
 The key is bound to organisation, principal, method, path and body. A lock is tried, never waited for, so that two
 identical requests at once make one effect and one 409; it is held until the transaction which also holds the effect
 and the reply has ended. Kept are successes, and conflicts and invalid values told by a service (409, 422), whose
-effect is rolled back; not kept is what the edge refuses, nor a fault of ours.
+effect is rolled back unless the refusal says that it stays; not kept is what the edge refuses, nor a fault of ours.
 """
 
 import hashlib
@@ -82,10 +82,15 @@ def once(unit: Unit, claim: Claim, exchange: Exchange, errors: ErrorReplies, per
 
 
 def _perform(unit: Unit, exchange: Exchange, errors: ErrorReplies, perform: Callable[[], Reply]) -> Reply:
-    """Perform inside a savepoint, so that a refusal leaves nothing but its own reply."""
+    """Perform inside a savepoint, so that a refusal leaves nothing but its own reply, unless its effects stay."""
     try:
         with unit.session.begin_nested():
-            return perform()
+            try:
+                return perform()
+            except ServiceError as error:
+                if not error.effects_stay:
+                    raise
+                return errors.reply(error, exchange)
     except ServiceError as error:
         reply = errors.reply(error, exchange)
         if reply.status not in _KEPT_REFUSALS:

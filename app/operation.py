@@ -20,6 +20,7 @@ from app.maintenance import Maintenance
 from app.parameters import ParameterReader
 from app.rate_limits import RateLimits, refuse_when_spent
 from app.workers import Workers
+from rules.errors import ServiceError
 from rules.permissions import CODE_HOST
 from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Operation
@@ -141,8 +142,17 @@ class CompiledOperation:
             if self.operation.installation_required:
                 require_installation(unit)
             if claim is None:
-                return self._answer(unit, arguments)
+                return self._answer_or_refuse(unit, exchange, arguments)
             return once(unit, claim, exchange, self._edge.errors, lambda: self._answer(unit, arguments))
+
+    def _answer_or_refuse(self, unit: Unit, exchange: Exchange, arguments: dict[str, Any]) -> Reply:
+        """Answer; a refusal whose effects stay is an answer too, since an exception would undo them."""
+        try:
+            return self._answer(unit, arguments)
+        except ServiceError as error:
+            if not error.effects_stay:
+                raise
+            return self._edge.errors.reply(error, exchange)
 
     def _answer(self, unit: Unit, arguments: dict[str, Any]) -> Reply:
         return self._answers.reply(self._handler(unit, **arguments))

@@ -1,0 +1,1 @@
+"""The faults, by what breaks; every module here is found by itself."""

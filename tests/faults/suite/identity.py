@@ -1,0 +1,37 @@
+"""The App that the service is at the code host, and what all its processes are told alike."""
+
+from dataclasses import dataclass
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+WEBHOOK_SECRET = "the fault suite's webhook secret"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An App's public key, and the environment of the processes that are that App."""
+
+    public_key: str
+    environment: dict[str, str]
+
+
+def make_identity() -> Identity:
+    """Make an App."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    environment = {
+        "GITHUB_APP_ID": "1",
+        "GITHUB_APP_SLUG": "change-freeze",
+        "GITHUB_APP_PRIVATE_KEY": private.decode(),
+        "GITHUB_WEBHOOK_SECRET": WEBHOOK_SECRET,
+        "RATE_LIMIT_ORGANIZATION": "1000000000",
+        "RATE_LIMIT_WRITES": "1000000000",
+        "CURSOR_SECRET": "a secret of the fault suite",
+        "DATABASE_POOL_SIZE": "6",
+        "LOG_LEVEL": "INFO",
+    }
+    return Identity(public.decode(), environment)

@@ -1,0 +1,118 @@
+"""The judge: compares the code host with the database, and both with what clients were told.
+
+It shares no code with the service: it reads freezes with SQL of its own, and the state of the simulated code host.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.faults.suite.client import Interval, Ledger
+from tests.faults.suite.stack import Stack
+from tools.codehost.model.records import Repository
+
+_BRANCHES = """
+    SELECT r.github_id, b.name, b.check_name, EXISTS (
+        SELECT FROM freeze_targets t JOIN freezes f ON f.id = t.freeze_id
+        WHERE t.branch_id = b.id AND f.started_at <= clock_timestamp()
+          AND coalesce(f.ended_at, 'infinity') > clock_timestamp()
+          AND coalesce(f.ends_at, 'infinity') > clock_timestamp())
+    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+    JOIN installations i ON i.id = r.installation_id
+    WHERE r.removed_at IS NULL AND r.enabled AND b.unwatched_at IS NULL AND i.state = 'active'
+"""
+_BUSY = """
+    SELECT (SELECT count(*) FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+            JOIN installations i ON i.id = r.installation_id
+            WHERE i.state = 'active' AND (b.lease_until > clock_timestamp() OR b.due_at <= clock_timestamp()))
+         + (SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL)
+"""
+_ACKNOWLEDGED = """
+    SELECT f.id, count(DISTINCT s.id), count(DISTINCT l.id), f.ended_at IS NOT NULL
+    FROM freezes f
+    LEFT JOIN audit_entries s ON s.target->>'id' = f.id AND s.action = 'freeze.started'
+    LEFT JOIN audit_entries l ON l.target->>'id' = f.id AND l.action = 'freeze.lifted'
+    WHERE f.id = ANY(%s) GROUP BY f.id
+"""
+
+
+def wrong_heads(stack: Stack) -> dict[str, tuple[str | None, str | None]]:
+    """Return every head that shows another verdict than the database gives: name → (shown, expected).
+
+    An open head of a watched branch shows the verdict of the freezes that cover its base now (I1); a head that nobody
+    can merge any more shows no `success` (I3).
+    """
+    bases: dict[int, dict[str, tuple[str, bool]]] = defaultdict(dict)
+    for github_id, name, check_name, frozen in stack.sql(_BRANCHES):
+        bases[github_id][name] = (check_name, frozen)
+    wrong = {}
+    with stack.host.world.lock:
+        for repository in stack.host.world.repositories.values():
+            for head, shown, expected in _compare(stack, repository, bases.get(repository.id, {})):
+                wrong[head] = (shown, expected)
+    return wrong
+
+
+def _compare(
+    stack: Stack, repository: Repository, bases: dict[str, tuple[str, bool]]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    verdicts: dict[tuple[str, str], bool] = {}
+    for pull in repository.pulls.values():
+        if pull.state == "open" and pull.base_ref in bases:
+            check, frozen = bases[pull.base_ref]
+            verdicts[check, pull.head_sha] = verdicts.get((check, pull.head_sha), False) or frozen
+    every = {(check, sha) for (_repository, sha) in _shas(stack, repository) for check, _ in bases.values()}
+    for check, sha in every | set(verdicts):
+        run = stack.host.world.newest_run(repository.id, sha, check, stack.host.app_id)
+        shown = run.conclusion if run is not None else None
+        blocked = verdicts.get((check, sha))
+        if blocked is None and shown == "success":
+            yield f"{repository.name}@{sha[:8]} {check} (given up)", shown, None
+        elif blocked is not None and shown != ("failure" if blocked else "success"):
+            yield f"{repository.name}@{sha[:8]} {check}", shown, "failure" if blocked else "success"
+
+
+def _shas(stack: Stack, repository: Repository) -> list[tuple[int, str]]:
+    return [key for key in stack.host.world.suites_on if key[0] == repository.id]
+
+
+def is_busy(stack: Stack) -> bool:
+    """Tell whether somebody works, or has work that is due, or a webhook is under way."""
+    return bool(stack.sql(_BUSY)[0][0]) or not stack.host.sender.drain(0)
+
+
+def lost(stack: Stack, ledger: Ledger) -> list[str]:
+    """Return what was acknowledged and is not there, or was done twice (I4, I5)."""
+    found = {row[0]: row[1:] for row in stack.sql(_ACKNOWLEDGED, list(ledger.freezes))}
+    told = []
+    for freeze in ledger.freezes.values():
+        starts, lifts, ended = found.get(freeze.id, (0, 0, False))
+        if starts != 1:
+            told.append(f"{freeze.id} was acknowledged and has {starts} audit rows of its start")
+        if freeze.lifted and not (ended and lifts == 1):
+            told.append(f"{freeze.id} was lifted, and has {lifts} audit rows of it")
+    counted = stack.sql(
+        "SELECT k, count(f.id) FROM unnest(CAST(%s AS text[])) k "
+        "LEFT JOIN freezes f ON f.reason = 'Asked for under ' || k || '.' GROUP BY k HAVING count(f.id) > 1",
+        sorted(ledger.keys),
+    )
+    return told + [f"the key {key} started {times} freezes" for key, times in counted]
+
+
+def forbidden(stack: Stack, ledger: Ledger) -> list[str]:
+    """Return every `success` that was sent on an evaluation made while an acknowledged freeze covered the branch (I3).
+
+    Exact, because an evaluation and the start of a freeze lock the same branch rows until they are committed.
+    """
+    intervals: dict[str, list[Interval]] = defaultdict(list)
+    for freeze in ledger.freezes.values():
+        for branch_id in freeze.branches:
+            intervals[branch_id].append(freeze)
+    with stack.host.world.lock:
+        writes = [write for write in stack.host.calls.writes if write["conclusion"] == "success"]
+    told = []
+    for write in writes:
+        branch_id, _, number = (write["externalId"] or "").partition("/")
+        for freeze in intervals.get(branch_id, ()):
+            if freeze.since < int(number) and (freeze.until is None or int(number) <= freeze.until):
+                told.append(f"evaluation {number} wrote a success on {write['headSha'][:8]} in spite of {freeze.id}")
+    return told

@@ -1,0 +1,93 @@
+"""The processes of the service, as things that signals can be sent to."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from tools.embedded.children import Program, session_members, start_child, stop_child, tail
+
+ROOT = Path(__file__).resolve().parents[3]
+Arguments = list[str]
+
+
+class Process:
+    """One program of the service; it can be started again under the same name."""
+
+    def __init__(self, name: str, arguments: Arguments, environment: Mapping[str, str], log: Path) -> None:
+        self.name, self.log = name, log
+        self.environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
+        self._arguments = [sys.executable, "-m", *arguments]
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._child is not None, f"{self.name} was never started"
+        return self._child.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is there."""
+        return self._child is not None and self._child.poll() is None
+
+    def start(self) -> None:
+        """Start it, unless it runs."""
+        if not self.runs:
+            program = Program(self._arguments, self.environment, directory=ROOT, stop_signal=signal.SIGKILL)
+            with self.log.open("ab") as log:
+                self._child = start_child(program, log)
+
+    def kill(self) -> None:
+        """Kill -9 it and all its children, and wait until they are gone."""
+        if self._child is not None:
+            stop_child(self._child, signal.SIGKILL, 5)
+
+    def kill_parent_only(self) -> None:
+        """Kill -9 the process that was started, and none of its children."""
+        os.kill(self.pid, signal.SIGKILL)
+        assert self._child is not None
+        self._child.wait(5)
+
+    def pause(self) -> None:
+        """SIGSTOP it."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """SIGCONT it."""
+        self._signal(signal.SIGCONT)
+
+    def terminate(self) -> None:
+        """SIGTERM it, and do not wait."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def ended(self, patience: float) -> int:
+        """Wait for its end and return its exit code (negative: the signal that ended it)."""
+        assert self._child is not None
+        try:
+            return self._child.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} did not end within {patience:.0f} s:\n{tail(self.log)}") from None
+
+    def children(self) -> list[int]:
+        """Return the processes that it has started and that live."""
+        return [process for process in session_members(self.pid) if process != self.pid]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in session_members(self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+
+
+def wait_until(condition: object, what: str, patience: float = 20.0, every: float = 0.03) -> float:
+    """Poll until `condition()` is true, and return how many seconds it took; fails after `patience`."""
+    assert callable(condition)
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < patience, f"{what}: not within {patience:.0f} s"
+        time.sleep(every)
+    return time.monotonic() - began

@@ -1,0 +1,112 @@
+"""Running faults: prepare, load, inject, mend, wait until all is at rest, judge."""
+
+import random
+import time
+import traceback
+from dataclasses import dataclass, field
+
+from tests.faults.suite.client import Client
+from tests.faults.suite.judge import forbidden, is_busy, lost, wrong_heads
+from tests.faults.suite.load import Load
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.stack import Stack
+from tests.faults.suite.trial import Fault, Trial
+
+POLL = 0.04
+STILL = 2.5
+"""Seconds without anything to do after which what is wrong then is called stale at rest."""
+FIRST_REST = 60.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one try."""
+
+    fault: Fault
+    seconds: float | None = None
+    """From the fault to everything being right; None: not within its bound."""
+    lost: list[str] = field(default_factory=list)
+    stale: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+    @property
+    def recovered(self) -> bool:
+        """Whether every promise was kept."""
+        return self.seconds is not None and not (self.lost or self.stale or self.broken)
+
+
+def rest(stack: Stack, patience: float = FIRST_REST) -> None:
+    """Wait until everything is right and nobody has anything to do."""
+    wait_until(lambda: not is_busy(stack) and not wrong_heads(stack), "coming to rest", patience, POLL)
+
+
+def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:
+    """Try a fault once, on a stack at rest, and leave it at rest."""
+    trial = Trial(stack, random.Random(seed))
+    outcome = Outcome(fault)
+    stack.host.calls.reset()
+    with Load(stack, trial.ledger, seed) if fault.load else _Nothing() as load:
+        try:
+            trial.began = time.monotonic()
+            fault.inject(trial)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong is what the table is to tell
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            trial.broken.append(f"{type(error).__name__}: {error} ({where.name}, line {where.lineno})")
+        stack.mend()
+    _hear_what_was_lost(stack)
+    outcome.broken = trial.broken
+    if isinstance(load, Load):
+        trial.broken += load.failures
+    _settle(stack, trial, outcome)
+    outcome.lost = lost(stack, trial.ledger)
+    outcome.broken += forbidden(stack, trial.ledger)
+    _clean_up(stack, trial)
+    return outcome
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+
+def _hear_what_was_lost(stack: Stack) -> None:
+    """Have everything read anew if a webhook got lost on its way: that is what the full pass is for."""
+    stack.host.sender.drain(10)
+    deliveries = stack.host.sender.deliveries
+    if any(delivery.status_code != 202 for delivery in list(deliveries.values())):
+        stack.look_everywhere()
+    deliveries.clear()
+
+
+def _settle(stack: Stack, trial: Trial, outcome: Outcome) -> None:
+    """Wait until every head is right, or nothing moves any more, or the bound is passed."""
+    quiet_since: float | None = None
+    while (elapsed := time.monotonic() - trial.began) <= outcome.fault.within:
+        busy, wrong = is_busy(stack), wrong_heads(stack)
+        if not wrong and not busy:
+            outcome.seconds = elapsed
+            return
+        nothing_planned = not busy and not stack.sql("SELECT 1 FROM watched_branches WHERE due_at IS NOT NULL LIMIT 1")
+        quiet_since = (quiet_since or time.monotonic()) if nothing_planned else None
+        if quiet_since is not None and time.monotonic() - quiet_since > STILL:
+            outcome.stale = wrong
+            return
+        time.sleep(POLL)
+    outcome.stale = wrong_heads(stack)
+
+
+def _clean_up(stack: Stack, trial: Trial) -> None:
+    """End every freeze, and come to rest for the next fault."""
+    running = stack.sql("SELECT id, organization_id FROM freezes WHERE ended_at IS NULL")
+    for freeze_id, owner in running:
+        organization = stack.acme if owner == stack.acme.id else stack.beta
+        Client(stack, organization, trial.ledger).insist("POST", f"/v1/freezes/{freeze_id}/lift", {})
+    try:
+        rest(stack, 30)
+    except AssertionError:
+        stack.look_everywhere()
+        stack.skip(120)
+        rest(stack, 90)

@@ -1,0 +1,272 @@
+"""The whole service around a simulated code host, with a wire between every process and every server.
+
+PostgreSQL, Redis, the API (gunicorn), two workers and a sweeper are real processes; the code host is served over real
+HTTP by this one. Without Redis there are no workers, and three sweepers do the work.
+"""
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import requests
+
+from tests.faults.suite.dialects import Statements
+from tests.faults.suite.identity import WEBHOOK_SECRET, make_identity
+from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.seeding import Organization, fill
+from tests.faults.suite.wires import Exchange, Wire
+from tools.codehost import CodeHost, Handle, serve
+from tools.embedded import EmbeddedPostgres, EmbeddedValkey
+from tools.embedded.children import stop_child
+from tools.sandbox.migrations import migrate
+
+POSTGRES = {"fsync": "off", "full_page_writes": "off"}
+"""Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
+ROLES = ("api", "worker-1", "worker-2", "sweeper-1", "sweeper-2")
+
+
+@dataclass
+class Stack:
+    """Everything that runs, and the ways to hurt it."""
+
+    home: Path
+    postgres: EmbeddedPostgres
+    valkey: EmbeddedValkey
+    codehost: Handle
+    exchange: Exchange
+    redis: bool
+    """Whether there is a Redis at all."""
+    quick: bool
+    """Whether time that would only be waited for is skipped."""
+    wires: dict[tuple[str, str], Wire] = field(default_factory=dict)
+    """By process and server: `wires["worker-1", "postgres"]`."""
+    processes: dict[str, Process] = field(default_factory=dict)
+    acme: Organization = field(init=False)
+    beta: Organization = field(init=False)
+    _connection: psycopg.Connection[Any] | None = None
+
+    @property
+    def host(self) -> CodeHost:
+        """The code host's state; hold `host.world.lock` while you touch it."""
+        return self.codehost.host
+
+    @property
+    def address(self) -> str:
+        """Where the API listens."""
+        return f"http://127.0.0.1:{self.api_port}"
+
+    api_port: int = 0
+
+    @property
+    def api(self) -> Process:
+        """The API: gunicorn with its workers."""
+        return self.processes["api"]
+
+    @property
+    def hands(self) -> tuple[Process, Process]:
+        """Return the two processes that do the fan-out: the workers, or, without Redis, two sweepers."""
+        kind = "worker" if self.redis else "sweeper"
+        return self.processes[f"{kind}-1"], self.processes[f"{kind}-2"]
+
+    def wire(self, process: Process | str, server: str) -> Wire:
+        """Return the wire from a process to `postgres`, `redis` or `codehost`."""
+        return self.wires[process if isinstance(process, str) else process.name, server]
+
+    def wires_to(self, server: str) -> list[Wire]:
+        """Return every process's wire to a server."""
+        return [wire for (_process, name), wire in self.wires.items() if name == server]
+
+    # --- the database, past every wire ----------------------------------------------------------------------------
+
+    def sql(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Run a statement as the superuser, committed at once, and return its rows."""
+        for last in (False, True):
+            try:
+                if self._connection is None or self._connection.closed:
+                    self._connection = psycopg.connect(self.postgres.url("postgres"), autocommit=True)
+                cursor = self._connection.execute(statement.encode(), parameters or None)
+                return cursor.fetchall() if cursor.description else []
+            except psycopg.OperationalError:
+                self._connection = None
+                if last:
+                    raise
+        return []
+
+    def skip(self, seconds: float) -> None:
+        """Let stored time pass at once where this is a quick run; in a long run it is waited for.
+
+        Leases, next attempts and pauses of installations move back; what a process remembers does not.
+        """
+        if self.quick:
+            self.sql(
+                "UPDATE watched_branches SET lease_until = lease_until - make_interval(secs => %s), "
+                "due_at = due_at - make_interval(secs => %s) WHERE lease_until IS NOT NULL OR due_at IS NOT NULL",
+                seconds,
+                seconds,
+            )
+            self.sql("UPDATE installations SET paused_until = paused_until - make_interval(secs => %s)", seconds)
+
+    def look_everywhere(self) -> None:
+        """Have the full pass done now instead of when its period is over."""
+        self.sql("DELETE FROM chores WHERE name = 'full_pass'")
+
+    def stop_postgres(self, *, crash: bool = False) -> None:
+        """Stop PostgreSQL, ending its sessions in order, or kill -9 all of it."""
+        self._connection = None
+        if crash and self.postgres.child is not None:
+            stop_child(self.postgres.child, signal.SIGKILL, 5)
+        self.postgres.stop()
+
+    def start_postgres(self) -> None:
+        """Start PostgreSQL again on its data."""
+        if self.postgres.child is None:
+            self.postgres.start()
+
+    def stop_redis(self) -> None:
+        """Stop Redis."""
+        self.valkey.stop()
+
+    def start_redis(self) -> None:
+        """Start Redis again, unless there is none."""
+        if self.redis and self.valkey.child is None:
+            self.valkey.start()
+
+    # --- mending --------------------------------------------------------------------------------------------------
+
+    def mend(self) -> None:
+        """Undo whatever a fault has left: servers run, wires carry, processes run and go on."""
+        self.host.faults.clear()
+        self.start_postgres()
+        self.start_redis()
+        for wire in self.wires.values():
+            wire.heal()
+        for process in self.processes.values():
+            if process.runs:
+                process.go_on()
+        self.run_all()
+
+    def run_all(self) -> None:
+        """Start what does not run, and wait until the API answers."""
+        for name, process in self.processes.items():
+            if name in self.usual:
+                process.start()
+        self.wait_for_api()
+
+    @property
+    def usual(self) -> set[str]:
+        """The processes that run when nobody does harm."""
+        return {"api", "worker-1", "worker-2", "sweeper-1"} if self.redis else {"api", "sweeper-1", "sweeper-2"}
+
+    def wait_for_api(self) -> None:
+        """Wait until the API is ready."""
+        wait_until(self._is_ready, f"the API, whose log is {self.api.log}", 30)
+
+    def _is_ready(self) -> bool:
+        try:
+            return requests.get(f"{self.address}/readyz", timeout=2).status_code == 200
+        except requests.RequestException:
+            return False
+
+
+@contextmanager
+def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> Iterator[Stack]:
+    """Run everything, filled and at rest."""
+    with ExitStack() as exit_stack:
+        home = Path(exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="change-freeze-faults-", dir="/tmp")))
+        exit_stack.callback(_keep_logs, home)
+        home.chmod(0o711)  # the unprivileged account of the servers passes through
+        postgres = EmbeddedPostgres(home / "postgres")
+        postgres.settings = {**postgres.settings, **POSTGRES}
+        exit_stack.callback(postgres.stop)
+        postgres.start()
+        migrate(postgres.url("postgres"))
+        valkey = EmbeddedValkey(home / "redis")
+        exit_stack.callback(valkey.stop)
+        if redis:
+            valkey.start()
+        identity = make_identity()
+        codehost = serve(CodeHost(app_public_key=identity.public_key, webhook_secret=WEBHOOK_SECRET))
+        exit_stack.callback(codehost.stop)
+        exchange = Exchange()
+        exit_stack.callback(exchange.stop)
+        stack = Stack(home, postgres, valkey, codehost, exchange, redis, quick)
+        _lay_wires(stack)
+        stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.host, small=small)
+        exit_stack.callback(_end, stack)
+        _make_processes(stack, identity.environment)
+        stack.run_all()
+        yield stack
+
+
+def _lay_wires(stack: Stack) -> None:
+    port = int(stack.codehost.base_url.rpartition(":")[2])
+    for role in ROLES:
+        database = f"{stack.postgres.sockets}/.s.PGSQL.5432"
+        stack.wires[role, "postgres"] = Wire(stack.exchange, f"{role} to PostgreSQL", database, Statements)
+        stack.wires[role, "redis"] = Wire(stack.exchange, f"{role} to Redis", str(stack.valkey.socket))
+        stack.wires[role, "codehost"] = Wire(stack.exchange, f"{role} to the code host", ("127.0.0.1", port))
+
+
+def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
+    with requests.Session() as _, _free_port() as port:
+        stack.api_port = port
+    stack.host.settings.webhook_url = f"{stack.address}/webhooks/github"
+    programs = {
+        "api": ["gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", "app.main:app"],
+        "worker-1": ["app.worker"],
+        "worker-2": ["app.worker"],
+        "sweeper-1": ["app.sweeper"],
+        "sweeper-2": ["app.sweeper"],
+    }
+    for role, arguments in programs.items():
+        environment = {
+            **identity,
+            "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{stack.wire(role, 'postgres').port}/postgres"
+            "?sslmode=disable&gssencmode=disable",
+            "REDIS_URL": f"redis://127.0.0.1:{stack.wire(role, 'redis').port}/0",
+            "GITHUB_API_URL": f"http://127.0.0.1:{stack.wire(role, 'codehost').port}",
+            "PORT": str(stack.api_port),
+            "WEB_CONCURRENCY": "1" if stack.quick else "2",
+            "SWEEP_EVERY": "1",
+            "FULL_PASS_EVERY": "86400",
+        }
+        stack.processes[role] = Process(role, arguments, environment, stack.home / f"{role}.log")
+
+
+@contextmanager
+def _free_port() -> Iterator[int]:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        yield probe.getsockname()[1]
+
+
+def _keep_logs(home: Path) -> None:
+    """Copy the logs to where FAULT_LOGS says, if it says."""
+    if wanted := os.environ.get("FAULT_LOGS"):
+        Path(wanted).mkdir(parents=True, exist_ok=True)
+        for log in home.glob("*.log"):
+            shutil.copy(log, wanted)
+
+
+def _end(stack: Stack) -> None:
+    give_up = time.monotonic() + 3
+    running_ones = [process for process in stack.processes.values() if process.runs]
+    for process in running_ones:
+        process.go_on()
+        process.terminate()
+    while time.monotonic() < give_up and any(process.runs for process in running_ones):
+        time.sleep(0.02)
+    for process in running_ones:
+        process.kill()
+    if stack._connection is not None:  # noqa: SLF001 - its own module
+        stack._connection.close()  # noqa: SLF001

@@ -1,0 +1,80 @@
+"""One try of one fault, and the catalogue that faults are registered in."""
+
+import importlib
+import pkgutil
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.faults.suite.client import Client, Ledger
+from tests.faults.suite.people import People
+from tests.faults.suite.stack import Stack
+
+
+@dataclass
+class Trial:
+    """What a fault's function works with."""
+
+    stack: Stack
+    random: random.Random
+    ledger: Ledger = field(default_factory=Ledger)
+    began: float = field(default_factory=time.monotonic)
+    broken: list[str] = field(default_factory=list)
+    """Promises of this fault alone that were not kept."""
+
+    @property
+    def client(self) -> Client:
+        """A client of `acme`, with an API key."""
+        return Client(self.stack, self.stack.acme, self.ledger)
+
+    @property
+    def people(self) -> People:
+        """Who pushes to `acme` at the code host."""
+        return People(self.stack, self.stack.acme)
+
+    def injected(self) -> None:
+        """Count the recovery from now on."""
+        self.began = time.monotonic()
+
+    def require(self, kept: object, promise: str) -> None:
+        """Note a promise that was not kept, and go on."""
+        if not kept:
+            self.broken.append(promise)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row of the fault table."""
+
+    name: str
+    inject: Callable[[Trial], None]
+    within: float
+    """Seconds in which everything has to be right again."""
+    load: bool
+    needs_redis: bool
+
+
+_catalogue: dict[str, Fault] = {}
+
+
+def fault(
+    name: str, *, within: float = 60.0, load: bool = True, needs_redis: bool = False
+) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
+    """Register a function as a fault."""
+
+    def register(function: Callable[[Trial], None]) -> Callable[[Trial], None]:
+        assert name not in _catalogue, f"two faults are called {name!r}"
+        _catalogue[name] = Fault(name, function, within, load, needs_redis)
+        return function
+
+    return register
+
+
+def catalogue(*, redis: bool = True, only: str = "") -> list[Fault]:
+    """Return every fault whose name has `only` in it, in the order of the modules."""
+    from tests.faults.suite import catalogue as package
+
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda one: one.name):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return [one for one in _catalogue.values() if only.lower() in one.name.lower() and (redis or not one.needs_redis)]

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+GROUP: Final = -1
+"""A commit of a merge queue: it merges by itself, as soon as nothing fails."""
 QUEUED: Final = 0
 AUTO_MERGE: Final = 1
 APPROVED: Final = 2

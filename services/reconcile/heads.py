@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from integrations.github import BranchHeads, CheckState
-from rules.ordering import QUEUED
+from rules.ordering import GROUP
 from services.reconcile.claims import ClaimedBranch
 from services.reconcile.looking import rank_of
 
@@ -62,7 +62,7 @@ def gather(pairs: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, 
         for place in range(len(entries) - 1, -1, -1):
             entry = entries[place]
             if entry.head_sha is not None:
-                _add(heads, branch, entry.head_sha, QUEUED, _members(numbers[: place + 1]), entry.checks)
+                _add(heads, branch, entry.head_sha, GROUP, _members(numbers[: place + 1]), entry.checks)
     return heads
 
 

@@ -6,7 +6,7 @@ from sqlalchemy import text
 
 from integrations.github import BranchHeads, BranchRef, InstallationClient, PullHead
 from rules.ids import new_id
-from rules.ordering import NOTHING_OPEN, merge_rank
+from rules.ordering import GROUP, NOTHING_OPEN, merge_rank
 from services.reconcile.claims import ClaimedBranch
 from services.unit import Unit
 
@@ -70,7 +70,7 @@ def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> Non
     pulls = [(branch, pull) for branch, heads in whole for pull in heads.pulls]
     _close(unit, whole, pulls)
     _write(unit, pulls)
-    ranks = [min(map(rank_of, heads.pulls), default=NOTHING_OPEN) for _branch, heads in whole]
+    ranks = [GROUP if heads.queue else min(map(rank_of, heads.pulls), default=NOTHING_OPEN) for _branch, heads in whole]
     unit.session.execute(_RANK, {"ids": [branch.id for branch, _heads in whole], "ranks": ranks})
     named = {branch.repository_id: heads.repository for branch, heads in whole if heads.repository is not None}
     unit.session.execute(

@@ -8,6 +8,7 @@ from sqlalchemy import Select, select
 
 from models.queries import covering_freezes, raise_generation
 from models.repositories import Repository, WatchedBranch
+from services.enforcement.lights import NEVER_LOOKED_AT, Known, lights
 from services.pages import Page, page_of
 from services.references import get_branch
 from services.repositories import frozen_branches, visible
@@ -63,18 +64,24 @@ def view(unit: Unit, branch: WatchedBranch) -> dict[str, Any]:
 
 
 def views(unit: Unit, branches: Sequence[WatchedBranch]) -> list[dict[str, Any]]:
-    """Return watched branches as the contract's objects: one query for their freezes, one for their repositories."""
+    """Return watched branches as the contract's objects: one query for their freezes, repositories and lights each."""
     freezes = covering_freezes(unit.session, [branch.id for branch in branches], unit.now)
     ids = {branch.repository_id for branch in branches}
     rows = unit.session.scalars(select(Repository).where(Repository.id.in_(ids))) if ids else ()
     names = {repository.id: repository.full_name for repository in rows}
+    known = lights(unit, [branch.id for branch in branches])
     return [
-        _view(branch, names[branch.repository_id], [freeze.id for freeze in freezes.get(branch.id, ())])
+        _view(
+            branch,
+            names[branch.repository_id],
+            [freeze.id for freeze in freezes.get(branch.id, ())],
+            known.get(branch.id, NEVER_LOOKED_AT),
+        )
         for branch in branches
     ]
 
 
-def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str]) -> dict[str, Any]:
+def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str], known: Known) -> dict[str, Any]:
     return {
         "id": branch.id,
         "repository_id": branch.repository_id,
@@ -83,8 +90,7 @@ def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str]) -> dict
         "frozen": bool(freeze_ids),
         "freeze_ids": freeze_ids,
         "check_name": branch.check_name,
-        # Until a probe has looked, nothing is known of the code host's rules.
-        "enforcement": {"light": "amber", "last_verified_at": None},
+        "enforcement": known,
         "settings": {"exceptions_allowed": branch.exceptions_allowed},
         "created_at": branch.created_at,
     }

@@ -10,6 +10,7 @@ from models.queries import covering_freezes, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.scope import BranchFact, Scope, compile_scope
+from services.enforcement.lights import not_known_to_block
 from services.references import find_repositories
 from services.unit import Unit
 
@@ -104,8 +105,7 @@ def preview(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
         "branch_count": len(resolved.branches),
         "open_pull_request_count": _open_pull_requests(unit, resolved.ids),
         "frozen_branch_count": len(frozen),
-        # Until enforcement is verified, nothing is known to block.
-        "unenforced_branch_count": len(resolved.branches),
+        "unenforced_branch_count": not_known_to_block(unit, resolved.ids),
         "repositories": [
             {
                 "id": repository_id,

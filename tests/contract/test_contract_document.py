@@ -77,6 +77,12 @@ SPECIFIED_OPERATIONS = {
     "GET /v1/branches/{branchId}": ("repo:read", "session"),
     "PATCH /v1/branches/{branchId}": ("repo:write", "session"),
     "DELETE /v1/branches/{branchId}": ("repo:write", "session"),
+    "GET /v1/enforcement": ("repo:read", "session"),
+    "GET /v1/enforcement/branches/{branchId}": ("repo:read", "session"),
+    "GET /v1/enforcement/branches/{branchId}/snippets": ("repo:read", "session"),
+    "POST /v1/enforcement/verify": ("repo:write", "session"),
+    "POST /v1/enforcement/setup": ("session",),
+    "POST /v1/enforcement/seed-check": ("session",),
 }
 
 
@@ -123,11 +129,11 @@ def test_only_a_wrong_value_has_two_statuses(contract: Contract) -> None:
 
 @pytest.mark.parametrize(("route", "credentials"), SPECIFIED_OPERATIONS.items(), ids=list(SPECIFIED_OPERATIONS))
 def test_each_specified_route_takes_its_credentials(
-    route: str, credentials: tuple[str, str], contract: Contract
+    route: str, credentials: tuple[str, ...], contract: Contract
 ) -> None:
     found = {f"{operation.method} {operation.path}": operation for operation in contract.operations.values()}
-    scope, _ = credentials
-    assert found[route].security == ({"ApiKey": [scope]}, {"Session": []})
+    *scopes, _ = credentials
+    assert found[route].security == (*({"ApiKey": [scope]} for scope in scopes), {"Session": []})
 
 
 def test_no_route_of_the_interface_is_unspecified(contract: Contract) -> None:
@@ -148,12 +154,18 @@ def test_the_installation_is_needed_only_where_the_code_host_must_act(contract: 
         "list_remote_branches",
         "create_freeze",
         "retry_freeze",
+        "verify_enforcement",
+        "setup_enforcement",
+        "seed_check",
     }
 
 
-def test_viewers_read_and_members_write(contract: Contract) -> None:
-    roles = {(one.effect, one.least_role) for one in contract.operations.values() if one.accepts("Session")}
-    assert roles == {("read", "viewer"), ("write", "member")}
+def test_viewers_read_members_write_and_administrators_have_rules_written(contract: Contract) -> None:
+    sessions = [one for one in contract.operations.values() if one.accepts("Session")]
+    assert {one.least_role for one in sessions if one.effect == "read"} == {"viewer"}
+    writes = [one for one in sessions if one.effect == "write"]
+    assert {one.least_role for one in writes} == {"member", "admin"}
+    assert {one.id for one in writes if one.least_role == "admin"} == {"setup_enforcement", "seed_check"}
 
 
 def test_examples_agree_with_an_independent_reading_of_the_schemas(contract: Contract) -> None:

@@ -47,6 +47,11 @@ def send(http: httpx.Client, operation: Operation, credential: str | None, **cha
     )
 
 
+def entitled(acme: Tenant, operation: Operation) -> str:
+    """Return a credential that the operation takes: a key, or an owner's session where it takes no keys."""
+    return acme.key() if operation.accepts("ApiKey") else acme.session("owner")
+
+
 def code(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
@@ -66,7 +71,7 @@ class TestCredentials:
     def test_every_answer_to_a_credential_has_the_limits(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
-        response = send(http, operation, acme.key())
+        response = send(http, operation, entitled(acme, operation))
         assert "RateLimit-Remaining" in response.headers
         assert "RateLimit-Reset" in response.headers
         assert_conforms(operation.id, response)
@@ -75,6 +80,10 @@ class TestCredentials:
     def test_scopes_roles_and_support_sessions_are_judged_as_the_contract_says(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
+        if not operation.accepts("ApiKey"):
+            refused = send(http, operation, acme.key())
+            assert code(refused) == (403, "credential_type_not_allowed")
+            assert_conforms(operation.id, refused)
         if operation.any_scope:
             assert code(send(http, operation, acme.key("audit:read"))) == (403, "insufficient_scope")
         if operation.least_role and operation.least_role != "viewer":
@@ -92,7 +101,7 @@ class TestBadInput:
     def test_an_unknown_query_parameter_is_refused(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
-        response = send(http, operation, acme.key(), params={"unknown": "1"})
+        response = send(http, operation, entitled(acme, operation), params={"unknown": "1"})
         assert code(response) == (400, "invalid_parameter")
         assert_conforms(operation.id, response)
 
@@ -104,14 +113,14 @@ class TestBadInput:
         self, http: httpx.Client, acme: Tenant, operation: Operation, raw: bytes
     ) -> None:
         changes = {"json": None, "content": raw, "headers": {"Content-Type": "application/json"}}
-        response = send(http, operation, acme.key(), **changes)
+        response = send(http, operation, entitled(acme, operation), **changes)
         assert code(response) == (400, "malformed_json")
         assert_conforms(operation.id, response)
 
     @each_with_body
     def test_a_body_must_say_that_it_is_json(self, http: httpx.Client, acme: Tenant, operation: Operation) -> None:
         for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
-            response = send(http, operation, acme.key(), json=None, content=b"{}", headers=headers)
+            response = send(http, operation, entitled(acme, operation), json=None, content=b"{}", headers=headers)
             assert code(response) == (400, "unsupported_content_type")
             assert_conforms(operation.id, response)
 
@@ -120,12 +129,12 @@ class TestBadInput:
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
         good = example_body(operation)
-        unknown = send(http, operation, acme.key(), json={**good, "organizationId": "org_1"})
+        unknown = send(http, operation, entitled(acme, operation), json={**good, "organizationId": "org_1"})
         assert code(unknown) == (422, "validation_failed")
         assert_conforms(operation.id, unknown)
-        nul = send(http, operation, acme.key(), json={**good, "nul\0": "a\0"})
+        nul = send(http, operation, entitled(acme, operation), json={**good, "nul\0": "a\0"})
         assert code(nul) == (422, "validation_failed")
-        large = send(http, operation, acme.key(), json={**good, "large": "x" * operation.body_limit})
+        large = send(http, operation, entitled(acme, operation), json={**good, "large": "x" * operation.body_limit})
         assert code(large) == (413, "payload_too_large")
         assert_conforms(operation.id, large)
 
@@ -133,7 +142,7 @@ class TestBadInput:
     def test_no_value_of_a_wrong_type_is_a_fault_of_ours(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
-        key, good = acme.key(), example_body(operation)
+        key, good = entitled(acme, operation), example_body(operation)
         values: list[Any] = [
             None,
             True,
@@ -163,7 +172,7 @@ class TestUnhappyDays:
         self, served_with_one_request_a_minute: str, acme: Tenant, operation: Operation
     ) -> None:
         with httpx.Client(base_url=served_with_one_request_a_minute, timeout=30) as http:
-            key = acme.key()
+            key = entitled(acme, operation)
             send(http, operation, key)
             response = send(http, operation, key)
         assert code(response) == (429, "rate_limited")

@@ -1,0 +1,75 @@
+"""What is asked for and done by jobs: looking at the code host's rules anew, and writing the present verdict again."""
+
+from typing import Any
+
+from sqlalchemy import text
+
+from models.queries import raise_generation
+from rules.scope import BranchFact
+from services.enforcement.probing import ask_for_probes
+from services.scopes import resolve_targets
+from services.unit import Unit
+
+NAMED = 100
+"""Branches that an audit row names."""
+
+# Without its hash a check counts as one that says yesterday's words: whoever judges the head writes it anew.
+_FORGET = text("""
+    WITH locked AS (
+        SELECT h.repository_id, h.check_name, h.head_sha
+        FROM unnest(CAST(:ids AS text[])) AS k (id)
+        JOIN watched_branches b ON b.id = k.id
+        JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name = b.check_name
+        WHERE h.branch_id = b.id AND h.followed
+        ORDER BY h.repository_id, h.check_name, h.head_sha
+        FOR NO KEY UPDATE OF h
+    )
+    UPDATE head_checks h SET summary_hash = '' FROM locked
+    WHERE h.repository_id = locked.repository_id AND h.check_name = locked.check_name AND h.head_sha = locked.head_sha
+""")
+_READ_BACK = text("UPDATE watched_branches SET read_back = true WHERE id = ANY(:ids)")
+_HEADS = text("""
+    SELECT count(DISTINCT (repository_id, head_sha)) FROM (
+        SELECT p.repository_id, p.head_sha
+        FROM unnest(CAST(:ids AS text[])) AS k (id)
+        JOIN watched_branches b ON b.id = k.id
+        JOIN pull_requests p ON p.repository_id = b.repository_id AND p.base_branch = b.name AND p.state = 'open'
+        UNION
+        SELECT h.repository_id, h.head_sha
+        FROM unnest(CAST(:ids AS text[])) AS k (id)
+        JOIN watched_branches b ON b.id = k.id
+        JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name = b.check_name
+             AND h.branch_id = b.id AND h.followed
+    ) heads
+""")
+
+
+def verify(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
+    """Have the rules of every branch in the scope looked at; raises what `resolve_targets` raises."""
+    reached = resolve_targets(unit, scope).branches
+    ask_for_probes(unit, [fact.branch_id for fact in reached])
+    unit.wake("verify")
+    _audit(unit, "enforcement.verify_requested", scope, reached)
+    return {"branch_count": len(reached), "requested_at": unit.now}
+
+
+def seed(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
+    """Have every head of the scope's branches written anew with its present verdict.
+
+    The branches are locked before their heads, as by whoever writes them. Raises what `resolve_targets` raises.
+    """
+    reached = resolve_targets(unit, scope).branches
+    ids = sorted(fact.branch_id for fact in reached)
+    raise_generation(unit.session, ids, unit.now)
+    unit.session.execute(_READ_BACK, {"ids": ids})
+    unit.session.execute(_FORGET, {"ids": ids})
+    heads = unit.session.execute(_HEADS, {"ids": ids}).scalar_one()
+    unit.wake("reconcile")
+    _audit(unit, "enforcement.seed_requested", scope, reached, heads=heads)
+    return {"branch_count": len(reached), "head_count": heads, "requested_at": unit.now}
+
+
+def _audit(unit: Unit, action: str, scope: dict[str, Any], reached: list[BranchFact], **more: Any) -> None:
+    named = [fact.branch_id for fact in reached[:NAMED]]
+    target = ("organization", unit.organization, unit.organization)
+    unit.audit(action, target, scope=scope, branches=len(reached), branchIds=named, **more)

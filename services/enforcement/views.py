@@ -1,0 +1,136 @@
+"""Enforcement as clients see it: the organisation's light, its branches page by page, and one branch in detail."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Select, func, select, text
+
+from models.enforcement import BranchEnforcement, EnforcementSetup
+from models.repositories import Repository, WatchedBranch
+from services.enforcement.lights import counts, light_of, reached, shown_light, worst
+from services.pages import page_of
+from services.references import get_branch
+from services.repositories import visible
+from services.unit import Unit
+
+NOT_VERIFIED = {
+    "code": "not_verified",
+    "severity": "warning",
+    "message": "Nobody has looked at the code host's rules of this branch yet; verify it.",
+}
+_LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
+"""Errors of a branch that waits for the code host's limits to pass, and has not failed."""
+
+# The heads that could merge now: of open pull requests, and those that we follow besides (queue entries).
+_HEADS = text("""
+    WITH heads AS (
+        SELECT p.head_sha FROM pull_requests p
+        WHERE p.repository_id = :repository AND p.base_branch = :branch AND p.state = 'open'
+        UNION
+        SELECT h.head_sha FROM head_checks h
+        WHERE h.repository_id = :repository AND h.check_name = :name AND h.branch_id = :id AND h.followed
+    )
+    SELECT count(*), count(h.head_sha) FROM heads
+    LEFT JOIN head_checks h ON h.repository_id = :repository AND h.check_name = :name AND h.head_sha = heads.head_sha
+         AND h.followed AND NOT h.doubtful AND h.summary_hash <> ''
+""")
+
+
+@dataclass(frozen=True, slots=True)
+class EnforcementFilters:
+    """Which branches the list shows; None: any."""
+
+    light: str | None = None
+    repo: str | None = None
+
+
+def overview(unit: Unit, filters: EnforcementFilters, cursor: str | None, limit: int) -> dict[str, Any]:
+    """Return the organisation's light, and a page of its branches, the one watched last first.
+
+    Raises `repository_not_found` for an unknown repository, and `invalid_cursor`.
+    """
+    query = _rows().where(*reached(unit))
+    if filters.repo is not None:
+        query = query.where(WatchedBranch.repository_id == visible(unit, filters.repo).id)
+    if filters.light is not None:
+        query = query.where(shown_light() == filters.light)
+    keys = (WatchedBranch.created_at, WatchedBranch.id)
+    page = page_of(unit, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
+    count = counts(unit)
+    return {
+        "light": worst(count),
+        "counts": count,
+        "pending": _pending(unit),
+        "data": [_view(*row) for row in page.data],
+        "next_cursor": page.next_cursor,
+    }
+
+
+def _rows() -> Select[WatchedBranch, BranchEnforcement, str, str]:
+    return (
+        select(WatchedBranch, BranchEnforcement, Repository.owner, Repository.name)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
+    )
+
+
+def show(unit: Unit, branch_id: str) -> dict[str, Any]:
+    """Return what is known of one watched branch, and the state of its checks; raises `branch_not_found`."""
+    branch = get_branch(unit, branch_id)
+    row = unit.session.execute(_rows().where(WatchedBranch.id == branch.id)).one()
+    return {**_view(*row), "checks": _checks(unit, branch)}
+
+
+def _view(branch: WatchedBranch, found: BranchEnforcement | None, owner: str, name: str) -> dict[str, Any]:
+    known = light_of(found)
+    seen = found if known.last_verified_at is not None else None
+    return {
+        "branch_id": branch.id,
+        "repository": f"{owner}/{name}",
+        "branch": branch.name,
+        "light": known.light,
+        "check_name": branch.check_name,
+        "ruleset": seen and seen.ruleset,
+        "integration_pinned": seen and seen.integration_pinned,
+        "bypass_actors": seen and seen.bypass_actors,
+        "merge_queue": seen and seen.merge_queue,
+        "findings": seen.findings if seen else [NOT_VERIFIED],
+        "last_verified_at": known.last_verified_at,
+    }
+
+
+def _checks(unit: Unit, branch: WatchedBranch) -> dict[str, Any]:
+    values = {
+        "repository": branch.repository_id,
+        "branch": branch.name,
+        "name": branch.check_name,
+        "id": branch.id,
+    }
+    total, written = unit.session.execute(_HEADS, values).one()
+    code = branch.last_error_code
+    pending = branch.written_generation < branch.wanted_generation
+    return {
+        "state": "failed" if code and code not in _LIMITED else "pending" if pending else "written",
+        "total": total,
+        "written": written,
+        "last_error": {"code": code, "message": branch.last_error_message} if code else None,
+    }
+
+
+def _pending(unit: Unit) -> dict[str, int]:
+    """Return how much of what was asked for is not done yet."""
+    branches = (
+        select(
+            func.count().filter(BranchEnforcement.probe_due_at <= unit.now),
+            func.count().filter(WatchedBranch.written_generation < WatchedBranch.wanted_generation),
+        )
+        .select_from(WatchedBranch)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
+        .where(*reached(unit))
+    )
+    verify, seed = unit.session.execute(branches).one()
+    setups = select(func.count()).where(
+        EnforcementSetup.organization_id == unit.organization, EnforcementSetup.state == "queued"
+    )
+    return {"verify": verify, "seed": seed, "setup": unit.session.scalar(setups) or 0}

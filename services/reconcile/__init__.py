@@ -29,4 +29,12 @@ refreshes the mirror of pull requests → `heads.py` and `following.py` gather, 
 could be merged, and what has fallen out → `judging.py` gives verdicts and says which differ → `writing.py` sends them
 in batches → `recording.py` records, finishes branches, and keeps the receipts of the targets. `passes.py` runs it; the
 receipts of whole freezes are given by `services/receipts.py`.
+
+Order and limits
+----------------
+What could merge first is written first, over all branches of an installation: a pass that has come to heads which are
+less urgent than a branch it has not claimed gives its branches back, with the urgency of what is left. It also makes
+way to another installation after two seconds of writing, so that no fan-out delays another (I12). Every call is written
+down before it is made (`pacing.py`, `rules/pacing.py`), and waits while the code host's secondary limits leave no room:
+we obey a refusal, but do not cause one.
 """

@@ -81,6 +81,8 @@ class EnforcementSetup(Base):
     """PKCE (RFC 7636); erased when the code is exchanged."""
     expires_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    progress: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default="{}")
+    """How far it has come (`services/enforcement/setups.py`)."""
 
     __table_args__ = (
         Index("ix_enforcement_setups_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),

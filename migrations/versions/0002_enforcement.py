@@ -88,6 +88,7 @@ CREATE TABLE enforcement_setups (
     code_verifier TEXT,
     expires_at TIMESTAMP WITH TIME ZONE,
     finished_at TIMESTAMP WITH TIME ZONE,
+    progress JSONB DEFAULT '{}' NOT NULL,
     CONSTRAINT pk_enforcement_setups PRIMARY KEY (id),
     CONSTRAINT fk_enforcement_setups_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id)
 );

@@ -13,6 +13,8 @@ from typing import Any
 
 from rules.check_names import PREFIX
 from rules.errors import ServiceError
+from rules.globs import compile_globs
+from rules.overlaps import overlap
 
 MOST_PATTERNS = 64
 """`ref_name` patterns that one of ours may become; each `**` within a segment doubles them."""
@@ -68,6 +70,23 @@ def _choices(segment: str, *, last: bool) -> list[list[str]]:
 
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text)
+
+
+def spared(pattern: str, globs: Sequence[str], check_names: Mapping[str, str]) -> list[str]:
+    """Return the patterns whose branches the rule of `pattern` has to spare, since nobody writes its check there.
+
+    `globs` are those that a repository's check names are made of, in their order; `check_names` are those of its
+    branches, by branch. A branch has the name of the first glob that matches it, unless it had another one before, and
+    none when a later `!` glob excludes it.
+    """
+    if "*" not in pattern:
+        return []
+    own = globs.index(pattern) if pattern in globs else len(globs)
+    earlier = [glob for glob in globs[:own] if not glob.startswith("!")]
+    excluded = [glob.removeprefix("!") for glob in globs[own:] if glob.startswith("!")]
+    matches = compile_globs([pattern], "branch", "").matches
+    others = [branch for branch, name in sorted(check_names.items()) if name != PREFIX + pattern and matches(branch)]
+    return list(dict.fromkeys([*(glob for glob in (*earlier, *excluded) if overlap(pattern, glob)), *others]))
 
 
 def desired_ruleset(

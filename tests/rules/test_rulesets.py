@@ -17,6 +17,7 @@ from rules.rulesets import (
     requires,
     requires_of,
     ruleset_name,
+    spared,
 )
 from tools.codehost.model.rulesets import matches_pattern, validate
 
@@ -139,6 +140,31 @@ def test_spared_branches_are_excluded() -> None:
         "include": ["refs/heads/**/*"],
         "exclude": ["refs/heads/main", "refs/heads/wip*", "refs/heads/wip*/**/*"],
     }
+
+
+@pytest.mark.parametrize(
+    ("pattern", "globs", "expected"),
+    [
+        pytest.param("release/*", ["release/*"], [], id="alone"),
+        pytest.param("rel**", ["release/*", "rel**"], ["release/*"], id="the first glob gives the name"),
+        pytest.param("release/*", ["release/*", "rel**"], [], id="later ones take nothing away"),
+        pytest.param("release/*", ["hotfix/*", "release/*"], [], id="what nothing has in common with it"),
+        pytest.param("release/*", ["release/*", "!release/old*"], ["release/old*"], id="excluded later"),
+        pytest.param("release/*", ["!release/old", "release/*"], [], id="excluded before, so taken in again"),
+        pytest.param("main", ["m*"], [], id="a name is nobody else's"),
+        pytest.param("v{1}", [], [], id="a name that would not do as a glob"),
+    ],
+)
+def test_a_rule_spares_the_branches_that_never_get_its_check(
+    pattern: str, globs: list[str], expected: list[str]
+) -> None:
+    assert spared(pattern, globs, {}) == expected
+
+
+def test_a_rule_spares_branches_that_have_kept_another_check_name() -> None:
+    names = {"main": "change-freeze/main", "release/1": "change-freeze/**", "v{1}": "change-freeze/v{1}"}
+    assert spared("**", ["**"], names) == ["main", "v{1}"]
+    assert spared("main", ["**"], names) == []
 
 
 def test_a_check_name_tells_its_pattern() -> None:

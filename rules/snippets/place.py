@@ -1,0 +1,81 @@
+"""Where a ruleset stands at the code host, what it says there, and the snippet that is made of it."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote, urlsplit
+
+Level = Literal["repository", "organization"]
+Tool = Literal["gh", "curl", "terraform", "ruleset_json"]
+Purpose = Literal["enable", "disable", "restore"]
+
+ENFORCEMENT: dict[Purpose, str] = {"enable": "active", "disable": "disabled", "restore": "active"}
+"""What each purpose sets a ruleset's enforcement to."""
+
+SWITCHES: tuple[Purpose, ...] = ("disable", "restore")
+"""Purposes that only change the enforcement of a ruleset that is there."""
+
+API_VERSION = "2022-11-28"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A ruleset of a repository or of its owner, as it should be, and where the code host is asked for it."""
+
+    level: Level
+    owner: str
+    repository: str
+    ruleset: dict[str, Any]
+    """The code host's own JSON."""
+    found_as: str
+    """The name of the ruleset that is there; that of `ruleset` when none was seen."""
+    api_url: str
+    """REST address of the code host, without a slash at its end."""
+
+    @property
+    def path(self) -> str:
+        """Path of the place's rulesets below the API's address, percent-encoded."""
+        if self.level == "organization":
+            return f"orgs/{quote(self.owner, safe='')}/rulesets"
+        return f"repos/{quote(self.owner, safe='')}/{quote(self.repository, safe='')}/rulesets"
+
+    @property
+    def listing(self) -> str:
+        """Path and query of the list of the place's own rulesets; a place can have 75 of them."""
+        own = "includes_parents=false&" if self.level == "repository" else ""
+        return f"{self.path}?{own}per_page=100"
+
+    @property
+    def title(self) -> str:
+        """The place as people say it."""
+        if self.level == "organization":
+            return f"the organisation {self.owner}"
+        return f"{self.owner}/{self.repository}"
+
+    @property
+    def host(self) -> str | None:
+        """Name of the code host as `gh` takes it; None is github.com."""
+        address = urlsplit(self.api_url)
+        name = address.netloc.removeprefix("api.") if not address.path else address.netloc
+        return None if name == "github.com" else name
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A text to be pasted: `tool` takes it as it stands, in `language`."""
+
+    tool: Tool
+    level: Level
+    purpose: Purpose
+    language: Literal["shell", "hcl", "json"]
+    title: str
+    content: str
+
+
+def title(place: Place, purpose: Purpose, means: str) -> str:
+    """Return a snippet's title: what it does, where, and what it needs."""
+    said = {
+        "enable": f"Require the check in {place.title}",
+        "disable": f"Break glass: stop requiring the check in {place.title}",
+        "restore": f"After a break glass: require the check in {place.title} again",
+    }
+    return f"{said[purpose]}, {means}"

@@ -1,0 +1,213 @@
+"""Landings: whom a commit on a frozen branch accuses, and whom it does not."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.landings import Classified, Cover, Landing, Run, classify
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HEAD, GROUP = "a" * 40, "b" * 40
+FREEZE = Cover("frz_a", NOON, None)
+
+
+def at(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def merged(seconds: int, how: str = "pr_merge", head: str | None = HEAD) -> Landing:
+    return Landing(GROUP, at(seconds), "ada", how, 7, head)
+
+
+def pushed(seconds: int, how: str = "push") -> Landing:
+    return Landing(GROUP, at(seconds), "ada", how)
+
+
+def run(conclusion: str, seconds: int, number: int = 1, sha: str = HEAD) -> Run:
+    return Run(number, sha, conclusion, at(seconds))
+
+
+def failure(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
+    return run("failure", seconds, number, sha)
+
+
+def success(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
+    return run("success", seconds, number, sha)
+
+
+@pytest.mark.parametrize(
+    ("landing", "runs", "kind", "delay"),
+    [
+        pytest.param(pushed(9), [], "bypassed", None, id="a direct push goes around the check"),
+        pytest.param(pushed(9, "force_push"), [], "bypassed", None, id="a forced push does too"),
+        pytest.param(pushed(9, "branch_creation"), [], "bypassed", None, id="and so does a branch that is made anew"),
+        pytest.param(merged(9), [failure(3)], "bypassed", None, id="a merge after the failure was shown"),
+        pytest.param(merged(3), [failure(3)], "landed_before_block", 3, id="within its second it accuses nobody"),
+        pytest.param(merged(2), [failure(3)], "landed_before_block", 2, id="before it, it was our delay"),
+        pytest.param(
+            merged(2), [success(-60), failure(3, 2)], "landed_before_block", 2, id="a head that was green before"
+        ),
+        pytest.param(
+            merged(9), [success(-60), failure(3, 2)], "bypassed", None, id="a head that was green before and then not"
+        ),
+        pytest.param(
+            merged(9), [failure(3), success(5, 2)], "enforcement_gap", None, id="a success that was sent too late"
+        ),
+        pytest.param(
+            merged(9), [failure(3), success(5, 2), failure(7, 3)], "bypassed", None, id="a gap that was closed in time"
+        ),
+        pytest.param(
+            merged(7), [failure(3), success(5, 2), failure(7, 3)], "enforcement_gap", None, id="a gap closed too late"
+        ),
+        pytest.param(
+            merged(5), [failure(3), success(5, 2)], "enforcement_gap", None, id="a success of that second lets through"
+        ),
+        pytest.param(
+            merged(9), [failure(3), success(3, 2)], "enforcement_gap", None, id="the newer of two runs of one second"
+        ),
+        pytest.param(
+            merged(9), [failure(-60)], "landed_before_block", 9, id="a failure of an earlier freeze told of another one"
+        ),
+        pytest.param(merged(9), [], "landed_before_block", 9, id="no check yet"),
+        pytest.param(
+            merged(9, head=None), [], "landed_before_block", 9, id="a pull request that the code host does not name"
+        ),
+        pytest.param(
+            merged(9, "merge_queue_merge"), [failure(3)], "bypassed", None, id="a queue without checks of its own"
+        ),
+        pytest.param(
+            merged(9, "merge_queue_merge"),
+            [failure(3), success(-5, 2, GROUP)],
+            "landed_before_block",
+            9,
+            id="a queue goes by its own commit, green since before the freeze",
+        ),
+        pytest.param(
+            merged(9, "merge_queue_merge"),
+            [success(-5), failure(3, 2, GROUP)],
+            "bypassed",
+            None,
+            id="a queue's own commit that had failed",
+        ),
+        pytest.param(
+            merged(9, "merge_queue_merge"),
+            [failure(3), success(4, 2, GROUP)],
+            "enforcement_gap",
+            None,
+            id="a queue's own commit that turned green by mistake",
+        ),
+    ],
+)
+def test_what_is_thought_of_it(landing: Landing, runs: list[Run], kind: Any, delay: int | None) -> None:
+    assert classify(landing, runs, [FREEZE]) == Classified(kind, ("frz_a",), delay)
+
+
+@pytest.mark.parametrize(
+    ("runs", "kind"),
+    [
+        pytest.param([], "bypassed", id="nobody merges without a required check, unless let past it"),
+        pytest.param([failure(-60)], "bypassed", id="nor with one that failed long ago"),
+        pytest.param([failure(9)], "bypassed", id="nor with one that comes in that second"),
+        pytest.param([success(-60)], "landed_before_block", id="a green one lets through"),
+    ],
+)
+def test_where_a_rule_requires_the_check(runs: list[Run], kind: str) -> None:
+    found = classify(merged(9), runs, [FREEZE], required=True)
+    assert found is not None
+    assert found.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("freeze", "expected"),
+    [
+        pytest.param(Cover("frz_a", at(-60), None), "bypassed", id="in force before and after"),
+        pytest.param(Cover("frz_a", at(0), None), "bypassed", id="in force from the start of that second"),
+        pytest.param(Cover("frz_a", at(0.001), None), "landed_before_block", id="begun within that second"),
+        pytest.param(Cover("frz_a", at(1), None), None, id="begun after it"),
+        pytest.param(Cover("frz_a", at(-60), at(1)), "bypassed", id="ended after it"),
+        pytest.param(Cover("frz_a", at(-60), at(0.999)), None, id="ended within that second"),
+        pytest.param(Cover("frz_a", at(-60), at(-1)), None, id="ended before it"),
+    ],
+)
+def test_which_freezes_count_for_a_push(freeze: Cover, expected: str | None) -> None:
+    found = classify(pushed(0), [], [freeze])
+    assert (found and found.kind) == expected
+
+
+class TestExceptions:
+    two = (Cover("frz_a", at(-60), None), Cover("frz_b", at(-5), None))
+
+    def test_an_exception_of_every_freeze_excuses(self) -> None:
+        expected = Classified("excepted", ("frz_a", "frz_b"))
+        assert classify(merged(9), [success(-1)], self.two, {"frz_a", "frz_b"}) == expected
+
+    def test_an_exception_of_one_leaves_the_other_and_its_delay(self) -> None:
+        expected = Classified("landed_before_block", ("frz_b",), 14)
+        assert classify(merged(9), [success(-20)], self.two, {"frz_a"}) == expected
+
+    def test_what_an_exception_allowed_is_no_gap_of_the_freeze_that_it_was_for(self) -> None:
+        found = classify(merged(9), [success(-20)], self.two, {"frz_a"})
+        assert found is not None
+        assert found.kind == "landed_before_block"
+
+
+seconds = st.integers(-5, 5)
+all_runs = st.lists(
+    st.builds(run, st.sampled_from(["success", "failure"]), seconds, st.integers(1, 99), st.sampled_from([HEAD, GROUP]))
+)
+covers = st.lists(
+    st.builds(
+        lambda number, since, length: Cover(
+            f"frz_{number}", at(since / 10), None if length is None else at((since + length) / 10)
+        ),
+        st.integers(1, 3),
+        st.integers(-60, 60),
+        st.none() | st.integers(0, 60),
+    ),
+    max_size=3,
+)
+merges = st.builds(merged, seconds, st.sampled_from(["pr_merge", "merge_queue_merge"]), st.sampled_from([HEAD, None]))
+
+
+@given(merges, all_runs, covers)
+def test_no_merge_is_called_a_bypass_unless_a_failure_was_shown_strictly_before(
+    landing: Landing, runs: list[Run], freezes: list[Cover]
+) -> None:
+    found = classify(landing, runs, freezes)
+    if found is not None and found.kind == "bypassed":
+        assert any(one.conclusion == "failure" and one.completed_at < landing.instant for one in runs)
+
+
+@given(merges, all_runs, covers, st.booleans())
+def test_a_success_in_the_very_second_of_a_merge_always_excuses_it(
+    landing: Landing, runs: list[Run], freezes: list[Cover], required: bool
+) -> None:
+    green = Run(100, landing.commit, "success", landing.instant)
+    found = classify(landing, [*runs, green], freezes, required=required)
+    assert found is None or found.kind != "bypassed"
+
+
+@given(st.one_of(merges, st.builds(pushed, seconds)), all_runs, covers, st.booleans(), st.sets(st.integers(1, 3)))
+def test_a_judgement_names_the_freezes_that_it_is_about_and_only_a_delay_is_counted(
+    landing: Landing, runs: list[Run], freezes: list[Cover], required: bool, numbers: set[int]
+) -> None:
+    excepted = {f"frz_{number}" for number in numbers}
+    found = classify(landing, runs, freezes, excepted, required=required)
+    if found is None:
+        return
+    assert found.freezes
+    assert set(found.freezes) <= {freeze.freeze_id for freeze in freezes}
+    assert (set(found.freezes) <= excepted) == (found.kind == "excepted")
+    assert (found.delay is not None) == (found.kind == "landed_before_block")
+    assert found.delay is None or found.delay >= 0
+
+
+@given(merges, all_runs, covers, st.booleans())
+def test_what_happens_after_it_landed_changes_nothing(
+    landing: Landing, runs: list[Run], freezes: list[Cover], required: bool
+) -> None:
+    earlier = [one for one in runs if one.completed_at <= landing.instant]
+    assert classify(landing, runs, freezes, required=required) == classify(landing, earlier, freezes, required=required)

@@ -100,7 +100,7 @@ class BranchFacts:
     """Rulesets that would require the check of this branch, but are disabled or only evaluate."""
     classic: ClassicProtection | None = None
     classic_seen: bool = True
-    """False: whether there is classic protection cannot be seen."""
+    """False: the code host refused to tell; "none" is believed with the permission to read administration only."""
     queue_seen: bool | None = None
     """Whether the merge queue can be read; None: there is none to be seen."""
     queue_strategy: str | None = None
@@ -205,7 +205,8 @@ def _judged(facts: BranchFacts, best: _Requirement | None) -> Iterator[Finding]:
 
 
 def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Finding]) -> Iterator[Finding]:
-    if not facts.classic_seen:
+    blind = not facts.classic_seen or (facts.classic is None and "administration" not in facts.permissions)
+    if blind:
         yield from (finding for finding in before if finding.code == "classic_protection_conflict")
         yield found.CANNOT_SEE_CLASSIC_PROTECTION
         return

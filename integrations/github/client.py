@@ -1,6 +1,7 @@
 """What can be read and written for one installation of the App."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from integrations.github import checks, heads, rulesets, tips
@@ -8,6 +9,7 @@ from integrations.github.answers import reading
 from integrations.github.budget import Budget
 from integrations.github.calls import Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.rules import BranchRules, RulesetDetails, read_branches, read_rulesets
 from integrations.github.values import (
     BranchHeads,
     BranchInfo,
@@ -33,6 +35,10 @@ class InstallationClient:
     def budget(self) -> Budget:
         """What the installation may still spend, as GitHub last said."""
         return self._calls.meter.budget()
+
+    def together(self) -> AbstractContextManager[object]:
+        """Give every call inside one common deadline: that of a single call."""
+        return self._calls.deadline()
 
     def repositories(self) -> Iterator[RepositoryInfo]:
         """Yield the repositories that the installation covers, page by page."""
@@ -104,6 +110,18 @@ class InstallationClient:
         """Return all runs of that name on a commit, of any app, the newest first."""
         with reading():
             return checks.check_runs(self._calls, owner, name, sha, check_name)
+
+    def rules(self, wanted: Sequence[BranchRef]) -> list[BranchRules]:
+        """Return the active rules of each wanted branch, in the order wanted, and what is seen beside them.
+
+        One GraphQL call for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
+        REST call for each branch whose rules that does not tell, such as one that does not exist yet.
+        """
+        return read_branches(self._calls, wanted)
+
+    def ruleset_details(self, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
+        """Return who can bypass each ruleset and what it requires, by node id; one call for each hundred."""
+        return read_rulesets(self._calls, node_ids)
 
     def branch_rules(self, owner: str, name: str, branch: str) -> list[dict[str, Any]]:
         """Return the active rules of every level for a branch, which need not exist."""

@@ -10,8 +10,8 @@ return, so checks nested below pull requests would cost a hundred times the poin
 
 from functools import lru_cache
 
-_RATE = "rateLimit{limit cost remaining resetAt}"
-_REPOSITORY = "id databaseId name owner{login} isPrivate isArchived defaultBranchRef{name}"
+RATE = "rateLimit{limit cost remaining resetAt}"
+REPOSITORY = "id databaseId name owner{login} isPrivate isArchived defaultBranchRef{name}"
 _PULLS = """fragment Pulls on PullRequestConnection{
  pageInfo{hasNextPage endCursor}
  nodes{id number title url isDraft headRefOid headRefName baseRefName reviewDecision isInMergeQueue
@@ -33,14 +33,14 @@ _GROUP = """ g%(n)d:nodes(ids:$i%(n)d){...on Repository{%(repository)s ref(quali
   mergeQueue(branch:$b%(n)d){entries(first:100){...Entries}}}}"""
 
 PULLS_PAGE = f"""query PullsPage($id:ID!,$branch:String!,$after:String!){{
- {_RATE}
+ {RATE}
  node(id:$id){{...on Repository{{pullRequests(states:OPEN,baseRefName:$branch,first:100,after:$after){{...Pulls}}}}}}
 }}
 {_PULLS}"""
 """The pull requests of one branch after the first hundred."""
 
 ENTRIES_PAGE = f"""query EntriesPage($id:ID!,$branch:String!,$after:String!){{
- {_RATE}
+ {RATE}
  node(id:$id){{...on Repository{{mergeQueue(branch:$branch){{entries(first:100,after:$after){{...Entries}}}}}}}}
 }}
 {_ENTRIES}"""
@@ -54,14 +54,14 @@ _REFS = """fragment Refs on RefConnection{
 """
 
 TIPS = f"""query Tips($ids:[ID!]!,$text:String!){{
- {_RATE}
- nodes(ids:$ids){{...on Repository{{{_REPOSITORY} refs(refPrefix:"refs/heads/",query:$text,first:100){{...Refs}}}}}}
+ {RATE}
+ nodes(ids:$ids){{...on Repository{{{REPOSITORY} refs(refPrefix:"refs/heads/",query:$text,first:100){{...Refs}}}}}}
 }}
 {_REFS}"""
 """The branches of many repositories whose names contain a text."""
 
 TIPS_PAGE = f"""query TipsPage($id:ID!,$text:String!,$after:String!){{
- {_RATE}
+ {RATE}
  node(id:$id){{...on Repository{{refs(refPrefix:"refs/heads/",query:$text,first:100,after:$after){{...Refs}}}}}}
 }}
 {_REFS}"""
@@ -73,8 +73,8 @@ def heads(groups: int) -> str:
     """Read branches: `$i0 $b0 $q0`, `$i1 …` are a group's repository ids, branch name and fully qualified name."""
     numbers = range(groups)
     variables = ",".join(f"$i{n}:[ID!]!,$b{n}:String!,$q{n}:String!" for n in numbers)
-    fields = "\n".join(_GROUP % {"n": n, "repository": _REPOSITORY} for n in numbers)
-    return f"query Heads({variables}){{\n {_RATE}\n{fields}\n}}\n{_PULLS}{_ENTRIES}"
+    fields = "\n".join(_GROUP % {"n": n, "repository": REPOSITORY} for n in numbers)
+    return f"query Heads({variables}){{\n {RATE}\n{fields}\n}}\n{_PULLS}{_ENTRIES}"
 
 
 @lru_cache(maxsize=64)
@@ -83,7 +83,7 @@ def checks(commits: int) -> str:
     numbers = range(commits)
     variables = "".join(f",$r{n}:ID!,$s{n}:GitObjectID!" for n in numbers)
     fields = "\n".join(f" c{n}:node(id:$r{n}){{...on Repository{{object(oid:$s{n}){{...Checks}}}}}}" for n in numbers)
-    return f"query Checks($app:Int!{variables}){{\n {_RATE}\n{fields}\n}}\n{_CHECKS}"
+    return f"query Checks($app:Int!{variables}){{\n {RATE}\n{fields}\n}}\n{_CHECKS}"
 
 
 @lru_cache(maxsize=128)

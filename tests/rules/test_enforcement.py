@@ -85,11 +85,11 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
         pytest.param(
             facts(required(), permissions={}),
             "amber",
-            ["cannot_see_bypass_actors"],
+            ["cannot_see_bypass_actors", "cannot_see_classic_protection"],
             id="an empty list is not believed of those who may not see it",
         ),
         pytest.param(
-            facts(required(ABOVE), permissions={"administration": "write"}),
+            facts(required(ABOVE), permissions={"administration": "write", "organization_administration": "read"}),
             "amber",
             ["cannot_see_bypass_actors"],
             id="nor of the organisation's ruleset with a permission on repositories",
@@ -146,6 +146,12 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
             "green",
             ["cannot_see_classic_protection"],
             id="classic protection that cannot be seen",
+        ),
+        pytest.param(
+            facts(required(), classic=classic(OTHER), permissions={}),
+            "red",
+            ["classic_protection_conflict", "pinned_to_other_app", "cannot_see_bypass_actors"],
+            id="classic protection that is shown is believed of anybody",
         ),
         pytest.param(facts(required(), missing=True), "green", ["branch_missing"], id="a branch that is yet to come"),
         pytest.param(

@@ -1,0 +1,282 @@
+"""Reading what the rules require: of many branches at once, and of the rulesets behind them.
+
+What GitHub does not show comes out as None, never as an empty list. Where GraphQL cannot tell the rules of a branch,
+because it does not exist yet or the answer has a hole, REST is asked for that one: its list of active rules needs no
+branch. GitHub leaves rulesets that are disabled or only evaluate out of both.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from integrations.github import rule_queries
+from integrations.github.answers import reading
+from integrations.github.calls import Calls, path
+from integrations.github.errors import GitHubError
+from integrations.github.graphql import Data
+from integrations.github.pages import WHOLE, no_repository, repository_from_graphql
+from integrations.github.rulesets import repository_rulesets
+from integrations.github.transport import unavailable
+from integrations.github.values import BranchRef, RepositoryInfo
+from rules.enforcement import ActiveRule, BypassActor, ClassicProtection, Level, RequiredCheck, Ruleset
+
+RULESETS_PER_QUERY = 100
+_LEVELS: Mapping[str, Level] = {
+    "Repository": "repository",
+    "Organization": "organization",
+    "Enterprise": "enterprise",
+}
+_STATUS_CHECKS = "required_status_checks"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRuleset:
+    """A ruleset over a repository, active or not, with the branches that it names."""
+
+    node_id: str
+    ruleset: Ruleset
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RulesetDetails:
+    """What only the ruleset itself tells; each None where it is not shown."""
+
+    bypass_actors: tuple[BypassActor, ...] | None
+    checks: tuple[RequiredCheck, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRules:
+    """The rules of one branch, or why they could not be read."""
+
+    repository_node_id: str
+    name: str
+    repository: RepositoryInfo | None
+    """None: there is no such repository, or no access to it."""
+    exists: bool = False
+    rules: tuple[ActiveRule, ...] | None = None
+    """The active rules; None: not shown."""
+    node_ids: Mapping[int, str] = field(default_factory=dict)
+    """Node ids of the rulesets that were seen, by their number."""
+    listed: tuple[ListedRuleset, ...] = ()
+    classic: ClassicProtection | None = None
+    classic_seen: bool = False
+    queue_seen: bool | None = None
+    queue_strategy: str | None = None
+    error: GitHubError | None = None
+    """Why `rules` is None."""
+
+
+def read_branches(calls: Calls, wanted: Sequence[BranchRef]) -> list[BranchRules]:
+    """Return the rules of every branch, in order; see `InstallationClient.rules`."""
+    found: dict[BranchRef, BranchRules] = {}
+    groups: dict[str, dict[str, None]] = {}
+    for ref in wanted:
+        groups.setdefault(ref.name, {})[ref.repository_node_id] = None
+    for rules in _ask(calls, [(name, tuple(ids)) for name, ids in groups.items()]):
+        found[BranchRef(rules.repository_node_id, rules.name)] = _filled(calls, rules)
+    return [found[ref] for ref in wanted]
+
+
+def _ask(calls: Calls, groups: Sequence[tuple[str, tuple[str, ...]]]) -> Iterable[BranchRules]:
+    if not groups:
+        return
+    variables: dict[str, Any] = {}
+    for number, (name, ids) in enumerate(groups):
+        variables |= {f"i{number}": ids, f"b{number}": name, f"q{number}": f"refs/heads/{name}"}
+    data = calls.query(rule_queries.rules(len(groups)), variables)
+    for number, (name, ids) in enumerate(groups):
+        nodes = data.fields.get(f"g{number}")
+        if isinstance(nodes, list) and len(nodes) == len(ids):
+            for index, node in enumerate(nodes):
+                yield _branch(BranchRef(ids[index], name), node, data, (f"g{number}", index))
+        elif len(ids) > 1:
+            for node_id in ids:
+                yield from _alone(calls, name, node_id)
+        else:
+            yield BranchRules(ids[0], name, None, error=data.fault_at(f"g{number}") or no_repository())
+
+
+def _alone(calls: Calls, name: str, node_id: str) -> Iterable[BranchRules]:
+    try:
+        yield from _ask(calls, [(name, (node_id,))])
+    except GitHubError as error:
+        if error.kind in WHOLE:
+            raise
+        yield BranchRules(node_id, name, None, error=error)
+
+
+def _branch(ref: BranchRef, node: Any, data: Data, place: tuple[str, int]) -> BranchRules:
+    found = BranchRules(ref.repository_node_id, ref.name, None)
+    if not isinstance(node, dict) or "databaseId" not in node:
+        return replace(found, error=data.fault_at(*place) or no_repository())
+    try:
+        with reading():
+            return _read(found, node, data, place)
+    except GitHubError as error:
+        return replace(found, error=error)
+
+
+def _read(found: BranchRules, node: Mapping[str, Any], data: Data, place: tuple[str, int]) -> BranchRules:
+    listed = tuple(_listed(entry) for entry in (node.get("rulesets") or {}).get("nodes") or () if entry)
+    named = {each.ruleset.id: each.node_id for each in listed if each.ruleset.id is not None}
+    ref, queue = node.get("ref"), node.get("mergeQueue")
+    connection = ref.get("rules") if ref else None
+    for rule in connection["nodes"] if connection else ():
+        shown = rule and rule.get("repositoryRuleset")
+        if shown and shown.get("databaseId") is not None:
+            named[int(shown["databaseId"])] = str(shown["id"])
+    classic = ref.get("branchProtectionRule") if ref else None
+    return replace(
+        found,
+        repository=repository_from_graphql(node),
+        exists=ref is not None,
+        rules=_rules(connection),
+        node_ids=named,
+        listed=listed,
+        classic=_classic(classic) if classic else None,
+        classic_seen=ref is not None and data.fault_at(*place, "ref", "branchProtectionRule") is None,
+        queue_seen=True if queue else False if data.fault_at(*place, "mergeQueue") else None,
+        queue_strategy=((queue or {}).get("configuration") or {}).get("mergingStrategy"),
+    )
+
+
+def _rules(connection: Mapping[str, Any] | None) -> tuple[ActiveRule, ...] | None:
+    """Read a list of rules; None where it has a hole, be it a rule or what a rule requires."""
+    if not connection or connection["pageInfo"]["hasNextPage"]:
+        return None
+    rules = []
+    for node in connection["nodes"]:
+        parameters = node and node.get("parameters")
+        if not node or (node["type"] == "REQUIRED_STATUS_CHECKS" and not parameters):
+            return None
+        shown = node.get("repositoryRuleset")
+        rules.append(
+            ActiveRule(
+                str(node["type"]).lower(),
+                _ruleset(shown) if shown else None,
+                _checks(parameters or {}),
+                (parameters or {}).get("groupingStrategy"),
+            )
+        )
+    return tuple(rules)
+
+
+def _checks(parameters: Mapping[str, Any]) -> tuple[RequiredCheck, ...]:
+    return tuple(
+        RequiredCheck(str(check["context"]), _app(check.get("integrationId")))
+        for check in parameters.get("requiredStatusChecks") or ()
+    )
+
+
+def _app(number: Any) -> int | None:
+    """Return the App that has to write a check; GitHub writes "anybody" as null, or as a number that is none."""
+    return int(number) if number is not None and int(number) > 0 else None
+
+
+def _ruleset(node: Mapping[str, Any]) -> Ruleset:
+    number = node.get("databaseId")
+    level = _LEVELS.get((node.get("source") or {}).get("__typename") or "")
+    return Ruleset(int(number) if number is not None else None, str(node["name"]), node["enforcement"].lower(), level)
+
+
+def _listed(node: Mapping[str, Any]) -> ListedRuleset:
+    names = (node.get("conditions") or {}).get("refName") or {}
+    include, exclude = (tuple(map(str, names.get(side) or ())) for side in ("include", "exclude"))
+    return ListedRuleset(str(node["id"]), _ruleset(node), include, exclude)
+
+
+def _classic(node: Mapping[str, Any]) -> ClassicProtection:
+    required = (node["requiredStatusChecks"] or ()) if node["requiresStatusChecks"] else ()
+    checks = tuple(
+        RequiredCheck(str(check["context"]), _app((check.get("app") or {}).get("databaseId"))) for check in required
+    )
+    return ClassicProtection(checks, bool(node["isAdminEnforced"]), bool(node["lockBranch"]))
+
+
+def _filled(calls: Calls, found: BranchRules) -> BranchRules:
+    """Ask REST for the rules that GraphQL did not tell."""
+    if found.rules is not None or found.repository is None:
+        return found
+    try:
+        with reading():
+            return replace(found, rules=tuple(_rest_rules(calls, found, found.repository)))
+    except GitHubError as error:
+        if error.kind in WHOLE:
+            raise
+        return replace(found, error=error)
+
+
+def _rest_rules(calls: Calls, found: BranchRules, repository: RepositoryInfo) -> Iterable[ActiveRule]:
+    known = {each.ruleset.id: each.ruleset for each in found.listed}
+    for rule in calls.get_lists(path("repos", repository.owner, repository.name, "rules", "branches", found.name)):
+        number, kind, parameters = rule.get("ruleset_id"), str(rule["type"]), rule.get("parameters") or {}
+        ruleset = known.get(number)
+        if ruleset is None and number is not None and kind == _STATUS_CHECKS:
+            ruleset = known[number] = _rest_ruleset(calls, repository, rule)
+        yield ActiveRule(kind, ruleset, _rest_checks(parameters), parameters.get("grouping_strategy"))
+
+
+def _rest_checks(parameters: Mapping[str, Any]) -> tuple[RequiredCheck, ...]:
+    return tuple(
+        RequiredCheck(str(check["context"]), _app(check.get("integration_id")))
+        for check in parameters.get(_STATUS_CHECKS) or ()
+    )
+
+
+def _rest_ruleset(calls: Calls, repository: RepositoryInfo, rule: Mapping[str, Any]) -> Ruleset:
+    """Return the ruleset of a rule; who can bypass it is left out by GitHub for those who may not change it."""
+    level = _LEVELS.get(str(rule.get("ruleset_source_type")))
+    hidden = Ruleset(int(rule["ruleset_id"]), str(rule.get("ruleset_source") or ""), "active", level)
+    try:
+        shown = repository_rulesets(calls, repository.owner, repository.name).get(int(rule["ruleset_id"]))
+    except GitHubError as error:
+        if error.kind in WHOLE or error.transient:
+            raise
+        return hidden
+    given = shown.get("bypass_actors")
+    actors = None if given is None else tuple(map(_rest_actor, given))
+    return replace(hidden, name=str(shown["name"]), bypass_actors=actors)
+
+
+def _rest_actor(actor: Mapping[str, Any]) -> BypassActor:
+    return BypassActor(str(actor["actor_type"]), actor.get("actor_id"), None, str(actor.get("bypass_mode") or "always"))
+
+
+def read_rulesets(calls: Calls, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
+    """Return what rulesets tell of themselves, by node id; see `InstallationClient.ruleset_details`."""
+    found: dict[str, RulesetDetails] = {}
+    ids = list(dict.fromkeys(node_ids))
+    for start in range(0, len(ids), RULESETS_PER_QUERY):
+        chunk = ids[start : start + RULESETS_PER_QUERY]
+        nodes = calls.query(rule_queries.RULESETS, {"ids": chunk}).fields.get("nodes")
+        if not isinstance(nodes, list) or len(nodes) != len(chunk):
+            raise unavailable("sent an incomplete list", maybe_applied=False)
+        with reading():
+            found |= {node_id: _details(node or {}) for node_id, node in zip(chunk, nodes, strict=True)}
+    return found
+
+
+def _details(node: Mapping[str, Any]) -> RulesetDetails:
+    actors, rules = (node.get("bypassActors") or {}).get("nodes"), (node.get("rules") or {}).get("nodes")
+    checks: tuple[RequiredCheck, ...] | None = None
+    if isinstance(rules, list) and all(rule and rule.get("parameters") for rule in rules):
+        checks = tuple(check for rule in rules for check in _checks(rule["parameters"]))
+    return RulesetDetails(None if actors is None else tuple(map(_actor, actors)), checks)
+
+
+def _actor(node: Mapping[str, Any] | None) -> BypassActor:
+    """Read a bypass actor; one that GraphQL has no words for, such as a user, is somebody all the same."""
+    shown: Mapping[str, Any] = node or {}
+    mode, actor = str(shown.get("bypassMode") or "always").lower(), shown.get("actor") or {}
+    if actor:
+        kind = "Integration" if actor["__typename"] == "App" else str(actor["__typename"])
+        return BypassActor(kind, actor.get("databaseId"), actor.get("name"), mode)
+    if shown.get("repositoryRoleDatabaseId") is not None:
+        name = shown.get("repositoryRoleName")
+        return BypassActor("RepositoryRole", int(shown["repositoryRoleDatabaseId"]), name, mode)
+    flags = {"organizationAdmin": "OrganizationAdmin", "deployKey": "DeployKey", "enterpriseOwner": "EnterpriseOwner"}
+    kind = next((kind for flag, kind in flags.items() if shown.get(flag)), "Unknown")
+    return BypassActor(kind, None, None, mode)

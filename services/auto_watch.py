@@ -1,4 +1,4 @@
-"""Branches that are watched by themselves, because a repository's `autoWatch` globs match their names.
+"""Branches that are watched by themselves: `autoWatch` globs match their names, or they are the default branch.
 
 A rule at the code host reaches further than what is watched: it also holds branches that appear after a glob was taken
 away, a repository was disabled, or a plan was full. Those are not watched, but kept free (`watching.keep_free`).
@@ -66,8 +66,27 @@ def _globs(repository: Repository) -> list[str]:
     return [*repository.auto_watch, *repository.former_globs]
 
 
+def watch_default_branches(units: Units, caller: Caller, reached: ColumnElement[bool]) -> None:
+    """Watch the default branch of each enabled repository of the condition where it is new; the former stays watched.
+
+    What somebody has ceased to watch stays so, and what the plan does not reach for stays unwatched.
+    """
+    known = select(WatchedBranch.id).where(
+        WatchedBranch.repository_id == Repository.id,
+        WatchedBranch.name == Repository.default_branch,
+        ~WatchedBranch.never_watched,
+    )
+    new = select(Repository.id, Repository.default_branch).where(
+        reached, Repository.enabled, Repository.removed_at.is_(None), ~known.exists()
+    )
+    with units.open(caller) as unit:
+        rows = unit.session.execute(new.order_by(Repository.id)).all()
+    for repository_id, name in rows:
+        watch_what_appeared(units, caller, repository_id, [name])
+
+
 def watch_what_appeared(units: Units, caller: Caller, repository_id: str, names: Collection[str]) -> None:
-    """Watch branches that the repository's globs match, but for those that somebody has ceased to watch.
+    """Watch branches that the repository watches by itself, but for those that somebody has ceased to watch.
 
     What the plan does not reach for is kept free, and so is what only a former glob matches.
     """
@@ -86,7 +105,11 @@ def _watch_new(unit: Unit, repository_id: str, names: Collection[str]) -> None:
     [repository] = lock_watching(unit, [repository_id])
     if not repository.enabled or repository.removed_at is not None:
         return
-    matching = [name for name in names if watched_automatically(name, repository.auto_watch)]
+    matching = [
+        name
+        for name in names
+        if name == repository.default_branch or watched_automatically(name, repository.auto_watch)
+    ]
     fresh = watch(unit, {repository: matching}, revive=False)[repository.id]
     begin(unit, [branch.id for branch in fresh])
     for branch in fresh:

@@ -19,7 +19,7 @@ from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from rules.permissions import CODE_HOST
-from services.auto_watch import watch_matching
+from services.auto_watch import watch_default_branches, watch_matching
 from services.installations import examine
 from services.targets import take_in
 from services.unit import Caller, Unit, Units
@@ -123,7 +123,7 @@ def _waiting(unit: Unit) -> int | None:
 
 
 def sync_installation(units: Units, github: GitHub, installation_id: int) -> None:
-    """Compare our repositories with those that an installation covers, and watch what their globs match.
+    """Compare our repositories with those that an installation covers; watch their default branches and globs' matches.
 
     Raises GitHubError when the code host could not be read; an installation that is gone is recorded as such.
     """
@@ -140,6 +140,7 @@ def sync_installation(units: Units, github: GitHub, installation_id: int) -> Non
         return
     with units.open(caller) as unit:
         _compare(unit, installation_id, covered, started)
+    watch_default_branches(units, caller, Repository.installation_id == installation_id)
     watch_matching(units, github, caller, installation_id)
     with units.open(caller) as unit:
         installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
@@ -242,6 +243,7 @@ def refresh_repository(units: Units, github: GitHub, github_id: int) -> None:
             caller = _caller(unit, unit.session.get_one(Repository, repository_id).organization_id)
         with units.open(caller) as unit:
             _record(unit, repository_id, info)
+        watch_default_branches(units, caller, Repository.id == repository_id)
 
 
 def _record(unit: Unit, repository_id: str, info: RepositoryInfo | None) -> None:

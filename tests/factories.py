@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
+from models.enforcement import BranchEnforcement
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
@@ -45,6 +46,11 @@ SCOPES = (
 )
 ROLES = ("viewer", "member", "admin", "owner")
 SYSTEM = {"type": "system", "id": None, "name": "Change-Freeze Service"}
+FINDINGS = {
+    "amber": {"code": "bypass_actors", "severity": "warning", "message": "Somebody can merge past the rule."},
+    "red": {"code": "check_not_required", "severity": "critical", "message": "No rule requires the check."},
+}
+"""Light → what a probe may have found."""
 
 Row = TypeVar("Row")
 
@@ -259,6 +265,25 @@ def head_check(session: Session, of: WatchedBranch, head_sha: str, conclusion: s
         evaluation=columns.pop("evaluation", next(_numbers)),
         summary_hash=columns.pop("summary_hash", ""),
         written_at=columns.pop("written_at", now()),
+        **columns,
+    )
+    return _added(session, row)
+
+
+def branch_enforcement(session: Session, of: WatchedBranch, light: str = "green", **columns: Any) -> BranchEnforcement:
+    """Add what a probe found out about a branch: a ruleset of ours requires its check, unless the light is red."""
+    blocks = light != "red"
+    ruleset = {"id": next(_numbers), "name": f"Change freeze: {of.name}", "enforcement": "active"}
+    row = BranchEnforcement(
+        branch_id=of.id,
+        organization_id=of.organization_id,
+        light=light,
+        required=columns.pop("required", blocks),
+        ruleset=columns.pop("ruleset", ruleset if blocks else None),
+        integration_pinned=columns.pop("integration_pinned", True if blocks else None),
+        bypass_actors=columns.pop("bypass_actors", [] if blocks else None),
+        findings=columns.pop("findings", [] if light == "green" else [dict(FINDINGS[light])]),
+        verified_at=columns.pop("verified_at", now()),
         **columns,
     )
     return _added(session, row)

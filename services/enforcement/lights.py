@@ -3,18 +3,15 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from sqlalchemy import ColumnElement, case, func, literal, select
 
 from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
+from rules.findings import Light
 from services.unit import Unit
 
-Light = Literal["green", "amber", "red"]
-
-LIGHTS: tuple[Light, ...] = ("red", "amber", "green")
-"""The worst first."""
+LIGHTS: tuple[Light, ...] = ("green", "amber", "red")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +55,7 @@ def not_known_to_block(unit: Unit, branch_ids: Collection[str]) -> int:
     )
 
 
-def counts(unit: Unit) -> dict[str, int]:
+def counts(unit: Unit) -> dict[Light, int]:
     """Return how many watched branches of the organisation's enabled repositories have each light."""
     query = (
         select(shown_light(), func.count())
@@ -68,7 +65,7 @@ def counts(unit: Unit) -> dict[str, int]:
         .where(*reached(unit))
         .group_by(shown_light())
     )
-    found = dict(unit.session.execute(query).tuples().all())
+    found: dict[str, int] = dict(unit.session.execute(query).tuples().all())
     return {light: found.get(light, 0) for light in LIGHTS}
 
 
@@ -80,8 +77,3 @@ def reached(unit: Unit) -> tuple[ColumnElement[bool], ...]:
         Repository.enabled.is_(True),
         Repository.removed_at.is_(None),
     )
-
-
-def worst(count: Mapping[str, int]) -> str:
-    """Return the organisation's light: the worst of its branches, amber while there are none."""
-    return next((light for light in LIGHTS if count.get(light)), "amber")

@@ -7,17 +7,13 @@ from sqlalchemy import Select, func, select, text
 
 from models.enforcement import BranchEnforcement, EnforcementSetup
 from models.repositories import Repository, WatchedBranch
-from services.enforcement.lights import counts, light_of, reached, shown_light, worst
+from rules.findings import NOT_VERIFIED, worst
+from services.enforcement.lights import LIGHTS, counts, light_of, reached, shown_light
 from services.pages import page_of
 from services.references import get_branch
 from services.repositories import visible
 from services.unit import Unit
 
-NOT_VERIFIED = {
-    "code": "not_verified",
-    "severity": "warning",
-    "message": "Nobody has looked at the code host's rules of this branch yet; verify it.",
-}
 _LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
 """Errors of a branch that waits for the code host's limits to pass, and has not failed."""
 
@@ -58,7 +54,7 @@ def overview(unit: Unit, filters: EnforcementFilters, cursor: str | None, limit:
     page = page_of(unit, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
     count = counts(unit)
     return {
-        "light": worst(count),
+        "light": worst(light for light in LIGHTS if count[light]),
         "counts": count,
         "pending": _pending(unit),
         "data": [_view(*row) for row in page.data],
@@ -94,7 +90,7 @@ def _view(branch: WatchedBranch, found: BranchEnforcement | None, owner: str, na
         "integration_pinned": seen and seen.integration_pinned,
         "bypass_actors": seen and seen.bypass_actors,
         "merge_queue": seen and seen.merge_queue,
-        "findings": seen.findings if seen else [NOT_VERIFIED],
+        "findings": seen.findings if seen else [NOT_VERIFIED.as_json()],
         "last_verified_at": known.last_verified_at,
     }
 

@@ -19,10 +19,13 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from app.database import make_engine
+from models.attention import AttentionItem
 from models.audit import AuditEntry
 from models.base import Base
+from models.enforcement import EnforcementSetup, Landing, WrittenRuleset
 from models.freezes import Freeze
-from models.organizations import Organization, User
+from models.installations import Installation
+from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import RemoteBranchList, Repository, WatchedBranch
 from models.requests import IdempotencyKey
@@ -31,11 +34,11 @@ from schemas.contract import Node, Operation, load_contract
 from tests import factories
 
 CONTRACT = load_contract()
-CREDENTIALLED = [one for one in CONTRACT.operations.values() if one.accepts("ApiKey")]
+CREDENTIALLED = [one for one in CONTRACT.operations.values() if one.accepts("ApiKey") or one.accepts("Session")]
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
 
-BELONG_TO_NOBODY = {"users", "sessions", "signing_keys", "webhook_deliveries", "chores"}
+BELONG_TO_NOBODY = {"users", "sessions", "signing_keys", "webhook_deliveries", "chores", "spendings"}
 """Tables whose rows belong to no organisation; what the application may do with them is tested below."""
 
 
@@ -109,6 +112,11 @@ class Estate:
     freeze: Freeze
     pull: PullRequest
     key: str
+    token: str
+
+    def credential(self, operation: Operation) -> str:
+        """Return what the operation takes: the key of all scopes, or the owner's session."""
+        return self.key if operation.accepts("ApiKey") else self.token
 
     def names(self, name: str) -> list[tuple[str, str]]:
         """Return what a place of this name can be given: an id of this organisation, and its twin of nobody's."""
@@ -131,14 +139,14 @@ class Estate:
 def estate(session: Session, name: str) -> Estate:
     """Found an organisation."""
     organization = factories.organization(session, name)
-    login = factories.login(session, factories.user(session), organization)
-    owner = session.get_one(User, login.user_id)
+    owner = factories.user(session)
     factories.membership(session, organization, owner, "owner")
-    factories.installation(session, organization, name)
+    installation = factories.installation(session, organization, name)
     repository = factories.repository(session, organization, f"{name}/{name}-web")
     branch = factories.branch(session, repository)
     pull = factories.pull_request(session, repository)
     factories.head_check(session, branch, pull.head_sha, "failure")
+    factories.branch_enforcement(session, branch)
     freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=new_id("sch"))
     now, text = factories.now(), "x"
     session.add_all(
@@ -165,9 +173,55 @@ def estate(session: Session, name: str) -> Estate:
             ),
         ]
     )
+    session.add_all(found_out(organization, installation, branch))
     key = factories.api_key(session, organization).secret
+    token = factories.session_token(session, owner, organization)
     session.flush()
-    return Estate(organization, repository, branch, freeze, pull, key)
+    return Estate(organization, repository, branch, freeze, pull, key, token)
+
+
+def found_out(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:
+    """Return rows of what jobs write down about rules, landings, and what needs attention."""
+    now, words = factories.now(), "x"
+    return [
+        WrittenRuleset(
+            level="repository",
+            ruleset_id=installation.id,
+            organization_id=organization.id,
+            installation_id=installation.id,
+            check_name=branch.check_name,
+            written_at=now,
+        ),
+        EnforcementSetup(
+            id=new_id("set"),
+            organization_id=organization.id,
+            scope={"type": "organization"},
+            state="done",
+            requested_by=factories.SYSTEM,
+            created_at=now,
+        ),
+        Landing(
+            id=new_id("lnd"),
+            organization_id=organization.id,
+            branch_id=branch.id,
+            sha=factories.sha(branch.id),
+            kind="bypassed",
+            landed_at=now,
+            found_at=now,
+            details={},
+        ),
+        AttentionItem(
+            id=new_id("att"),
+            organization_id=organization.id,
+            key=words,
+            type="freeze_bypassed",
+            severity="critical",
+            since=now,
+            subject={},
+            message=words,
+            action={},
+        ),
+    ]
 
 
 @pytest.fixture
@@ -222,7 +276,7 @@ def send(http: httpx.Client, caller: Estate, place: Place, value: str) -> httpx.
     if place.where == "body":
         _put(body, place.steps, value)
     request = {"json": body} if body is not None else {}
-    headers = {"Authorization": f"Bearer {caller.key}"}
+    headers = {"Authorization": f"Bearer {caller.credential(operation)}"}
     return http.request(operation.method, path, params=query, headers=headers, **request)
 
 
@@ -245,13 +299,11 @@ class TestTheMatrix:
     def test_has_every_operation_that_names_something(self) -> None:
         asked = {place.operation.id for place in PLACES}
         named = {one.id for one in CREDENTIALLED if "{" in one.path}
-        assert named | {"create_freeze", "lift_freezes", "preview_scope", "enable_repositories"} <= asked
-        scopes = {place.steps for place in PLACES if place.operation.id == "create_freeze"}
-        assert scopes == {
-            ("scope", "repositories", 0),
-            ("scope", "branchId"),
-            ("scope", "repository"),
-        }
+        scoped = {"create_freeze", "preview_scope", "verify_enforcement", "setup_enforcement", "seed_check"}
+        assert named | scoped | {"lift_freezes", "enable_repositories"} <= asked
+        scopes = {(place.operation.id, place.steps) for place in PLACES if place.operation.id in scoped}
+        forms = {("scope", "repositories", 0), ("scope", "branchId"), ("scope", "repository")}
+        assert scopes == {(operation, steps) for operation in scoped for steps in forms}
 
     @pytest.mark.parametrize("place", PLACES, ids=str)
     def test_another_organisations_id_is_answered_like_nobodys_and_nothing_of_it_changes(

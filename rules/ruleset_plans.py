@@ -165,8 +165,7 @@ def _conditions(ruleset: Ruleset) -> tuple[Any, ...]:
 
 def difference(before: Ruleset | None, after: Ruleset | None) -> str:
     """Return a unified diff of two rulesets' JSON, its keys in order."""
-    lines = [_lines(before), _lines(after)]
-    return "".join(difflib.unified_diff(*lines, "before", "after"))
+    return "".join(difflib.unified_diff(_lines(before), _lines(after), "before", "after"))
 
 
 def _lines(ruleset: Ruleset | None) -> list[str]:

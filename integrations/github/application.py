@@ -10,6 +10,7 @@ from integrations.github.budget import Meter
 from integrations.github.calls import Calls, next_page
 from integrations.github.client import InstallationClient
 from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.people import People
 from integrations.github.settings import GitHubSettings
 from integrations.github.tokens import AppCalls, AppTokens, InstallationToken
 from integrations.github.transport import Transport
@@ -54,6 +55,13 @@ class GitHub:
             url = next_page(answer)
             if url is not None:
                 self._transport.check_origin(url)
+
+    @property
+    def people(self) -> People | None:
+        """Return the way to act for a person, or None where this App has no client secret."""
+        if not self.settings.client_id or not self.settings.client_secret:
+            return None
+        return People(self.settings, self._transport, self._clock)
 
     def client(self, installation_id: int) -> InstallationClient:
         """Return the client of an installation, always the same one."""

@@ -1,7 +1,8 @@
 """Calls made for one installation: its token, its pauses, its budget, and one second try after a refused token."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 from requests.utils import parse_header_links
@@ -11,8 +12,8 @@ from integrations.github.budget import Meter, Resource
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.graphql import LIMITS, Data, read_data
 from integrations.github.settings import GitHubSettings
-from integrations.github.tokens import InstallationToken
-from integrations.github.transport import Answer, Request, Transport, unavailable
+from integrations.github.sockets import Stopwatch
+from integrations.github.transport import Answer, Bearer, Request, Transport, unavailable
 
 _T = TypeVar("_T")
 
@@ -32,15 +33,29 @@ def next_page(answer: Answer) -> str | None:
     return None
 
 
-class Calls:
-    """The way to GitHub for one installation; safe for many threads."""
+class Token(Protocol):
+    """The token that calls are made with: an installation's, or a person's."""
 
-    def __init__(self, settings: GitHubSettings, transport: Transport, token: InstallationToken, meter: Meter) -> None:
+    def get(self) -> Bearer:
+        """Return a token that is good now; raises `GitHubError`."""
+
+    def drop(self, refused: Bearer) -> None:
+        """Forget a token that was refused."""
+
+
+class Calls:
+    """The way to GitHub for one installation, or one person; safe for many threads."""
+
+    def __init__(self, settings: GitHubSettings, transport: Transport, token: Token, meter: Meter) -> None:
         self._settings = settings
         self._base = settings.api_url.rstrip("/")
         self._transport = transport
         self._token = token
         self.meter = meter
+
+    def deadline(self) -> AbstractContextManager[Stopwatch]:
+        """Give every call inside one common deadline."""
+        return self._transport.deadline()
 
     def get_object(self, route: str, **query: str | int) -> dict[str, Any]:
         """GET one object."""

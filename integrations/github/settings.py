@@ -32,6 +32,11 @@ class GitHubSettings:
     private_key: str = field(repr=False)
     """PEM, RSA."""
     webhook_secret: str = field(repr=False)
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    """With these two, people can authorise what the App itself may not do."""
+    web_url: str = "https://github.com"
+    """Where people sign in at GitHub."""
     api_version: str = "2026-03-10"
     deadline_seconds: float = 20.0
     """The whole of one call: connecting, sending, waiting, and reading the last byte of the answer."""

@@ -51,6 +51,8 @@ class Request:
     url: str
     body: Any = None
     safe: bool = False
+    accept: str | None = None
+    """The `Accept` header, where it is not that of the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Transport:
         finally:
             STOPWATCH.reset(mark)
 
-    def send(self, request: Request, bearer: Bearer) -> Answer:
+    def send(self, request: Request, bearer: AuthBase) -> Answer:
         """Return the answer, whatever its status; raises `GitHubError` when there is none.
 
         A safe request whose pooled connection turns out to be dead is sent once more.
@@ -111,7 +113,7 @@ class Transport:
                     break
             raise _lost(request, call, kind)  # not inside `except`: a fault of `requests` carries what was sent
 
-    def _follow(self, request: Request, bearer: Bearer) -> Answer:
+    def _follow(self, request: Request, bearer: AuthBase) -> Answer:
         url = request.url
         followed = _FOLLOWED if request.method == "GET" else _FOLLOWED_BY_WRITES
         for _ in range(_REDIRECTS):
@@ -139,12 +141,12 @@ class Transport:
         if not known:
             raise unavailable("points to another host", maybe_applied=False)
 
-    def _exchange(self, request: Request, url: str, bearer: Bearer) -> Answer:
+    def _exchange(self, request: Request, url: str, bearer: AuthBase) -> Answer:
         response = self._open_session().request(
             request.method,
             url,
             data=None if request.body is None else orjson.dumps(request.body),
-            headers=None if request.body is None else {"Content-Type": "application/json"},
+            headers=_headers(request),
             auth=bearer,
             timeout=STOPWATCH.get().left(),
             stream=True,
@@ -161,6 +163,11 @@ class Transport:
             self._session = _session(self._settings)
             self._process = os.getpid()
         return self._session
+
+
+def _headers(request: Request) -> dict[str, str]:
+    headers = {} if request.body is None else {"Content-Type": "application/json"}
+    return headers if request.accept is None else {**headers, "Accept": request.accept}
 
 
 class _Session(requests.Session):

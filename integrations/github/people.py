@@ -1,0 +1,168 @@
+"""Acting once for a person: GitHub's user authorisation with PKCE, and what is done with the token it gives.
+
+Source: GitHub's pages "Generating a user access token for a GitHub App" and "Authorizing OAuth apps". What a user
+token of a GitHub App may do is what both the person and the App's installation may; an OAuth App's may do what its
+`scope` says, which a GitHub App ignores. So the client may be either, and without the installation's permission it
+has to be an OAuth App's.
+
+The token lives in the memory of one call: it is never stored, never logged, and is revoked when the work is done.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from requests.auth import AuthBase, HTTPBasicAuth
+
+from integrations.github import rulesets
+from integrations.github.answers import read_object
+from integrations.github.budget import Meter
+from integrations.github.calls import Calls, path
+from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.settings import GitHubSettings
+from integrations.github.transport import Bearer, Request, Transport
+
+logger = logging.getLogger(__name__)
+
+_JSON = "application/json"
+
+
+class _Anonymous(AuthBase):
+    """No credential, not even one of a `.netrc`."""
+
+    def __call__(self, request: Any) -> Any:
+        """Leave the request as it is."""
+        return request
+
+
+class _Secret(HTTPBasicAuth):
+    """Client id and secret, which show nothing of themselves."""
+
+    def __repr__(self) -> str:
+        return "the App's client secret"
+
+
+class PersonToken:
+    """A person's token, which nothing can replace."""
+
+    def __init__(self, token: str) -> None:
+        self._bearer = Bearer(token)
+
+    def get(self) -> Bearer:
+        """Return it."""
+        return self._bearer
+
+    def drop(self, refused: Bearer) -> None:
+        """Keep it: there is no other."""
+
+
+class PersonClient:
+    """GitHub, seen by one person. Every method may raise `GitHubError`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def together(self) -> AbstractContextManager[object]:
+        """Give every call inside one common deadline: that of a single call."""
+        return self._calls.deadline()
+
+    def login(self) -> str:
+        """Return the name that the person has at GitHub."""
+        return str(self._calls.get_object("/user").get("login", ""))
+
+    def administers(self, owner: str, name: str) -> bool:
+        """Tell whether the person is an administrator of a repository; one that they cannot see is not theirs."""
+        try:
+            found = self._calls.get_object(path("repos", owner, name))
+        except GitHubError as error:
+            if error.kind in {ErrorKind.NOT_FOUND, ErrorKind.PERMISSION}:
+                return False
+            raise
+        permissions = found.get("permissions")
+        return isinstance(permissions, dict) and permissions.get("admin") is True
+
+    def owns(self, organization: str) -> bool:
+        """Tell whether the person is an owner of an organisation."""
+        try:
+            found = self._calls.get_object(path("user", "memberships", "orgs", organization))
+        except GitHubError as error:
+            if error.kind in {ErrorKind.NOT_FOUND, ErrorKind.PERMISSION}:
+                return False
+            raise
+        return found.get("role") == "admin" and found.get("state") == "active"
+
+    def repository_rulesets(self, owner: str, name: str) -> rulesets.Rulesets:
+        """Return access to a repository's rulesets."""
+        return rulesets.repository_rulesets(self._calls, owner, name)
+
+    def organization_rulesets(self, organization: str) -> rulesets.Rulesets:
+        """Return access to an organisation's rulesets."""
+        return rulesets.organization_rulesets(self._calls, organization)
+
+
+class People:
+    """The way from a person's authorisation to a client that acts for them."""
+
+    def __init__(self, settings: GitHubSettings, transport: Transport, clock: Callable[[], float] = time.time) -> None:
+        self._settings = settings
+        self._transport = transport
+        self._clock = clock
+        self._secret = _Secret(settings.client_id or "", settings.client_secret or "")
+
+    def authorization_url(self, *, redirect_uri: str, state: str, code_challenge: str, scope: str) -> str:
+        """Return the address where a person authorises us; `scope` counts for OAuth Apps only."""
+        query = {
+            "client_id": self._settings.client_id,
+            "redirect_uri": redirect_uri,
+            "state": state,
+            "code_challenge": code_challenge,
+            "code_challenge_method": "S256",
+            "scope": scope,
+        }
+        return f"{self._settings.web_url.rstrip('/')}/login/oauth/authorize?{urlencode(query)}"
+
+    @contextmanager
+    def acting(self, *, code: str, code_verifier: str, redirect_uri: str) -> Iterator[PersonClient]:
+        """Exchange the code, yield a client of the person, and revoke the token at the end, whatever happens.
+
+        Raises `GitHubError` (`rejected`) for a code that is used up, too old, or of another authorisation.
+        """
+        token = self._exchange(code, code_verifier, redirect_uri)
+        try:
+            calls = Calls(self._settings, self._transport, PersonToken(token), Meter(self._clock))
+            yield PersonClient(calls)
+        finally:
+            self._revoke(token)
+
+    def _exchange(self, code: str, code_verifier: str, redirect_uri: str) -> str:
+        body = {
+            "client_id": self._settings.client_id,
+            "client_secret": self._settings.client_secret,
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": code_verifier,
+        }
+        url = f"{self._settings.web_url.rstrip('/')}/login/oauth/access_token"
+        answer = self._transport.send(Request("POST", url, body=body, accept=_JSON), _Anonymous())
+        payload = read_object(answer, safe=False)
+        token = payload.get("access_token")
+        if isinstance(token, str) and token:
+            return token
+        reason = payload.get("error")
+        told = reason if isinstance(reason, str) and reason.isidentifier() else "no token"
+        raise GitHubError(ErrorKind.REJECTED, f"GitHub did not accept the authorisation ({told})")
+
+    def _revoke(self, token: str) -> None:
+        """End the token; one that GitHub does not know any more has ended. It ends by itself within hours."""
+        client = quote(self._settings.client_id or "", safe="")
+        url = f"{self._settings.api_url.rstrip('/')}/applications/{client}/token"
+        request = Request("DELETE", url, body={"access_token": token}, safe=True)
+        try:
+            status = self._transport.send(request, self._secret).status
+        except GitHubError:
+            status = 0
+        if status not in {204, 404, 422}:
+            logger.warning("a person's token could not be revoked (status %s)", status)

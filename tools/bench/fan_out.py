@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.bench.servers import machine
-from tools.bench.stack import DEADLINE_SECONDS, Stack, running
+from tools.bench.stack import DEADLINE_SECONDS, Stack, running, scaled, warm
 
-REPOSITORIES = 1000
+REPOSITORIES = scaled(1000)
 LATENCY_MS = 50
 
 
@@ -19,8 +19,8 @@ def main() -> None:
     """Measure and print."""
     with running(REPOSITORIES, latency_ms=LATENCY_MS) as stack:
         print(f"Fan-out over {REPOSITORIES} branches, one worker, {LATENCY_MS} ms a call ({machine()})")
+        warm(stack, "acme/service-1")
         until(lambda: conclusions(stack) == {"success": REPOSITORIES})
-        warm(stack)
         stack.control("GET", "/calls?reset=true")
         begun = time.monotonic()
         answer = stack.call(
@@ -43,17 +43,6 @@ def main() -> None:
         shown = stack.call("GET", f"/v1/freezes/{freeze}").json()
         print(f"  receipts: enforcedAt {shown['enforcedAt']}, releasedAt {shown['releasedAt']}, {shown['targets']}")
         print(f"  memory of an API process {memory_of_api():.0f} MB (aim 150)")
-
-
-def warm(stack: Stack) -> None:
-    """Freeze and lift one branch a few times: a service that has been running has connections and statements ready."""
-    for _ in range(6):
-        scope = {"type": "branch", "repository": "acme/service-1", "branch": "main"}
-        answer = stack.call("POST", "/v1/freezes", {"scope": scope, "reason": "Warming the processes up"})
-        answer.raise_for_status()
-        stack.call("POST", f"/v1/freezes/{answer.json()['id']}/lift", {}).raise_for_status()
-    time.sleep(1)
-    until(lambda: conclusions(stack) == {"success": REPOSITORIES})
 
 
 def report(stack: Stack, wanted: str, begun: float) -> tuple[float, float, int]:

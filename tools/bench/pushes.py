@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 
 from tools.bench.servers import machine
-from tools.bench.stack import Stack, running
+from tools.bench.stack import Stack, running, warm
 
 PER_SECOND = 50
 SECONDS = 20
@@ -23,7 +23,7 @@ def main() -> None:
     pushes = PER_SECOND * SECONDS
     with running(pushes, latency_ms=LATENCY_MS) as stack:
         heads = stack.control("GET", "/checks")["heads"]
-        warm_up(stack, pushes)
+        warm(stack, "acme/service-1")
         stack.control("GET", "/calls?reset=true")
         watcher = Watcher(stack)
         watcher.start()
@@ -61,15 +61,6 @@ class Watcher:
             time.sleep(LOOK_EVERY)
         self.stop.set()
         time.sleep(LOOK_EVERY * 3)
-
-
-def warm_up(stack: Stack, heads: int) -> None:
-    """Wait until every head has its first verdict."""
-    end = time.monotonic() + LONGEST_WAIT
-    while sum(bool(head["checks"]) for head in stack.control("GET", "/checks")["heads"]) < heads:
-        if time.monotonic() > end:
-            raise TimeoutError("the first verdicts were not written")
-        time.sleep(0.2)
 
 
 def push_all(stack: Stack, branches: list[tuple[str, int]]) -> dict[str, float]:

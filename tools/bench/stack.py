@@ -1,9 +1,14 @@
-"""The whole service around a simulated code host, filled with repositories, for measurements of the fan-out."""
+"""The whole service around a simulated code host, filled with repositories, for measurements of the fan-out.
 
+`SCALE=0.05 python -m tools.bench …` makes the worlds smaller: to try a measurement out, not for its figures.
+"""
+
+import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +16,22 @@ import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import create_engine, text
-from sqlalchemy.orm import Session
 
-from tests import factories
+from integrations.github import GitHub, GitHubSettings, InstallationClient, graphql_url_of
+from tools.bench.seeding import Account, plain, seed
 from tools.bench.servers import Storage, free_port, process, storage, wait_for, web
 
 INSTALLATION = 4711
+LOGIN = "acme"
 WEBHOOK_SECRET = "the benchmark's webhook secret"  # noqa: S105 - opens nothing but this simulation
 MAINTAINER = "the benchmark's maintainer token"
 DEADLINE_SECONDS = 300
+SCALE = float(os.environ.get("SCALE", "1"))
+
+
+def scaled(count: int) -> int:
+    """Return a number of repositories or heads, made smaller by `SCALE`."""
+    return max(1, round(count * SCALE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +40,15 @@ class Stack:
 
     api: str
     codehost: str
-    key: str
+    keys: Mapping[str, str] = field(repr=False)
+    """Of each organisation's login."""
     stores: Storage
+    private_key: str = field(repr=False)
+    """The App's."""
 
-    def call(self, method: str, path: str, body: Any = None) -> requests.Response:
-        """Call the service with a key that has every scope."""
-        headers = {"Authorization": f"Bearer {self.key}"}
+    def call(self, method: str, path: str, body: Any = None, login: str = LOGIN) -> requests.Response:
+        """Call the service with a key of the organisation that has every scope."""
+        headers = {"Authorization": f"Bearer {self.keys[login]}"}
         return requests.request(method, self.api + path, headers=headers, json=body, timeout=60)
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
@@ -47,12 +62,32 @@ class Stack:
         headers = {"Authorization": f"Bearer {MAINTAINER}"}
         return requests.request(method, self.codehost + path, headers=headers, json=body, timeout=60)
 
+    def as_app(self, installation_id: int = INSTALLATION) -> InstallationClient:
+        """Return a client of the App's installation, beside those of the service."""
+        settings = GitHubSettings(
+            self.codehost, graphql_url_of(self.codehost), 1, "change-freeze", self.private_key, WEBHOOK_SECRET
+        )
+        return GitHub(settings).client(installation_id)
+
 
 @contextmanager
 def running(repositories: int, *, latency_ms: int, pull_requests: int = 1) -> Iterator[Stack]:
-    """Run everything with so many repositories, each with open pull requests into its watched `main`."""
+    """Run everything with so many alike repositories, each with open pull requests into its watched `main`."""
+    account = Account(LOGIN, INSTALLATION, [plain("service-{}", repositories, pull_requests)])
+    with serving([account], settings={"latencyMs": latency_ms}) as stack:
+        yield stack
+
+
+@contextmanager
+def serving(
+    accounts: Sequence[Account], *, settings: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> Iterator[Stack]:
+    """Run everything with these organisations, at rest; `settings` are the code host's (`tools.codehost.settings`).
+
+    One worker, one sweeper and two API processes; no full pass by the clock unless `environment` says otherwise.
+    """
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:
-        environment, public = _identity(Path(home))
+        own, public = _identity(Path(home))
         port, api_port = free_port(), free_port()
         codehost = f"http://127.0.0.1:{port}"
         arguments = ["--port", str(port), "--app-public-key", str(public), "--person-token", MAINTAINER]
@@ -60,13 +95,43 @@ def running(repositories: int, *, latency_ms: int, pull_requests: int = 1) -> It
         arguments += ["--webhook-secret", WEBHOOK_SECRET]
         server = stack.enter_context(process(["tools.codehost", *arguments], {}))
         wait_for(f"{codehost}/_control/settings", server)
-        environment |= {**stores.environment, "GITHUB_API_URL": codehost}
-        key = _seed(stores, codehost, repositories, pull_requests)
-        requests.put(f"{codehost}/_control/settings", json={"latencyMs": latency_ms}, timeout=10).raise_for_status()
-        api = stack.enter_context(web("app.main:app", environment, "/healthz", api_port))
-        stack.enter_context(process(["app.worker"], environment))
-        stack.enter_context(process(["app.sweeper"], environment))
-        yield Stack(api, codehost, key, stores)
+        keys = seed(stores.database_url, codehost, accounts)
+        requests.put(f"{codehost}/_control/settings", json=dict(settings), timeout=10).raise_for_status()
+        surroundings = {**own, **stores.environment, "GITHUB_API_URL": codehost, **(environment or {})}
+        api = stack.enter_context(web("app.main:app", surroundings, "/healthz", api_port))
+        stack.enter_context(process(["app.worker"], surroundings))
+        stack.enter_context(process(["app.sweeper"], surroundings))
+        yield Stack(api, codehost, keys, stores, own["GITHUB_APP_PRIVATE_KEY"])
+
+
+def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:
+    """Freeze and lift one branch a few times: a service that has been running has connections and statements ready."""
+    for _ in range(6):
+        scope = {"type": "branch", "repository": repository, "branch": "main"}
+        body = {"scope": scope, "reason": "Warming the processes up"}
+        answer = stack.call("POST", "/v1/freezes", body, login)
+        answer.raise_for_status()
+        time.sleep(0.5)
+        stack.call("POST", f"/v1/freezes/{answer.json()['id']}/lift", {}, login).raise_for_status()
+        time.sleep(0.5)
+    wait_for_rest(stack)
+
+
+def wait_for_rest(stack: Stack) -> None:
+    """Wait until no branch is due or leased."""
+    engine = create_engine(stack.stores.database_url)
+    query = text("SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL OR lease_token IS NOT NULL")
+    end = time.monotonic() + DEADLINE_SECONDS
+    try:
+        while True:
+            with engine.connect() as connection:
+                if not connection.scalar(query):
+                    return
+            if time.monotonic() > end:
+                raise TimeoutError("the service did not come to rest")
+            time.sleep(0.1)
+    finally:
+        engine.dispose()
 
 
 def _identity(home: Path) -> tuple[dict[str, str], Path]:
@@ -86,46 +151,7 @@ def _identity(home: Path) -> tuple[dict[str, str], Path]:
         "RATE_LIMIT_ORGANIZATION": "1000000000",
         "RATE_LIMIT_WRITES": "1000000000",
         "CURSOR_SECRET": "a secret of the benchmark",
+        "FULL_PASS_EVERY": "86400",
         "LOG_LEVEL": "WARNING",
     }
     return environment, public
-
-
-def _seed(stores: Storage, codehost: str, repositories: int, pull_requests: int) -> str:
-    """Fill the code host and the database alike, and return a key's secret."""
-    made = requests.post(
-        f"{codehost}/_control/seed",
-        json={
-            "organizations": [
-                {
-                    "login": "acme",
-                    "installation": {"id": INSTALLATION},
-                    "repositories": [
-                        {
-                            "name": "service-{}",
-                            "count": repositories,
-                            "requiredChecks": {"main": "change-freeze/main"},
-                            "pullRequests": [{"base": "main", "count": pull_requests}],
-                        }
-                    ],
-                }
-            ]
-        },
-        timeout=60,
-    )
-    made.raise_for_status()
-    engine = create_engine(stores.database_url)
-    with Session(engine) as session:
-        acme = factories.organization(session, "Acme")
-        factories.installation(session, acme, "acme", id=INSTALLATION)
-        for given in made.json()["organizations"][0]["repositories"]:
-            repository = factories.repository(
-                session, acme, given["name"], github_id=given["id"], node_id=given["nodeId"]
-            )
-            factories.branch(session, repository, "main", wanted_generation=1, due_at=factories.now())
-        secret = factories.api_key(session, acme).secret
-        session.commit()
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text("ANALYZE"))  # what autovacuum does within a minute
-    engine.dispose()
-    return secret

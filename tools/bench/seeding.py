@@ -1,0 +1,193 @@
+"""Filling the code host and the database alike, at rest: every open head carries the `success` that we remember.
+
+Both sides are filled in bulk, so that 10,000 heads take seconds; nothing is due when the service starts.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+from sqlalchemy import create_engine, insert, text
+from sqlalchemy.orm import Session
+
+from models.enforcement import BranchEnforcement
+from models.organizations import Organization
+from models.pull_requests import HeadCheck, PullRequest
+from models.repositories import Repository, WatchedBranch
+from models.requests import Chore
+from rules.check_text import summary, title
+from rules.ids import new_id
+from rules.ordering import NOTHING_OPEN, QUEUED, merge_rank
+from rules.verdict import Claim, judge
+from services.reconcile.judging import summary_hash
+from tests import factories
+
+Json = dict[str, Any]
+CHECK = "change-freeze/main"
+SUCCESS = {CHECK: "success"}
+CHORES = ("full_pass", "tidy")
+_VERDICT = judge([Claim("main", None, ())])
+UNFROZEN = summary_hash(title(_VERDICT), summary(_VERDICT))
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An organisation to be measured: its repositories as the control plane's seed takes them, all with `main`."""
+
+    login: str
+    installation_id: int
+    repositories: Sequence[Json]
+
+
+def plain(name: str, count: int, pull_requests: int) -> Json:
+    """Return so many repositories, each with open pull requests into its watched `main`."""
+    return {
+        "name": name,
+        "count": count,
+        "requiredChecks": {"main": CHECK},
+        "pullRequests": [{"base": "main", "count": pull_requests, "checks": SUCCESS}],
+    }
+
+
+def seed(database_url: str, codehost: str, accounts: Iterable[Account]) -> dict[str, str]:
+    """Fill both, and return the secret of a key with every scope, by login."""
+    engine = create_engine(database_url)
+    keys = {}
+    with Session(engine) as session:
+        for account in accounts:
+            keys[account.login] = _account(session, codehost, account)
+        chores = [{"name": name, "done_at": factories.now()} for name in CHORES]
+        session.execute(insert(Chore), chores)
+        session.commit()
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE"))  # what autovacuum does within a minute
+    engine.dispose()
+    return keys
+
+
+def _account(session: Session, codehost: str, account: Account) -> str:
+    document: Json = {
+        "login": account.login,
+        "installation": {"id": account.installation_id},
+        "repositories": list(account.repositories),
+    }
+    made = requests.post(f"{codehost}/_control/seed", json={"organizations": [document]}, timeout=120)
+    made.raise_for_status()
+    ours = factories.organization(session, account.login.title())
+    factories.installation(session, ours, account.login, id=account.installation_id)
+    listed = requests.get(f"{codehost}/_control/checks?details=true", timeout=120).json()["heads"]
+    heads: dict[int, list[Json]] = defaultdict(list)
+    for head in listed:
+        heads[head["repositoryId"]].append(head)
+    _remember(session, ours, account, made.json()["organizations"][0]["repositories"], heads)
+    return factories.api_key(session, ours).secret
+
+
+def _remember(
+    session: Session, ours: Organization, account: Account, made: Sequence[Json], heads: dict[int, list[Json]]
+) -> None:
+    """Write down what the service would know after it has looked at everything once."""
+    rows: dict[type, list[Json]] = defaultdict(list)
+    for given in made:
+        repository = _repository(ours, account, given)
+        branch = _branch(repository, heads[given["id"]])
+        rows[Repository].append(repository)
+        rows[WatchedBranch].append(branch)
+        rows[BranchEnforcement].append(_enforcement(branch))
+        for head in heads[given["id"]]:
+            if not head.get("queued"):
+                rows[PullRequest].append(_pull_request(repository, head))
+            rows[HeadCheck].append(_head_check(branch, head))
+    for model, values in rows.items():
+        session.execute(insert(model), values)
+
+
+def _repository(ours: Organization, account: Account, given: Json) -> Json:
+    owner, _, name = given["name"].partition("/")
+    return {
+        "id": new_id("rep"),
+        "organization_id": ours.id,
+        "installation_id": account.installation_id,
+        "github_id": given["id"],
+        "node_id": given["nodeId"],
+        "owner": owner,
+        "name": name,
+        "default_branch": "main",
+        "private": True,
+        "enabled": True,
+        "created_at": factories.now(),
+        "synced_at": factories.now(),
+    }
+
+
+def _branch(repository: Json, heads: Sequence[Json]) -> Json:
+    return {
+        "id": new_id("wbr"),
+        "organization_id": repository["organization_id"],
+        "repository_id": repository["id"],
+        "name": "main",
+        "check_name": CHECK,
+        "created_at": factories.now(),
+        "wanted_generation": 1,
+        "written_generation": 1,
+        "merge_rank": min(map(rank_of, heads), default=NOTHING_OPEN),
+    }
+
+
+def _enforcement(branch: Json) -> Json:
+    return {
+        "branch_id": branch["id"],
+        "organization_id": branch["organization_id"],
+        "light": "green",
+        "required": True,
+        "integration_pinned": True,
+        "verified_at": factories.now(),
+    }
+
+
+def _pull_request(repository: Json, head: Json) -> Json:
+    return {
+        "id": new_id("pul"),
+        "organization_id": repository["organization_id"],
+        "repository_id": repository["id"],
+        "number": head["number"],
+        "title": head["title"],
+        "author": head["author"],
+        "url": f"https://github.com/{head['repository']}/pull/{head['number']}",
+        "base_branch": "main",
+        "head_sha": head["headSha"],
+        "state": "open",
+        "merge_rank": rank_of(head),
+        "created_at": factories.now(),
+        "seen_at": factories.now(),
+    }
+
+
+def _head_check(branch: Json, head: Json) -> Json:
+    return {
+        "repository_id": branch["repository_id"],
+        "check_name": CHECK,
+        "head_sha": head["headSha"],
+        "organization_id": branch["organization_id"],
+        "branch_id": branch["id"],
+        "conclusion": "success",
+        "evaluation": 0,
+        "check_run_id": head["checks"][CHECK]["id"],
+        "summary_hash": UNFROZEN,
+        "written_at": factories.now(),
+    }
+
+
+def rank_of(head: Json) -> int:
+    """Return how soon a head of `/_control/checks?details=true` could merge; a queued group could first of all."""
+    if head.get("queued"):
+        return QUEUED
+    decision = head["reviewDecision"]
+    return merge_rank(
+        draft=head["draft"],
+        auto_merge=head["autoMerge"],
+        review_decision=decision.lower() if decision else None,
+        in_queue=head["inQueue"],
+    )

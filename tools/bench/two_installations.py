@@ -1,0 +1,96 @@
+"""Two organisations in one service with one worker: how long the small one waits because of the large one.
+
+The large one has 1,000 branches with ten open heads each: one freeze of it is 10,000 checks to write, and the worker is
+busy with it for as long as this is measured. The small one has five repositories with four heads each. Its freeze is
+timed from the request to its last head blocked, and its lift to the last head free: ten times alone, then again and
+again while the large fan-out runs. Code host at 50 ms a call, without limits, so that the worker never has to wait.
+Aim: no freeze of the small one is delayed more than 5 s, the slowest of them beside the median alone.
+"""
+
+import statistics
+import time
+from dataclasses import dataclass, field
+
+from tools.bench.seeding import Account, plain
+from tools.bench.servers import machine
+from tools.bench.stack import Stack, scaled, serving, wait_for_rest, warm
+from tools.bench.writes import Writes, freeze, lift
+
+LATENCY_MS = 50
+LARGE, SMALL = "globex", "acme"
+LARGE_REPOSITORIES, LARGE_HEADS = scaled(1000), 10
+SMALL_REPOSITORIES, SMALL_HEADS = 5, 4
+ALONE = 10
+PAUSE = 0.5
+
+
+@dataclass(slots=True)
+class Times:
+    """Seconds that the small one's freezes and lifts took."""
+
+    blocked: list[float] = field(default_factory=list)
+    free: list[float] = field(default_factory=list)
+
+
+def main() -> None:
+    """Measure and print."""
+    accounts = [
+        Account(LARGE, 4711, [plain("service-{}", LARGE_REPOSITORIES, LARGE_HEADS)]),
+        Account(SMALL, 4712, [plain("web-{}", SMALL_REPOSITORIES, SMALL_HEADS)]),
+    ]
+    with serving(accounts, settings={"latencyMs": LATENCY_MS}) as stack:
+        warm(stack, f"{SMALL}/web-1", SMALL)
+        warm(stack, f"{LARGE}/service-1", LARGE)
+        small, large = heads_of(stack, SMALL), heads_of(stack, LARGE)
+        print(
+            f"{len(small)} heads in {SMALL_REPOSITORIES} repositories beside {len(large)} in {LARGE_REPOSITORIES}, "
+            f"one worker, {LATENCY_MS} ms a call ({machine()})"
+        )
+        alone = Times()
+        for _ in range(ALONE):
+            once(stack, Writes(stack), small, alone)
+        wait_for_rest(stack)
+        beside, seconds = during(stack, small, large)
+    report(alone, beside)
+    print(f"  the large one's {len(large)} heads were blocked after {seconds:.0f} s")
+
+
+def once(stack: Stack, writes: Writes, heads: set[str], times: Times) -> None:
+    """Freeze and lift the small one, and note how long both took."""
+    frozen, since = freeze(stack, SMALL, "A small organisation's freeze")
+    times.blocked.append(writes.wait("failure", since, heads))
+    since = lift(stack, SMALL, frozen)
+    times.free.append(writes.wait("success", since, heads))
+
+
+def during(stack: Stack, small: set[str], large: set[str]) -> tuple[Times, float]:
+    """Freeze and lift the small one while the large fan-out runs; returns what both took."""
+    writes, times = Writes(stack), Times()
+    writes.look()
+    _, since = freeze(stack, LARGE, "A large organisation's freeze")
+    while len(writes.first("failure", since, large)) < len(large):
+        once(stack, writes, small, times)
+        time.sleep(PAUSE)
+        writes.look()
+    return times, writes.wait("failure", since, large)
+
+
+def report(alone: Times, beside: Times) -> None:
+    """Print both, and how much the small one was delayed."""
+    for what, before, now in (("blocked", alone.blocked, beside.blocked), ("free", alone.free, beside.free)):
+        median = statistics.median(before)
+        print(
+            f"  {what}: alone median {median:.2f} s, worst {max(before):.2f} s; beside, {len(now)} times, "
+            f"median {statistics.median(now):.2f} s, worst {max(now):.2f} s: delayed {max(now) - median:.2f} s"
+            + (" (aim 5)" if what == "blocked" else "")
+        )
+
+
+def heads_of(stack: Stack, login: str) -> set[str]:
+    """Return the commits of an organisation's open heads."""
+    listed = stack.control("GET", "/checks")["heads"]
+    return {head["headSha"] for head in listed if head["repository"].startswith(f"{login}/")}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Following what is written at the simulated code host: each verdict with the moment at which it was heard there.
+
+The moments are the code host's, of the same machine's clock, so how often one looks blurs nothing.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.bench.stack import DEADLINE_SECONDS, Stack
+
+LOOK_EVERY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One verdict that was written."""
+
+    at: float
+    """Epoch seconds."""
+    head: str
+    conclusion: str
+
+
+@dataclass(slots=True)
+class Writes:
+    """All verdicts since the counters were last reset, in the order in which they were written."""
+
+    stack: Stack
+    all: list[Write] = field(default_factory=list)
+
+    def look(self) -> None:
+        """Read what is new."""
+        listed: list[dict[str, Any]] = self.stack.control("GET", f"/writes?after={len(self.all)}")["writes"]
+        self.all += [Write(each["heardAt"], each["headSha"], each["conclusion"]) for each in listed]
+
+    def first(self, conclusion: str, since: float, heads: Collection[str]) -> dict[str, float]:
+        """Return when each of the heads first got a conclusion since a moment, the earliest first."""
+        found: dict[str, float] = {}
+        for write in self.all:
+            if write.conclusion == conclusion and write.at >= since and write.head in heads:
+                found.setdefault(write.head, write.at)
+        return found
+
+    def wait(self, conclusion: str, since: float, heads: Collection[str]) -> float:
+        """Wait until all of the heads got the conclusion; returns the seconds from `since` to the last of them."""
+        missing, place, last = set(heads), bisect_left(self.all, since, key=lambda write: write.at), since
+
+        def written() -> bool:
+            nonlocal place, last
+            self.look()
+            for write in self.all[place:]:  # each is looked at once: measuring costs the measured one its processor
+                if write.conclusion == conclusion and write.at >= since and write.head in missing:
+                    missing.remove(write.head)
+                    last = write.at
+            place = len(self.all)
+            return not missing
+
+        until(written)
+        return last - since
+
+
+def until(reached: Callable[[], bool], every: float = LOOK_EVERY, deadline: float = DEADLINE_SECONDS) -> None:
+    """Look now and then until something is reached; raises TimeoutError when it takes too long."""
+    end = time.monotonic() + deadline
+    while not reached():
+        if time.monotonic() > end:
+            raise TimeoutError("what was waited for did not come")
+        time.sleep(every)
+
+
+def freeze(stack: Stack, login: str, reason: str) -> tuple[str, float]:
+    """Freeze everything of an organisation; returns the freeze's id and the moment at which it was asked for."""
+    since = time.time()
+    body = {"scope": {"type": "organization"}, "reason": reason, "impactAcknowledged": True}
+    answer = stack.call("POST", "/v1/freezes", body, login)
+    answer.raise_for_status()
+    return answer.json()["id"], since
+
+
+def lift(stack: Stack, login: str, freeze_id: str) -> float:
+    """Lift a freeze; returns the moment at which it was asked for."""
+    since = time.time()
+    stack.call("POST", f"/v1/freezes/{freeze_id}/lift", {}, login).raise_for_status()
+    return since
+
+
+@contextmanager
+def counted(stack: Stack) -> Iterator[dict[str, int]]:
+    """Count the calls to the code host within the block: `total`, and `refused` for a limit."""
+    counts: dict[str, int] = {}
+    before = stack.control("GET", "/calls")
+    yield counts
+    after = stack.control("GET", "/calls")
+    counts["total"] = after["total"] - before["total"]
+    counts["refused"] = _refused(after) - _refused(before)
+
+
+def _refused(calls: dict[str, Any]) -> int:
+    return sum(calls["byStatus"].get(status, 0) for status in ("403", "429"))

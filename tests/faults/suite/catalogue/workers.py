@@ -1,9 +1,20 @@
-"""Workers that die, stop and come too late."""
+"""Workers that die, stop, and come too late. Without Redis it is the sweepers that do, doing the work themselves."""
+
+from collections import Counter
 
 from tests.faults.suite.catalogue.ways import first_caught, trap_hands
+from tests.faults.suite.judge import is_busy, wrong_heads
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault
 
 LEASE = 40.0
+"""Seconds that a branch stays with a worker which nobody hears of (`services/reconcile/claims.py`)."""
+
+
+def is_right(stack: Stack) -> bool:
+    """Tell whether every head is right, though somebody may still hold leases."""
+    return not wrong_heads(stack)
 
 
 @fault("A worker is killed in mid fan-out", within=90)
@@ -15,7 +26,185 @@ def killed_in_mid_fan_out(trial: Trial) -> None:
     hand.kill()
     trial.injected()
     traps[hand].cut()
-    for trap in traps.values():
-        trap.release()
     hand.start()
     stack.skip(LEASE)
+
+
+@fault("A worker dies after its write and before its record: read back, not written twice", within=90)
+def dies_before_its_record(trial: Trial) -> None:
+    stack = trial.stack
+    before = _runs(trial)
+    traps = trap_hands(stack, "codehost", "createCheckRun", "answer")
+    trial.client.freeze()
+    hand = first_caught(traps)
+    written = _runs(trial) - before
+    hand.kill()
+    trial.injected()
+    traps[hand].cut()
+    hand.start()
+    stack.skip(LEASE)
+    wait_until(lambda: is_right(stack), "reading back", 90)
+    twice = {head for head, count in (_runs(trial) - before).items() if head in written and count > 1}
+    trial.require(written, "something had been written")
+    trial.require(not twice, f"{len(twice)} of {len(written)} heads got a second check of the same verdict")
+
+
+def _runs(trial: Trial) -> Counter[str]:
+    """Count how often each head of `acme` was written."""
+    ours = {repository.id for repository in trial.stack.acme.repositories}
+    with trial.stack.host.world.lock:
+        return Counter(
+            f"{write['repositoryId']}@{write['headSha']}"
+            for write in trial.stack.host.calls.writes
+            if write["repositoryId"] in ours
+        )
+
+
+@fault("A worker is stopped right before its write and goes on after a lift and a new freeze", within=60)
+def stopped_before_its_write(trial: Trial) -> None:
+    _pause_before_a_success(trial, taken_over=False)
+
+
+@fault("A worker is stopped for longer than its lease right before its write", within=60)
+def stopped_for_longer_than_its_lease(trial: Trial) -> None:
+    _pause_before_a_success(trial, taken_over=True)
+
+
+def _pause_before_a_success(trial: Trial, *, taken_over: bool) -> None:
+    stack, client = trial.stack, trial.client
+    first = client.freeze()
+    wait_until(lambda: is_right(stack) and not is_busy(stack), "the first freeze", 60)
+    traps = {hand: stack.wire(hand, "postgres").trap(_decided_on_success, "answer") for hand in stack.hands}
+    client.lift(first)
+    hand = first_caught(traps)
+    hand.pause()
+    traps[hand].release()
+    client.freeze()
+    if taken_over:
+        stack.skip(LEASE)
+        wait_until(lambda: is_right(stack) and not is_busy(stack), "the other worker", 90)
+    sent = _successes(trial)
+    hand.go_on()
+    trial.injected()
+    wait_until(lambda: _successes(trial) > sent, "the late success", 30, 0.01)
+
+
+def _decided_on_success(transaction: str) -> bool:
+    """Tell whether a worker has committed that it will send a `success`, to `acme`'s heads or to any."""
+    decided = "nextval('evaluations')" in transaction and "SET doubtful = true" in transaction
+    return decided and transaction.upper().endswith("COMMIT")
+
+
+def _successes(trial: Trial) -> int:
+    ours = {repository.id for repository in trial.stack.acme.repositories}
+    with trial.stack.host.world.lock:
+        writes = trial.stack.host.calls.writes
+        return sum(write["repositoryId"] in ours and write["conclusion"] == "success" for write in writes)
+
+
+@fault("A worker loses its lease while its write is under way: its result is refused", within=60)
+def loses_its_lease(trial: Trial) -> None:
+    stack, client = trial.stack, trial.client
+    traps = trap_hands(stack, "codehost", "createCheckRun", "answer")
+    freeze = client.freeze()
+    hand = first_caught(traps)
+    hand.pause()
+    late = client.evaluation()
+    traps[hand].release()
+    client.lift(freeze)
+    stack.skip(LEASE)
+    wait_until(lambda: is_right(stack) and not is_busy(stack), "the other worker", 90)
+    hand.go_on()
+    trial.injected()
+    wait_until(lambda: _read_back_asked(stack), "the late worker's return", 30, 0.01)
+    trial.require(
+        not stack.sql(
+            "SELECT 1 FROM head_checks WHERE followed AND evaluation <= %s AND organization_id = %s AND "
+            "conclusion = 'failure'",
+            late,
+            stack.acme.id,
+        ),
+        "what the late worker wrote is recorded nowhere",
+    )
+
+
+def _read_back_asked(stack: Stack) -> bool:
+    """Tell whether the late worker has noticed that its lease is gone."""
+    return is_busy(stack) or is_right(stack)
+
+
+@fault("A worker is told to stop in mid fan-out: it finishes and exits with 0", within=60)
+def told_to_stop(trial: Trial) -> None:
+    stack = trial.stack
+    traps = trap_hands(stack, "codehost", "createCheckRun")
+    trial.client.freeze()
+    hand = first_caught(traps)
+    hand.terminate()
+    trial.injected()
+    traps[hand].release()
+    code = hand.ended(30)
+    trial.require(code == 0, f"it exited with {code}")
+    trial.require(is_right(stack), "it finished what it had in hand")
+    hand.start()
+
+
+@fault("One worker's database hangs in mid fan-out: another takes over", within=90)
+def database_of_one_worker_hangs(trial: Trial) -> None:
+    stack = trial.stack
+    traps = trap_hands(stack, "codehost", "createCheckRun")
+    trial.client.freeze()
+    hand = first_caught(traps)
+    wire = stack.wire(hand, "postgres")
+    wire.hang()
+    trial.injected()
+    traps[hand].release()
+    stack.skip(LEASE)
+    wait_until(lambda: is_right(stack), "the other worker", 90)
+    wire.heal()
+
+
+@fault("Every connection of the workers to the database breaks in mid fan-out", within=90)
+def connections_break(trial: Trial) -> None:
+    stack = trial.stack
+    traps = trap_hands(stack, "codehost", "createCheckRun", "answer")
+    trial.client.freeze()
+    hand = first_caught(traps)
+    for one in stack.hands:
+        stack.wire(one, "postgres").cut()
+    trial.injected()
+    traps[hand].release()
+    stack.skip(LEASE)
+
+
+@fault("A fan-out is cut off at every call and every transaction in turn: never a success where frozen", within=120)
+def cut_off_everywhere_in_turn(trial: Trial) -> None:
+    stack, client = trial.stack, trial.client
+    freeze = client.freeze()
+    wait_until(lambda: is_right(stack) and not is_busy(stack), "the first freeze", 60)
+    places = [(server, number) for server in ("postgres", "codehost") for number in range(1, 11)]
+    for server, number in trial.random.sample(places, 2) if stack.quick else places:
+        _cut_at(trial, server, number)
+    client.lift(freeze)
+    trial.injected()
+
+
+def _cut_at(trial: Trial, server: str, number: int) -> None:
+    """Break the n-th request of a fan-out, while another freeze comes and goes."""
+    stack, client = trial.stack, trial.client
+    seen = 0
+
+    def is_the_one(request: str) -> bool:
+        nonlocal seen
+        if server == "postgres" and not request.upper().endswith("COMMIT"):
+            return False
+        seen += 1
+        return seen == number
+
+    traps = [stack.wire(hand, server).trap(is_the_one, strikes=True) for hand in stack.hands]
+    second = client.freeze()
+    trial.people.push_somewhere(trial.random)
+    client.lift(second)
+    stack.skip(LEASE)
+    wait_until(lambda: is_right(stack) and not is_busy(stack), f"{server} cut at {number}", 90)
+    for trap in traps:
+        trap.release()

@@ -1,0 +1,91 @@
+"""One organisation does not delay another (I12), and a support session changes nothing (I13)."""
+
+import threading
+import time
+
+from tests.faults.suite.client import Client
+from tests.faults.suite.judge import wrong_heads
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.trial import Trial, fault
+
+SHARE = 5.0
+"""Seconds that another organisation's work may delay a freeze."""
+LATENCY = 0.3
+
+
+@fault("An organisation keeps every worker busy: another one's freeze is not delayed more than 5 s", load=False)
+def two_installations(trial: Trial) -> None:
+    stack, over = trial.stack, threading.Event()
+    for hand in stack.hands:
+        stack.wire(hand, "codehost").delay = LATENCY
+
+    def churn() -> None:
+        while not over.is_set():
+            trial.client.lift(trial.client.freeze())
+
+    busy = threading.Thread(target=churn, daemon=True)
+    busy.start()
+    time.sleep(1.0)
+    beta = Client(stack, stack.beta, trial.ledger)
+    beta.freeze()
+    asked = time.monotonic()
+    ours = {repository.name for repository in stack.beta.repositories}
+    shas = _heads(trial)
+    wait_until(lambda: _blocked(trial) >= shas, "blocking the other's heads", 60)
+    took = time.monotonic() - asked
+    trial.require(took <= SHARE, f"{len(ours)} repositories took {took:.1f} s to block")
+    over.set()
+    busy.join(20)
+    trial.injected()
+
+
+def _heads(trial: Trial) -> set[tuple[int, str]]:
+    return {
+        (repository.id, pull.head_sha)
+        for repository in trial.stack.beta.repositories
+        for pull in repository.pulls.values()
+        if pull.state == "open"
+    }
+
+
+def _blocked(trial: Trial) -> set[tuple[int, str]]:
+    host = trial.stack.host
+    with host.world.lock:
+        found = {(key, host.world.newest_run(*key, "change-freeze/main", host.app_id)) for key in _heads(trial)}
+    return {key for key, run in found if run is not None and run.conclusion == "failure"}
+
+
+@fault("A support session tries every route that writes: nothing changes", within=20, load=False)
+def support_session(trial: Trial) -> None:
+    from schemas.contract import load_contract
+
+    stack = trial.stack
+    before, wrote = _everything(trial), len(stack.host.calls.writes)
+    freeze = stack.sql("SELECT id FROM freezes WHERE organization_id = %s LIMIT 1", stack.acme.id)
+    repository = stack.sql("SELECT id FROM repositories WHERE organization_id = %s LIMIT 1", stack.acme.id)[0][0]
+    ids = {
+        "freezeId": freeze[0][0] if freeze else "frz_01k7urvsaoopudarfi5or1b816",
+        "repoId": repository,
+        "branchId": stack.acme.branches[0],
+    }
+    tried = 0
+    for operation in load_contract().operations.values():
+        if operation.effect != "write" or not operation.accepts("Session"):
+            continue
+        path = operation.path.format_map({**ids})
+        answer = trial.client.request(operation.method.upper(), path, {}, credential=stack.acme.support)
+        trial.require(answer.status_code == 403, f"{operation.id} was answered with {answer.status_code}")
+        tried += 1
+    trial.require(tried >= 10, f"only {tried} routes write")
+    trial.require(_everything(trial) == before, "rows were changed")
+    trial.require(len(stack.host.calls.writes) == wrote, "checks were written")
+    trial.require(not wrong_heads(stack), "heads are as they were")
+
+
+def _everything(trial: Trial) -> list[tuple[object, ...]]:
+    """Return what anybody could want to change, as text."""
+    tables = ("freezes", "freeze_targets", "repositories", "audit_entries", "idempotency_keys", "installations")
+    return [
+        trial.stack.sql(f"SELECT count(*), md5(string_agg(t::text, '' ORDER BY t::text)) FROM {table} t")[0]
+        for table in tables
+    ]

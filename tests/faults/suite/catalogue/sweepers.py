@@ -1,0 +1,79 @@
+"""Sweepers: what time does is recorded once, whoever dies and however many there are."""
+
+from datetime import UTC, datetime, timedelta
+
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.trial import Trial, fault
+
+
+def freezes_that_end(trial: Trial, seconds: float, count: int) -> list[str]:
+    """Start freezes of one repository each, which all end so many seconds from now."""
+    ends_at = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+    made = []
+    for name in trial.stack.acme.names[:count]:
+        scope = {"type": "repositories", "repositories": [name]}
+        made.append(trial.client.freeze(scope, endsAt=ends_at))
+    for freeze in made:
+        trial.client.asking_to_lift(freeze)  # from now on its end may come at any moment
+    return made
+
+
+def all_ended(trial: Trial, freezes: list[str]) -> bool:
+    """Tell whether the ends are recorded."""
+    rows = trial.stack.sql("SELECT count(*) FROM freezes WHERE id = ANY(%s) AND ended_at IS NOT NULL", freezes)
+    return bool(rows[0][0] == len(freezes))
+
+
+def require_once(trial: Trial, freezes: list[str]) -> None:
+    """Require one audit row for each end."""
+    rows = trial.stack.sql(
+        "SELECT f.id, count(a.id) FROM unnest(CAST(%s AS text[])) f (id) LEFT JOIN audit_entries a "
+        "ON a.target->>'id' = f.id AND a.action = 'freeze.expired' GROUP BY f.id HAVING count(a.id) <> 1",
+        freezes,
+    )
+    trial.require(not rows, f"ends were recorded otherwise than once: {rows}")
+
+
+@fault("The sweeper is killed while freezes end, and started again")
+def killed(trial: Trial) -> None:
+    stack = trial.stack
+    sweepers = [stack.processes[name] for name in sorted(stack.usual) if name.startswith("sweeper")]
+    freezes = freezes_that_end(trial, 1.5, 5)
+    for sweeper in sweepers:
+        sweeper.kill()
+    wait_until(lambda: _are_over(trial, freezes), "the end of the freezes", 10)
+    trial.injected()
+    for sweeper in sweepers:
+        sweeper.start()
+    wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
+    require_once(trial, freezes)
+
+
+def _are_over(trial: Trial, freezes: list[str]) -> bool:
+    rows = trial.stack.sql("SELECT bool_and(ends_at < clock_timestamp()) FROM freezes WHERE id = ANY(%s)", freezes)
+    return bool(rows[0][0])
+
+
+@fault("Two sweepers at once: the end of each freeze is recorded once")
+def two_at_once(trial: Trial) -> None:
+    stack = trial.stack
+    second = stack.processes["sweeper-2"]
+    second.start()
+    freezes = freezes_that_end(trial, 3, 12)
+    trial.injected()
+    wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
+    require_once(trial, freezes)
+    if "sweeper-2" not in stack.usual:
+        second.terminate()
+        code = second.ended(20)
+        trial.require(code == 0, f"the second sweeper exited with {code}")
+
+
+@fault("The sweeper is told to stop: it exits with 0")
+def told_to_stop(trial: Trial) -> None:
+    sweeper = trial.stack.processes["sweeper-1"]
+    sweeper.terminate()
+    trial.injected()
+    code = sweeper.ended(20)
+    trial.require(code == 0, f"it exited with {code}")
+    sweeper.start()

@@ -28,7 +28,7 @@ class Repository(Base):
     enabled: Mapped[bool] = mapped_column(server_default="false")
     auto_watch: Mapped[list[str]] = mapped_column(server_default="{}")
     former_globs: Mapped[list[str]] = mapped_column(server_default="{}")
-    """Patterns that `auto_watch` once had: a rule may still require their check on branches that are yet to come."""
+    """Patterns that once reached further: a rule may still require their check on branches that are yet to come."""
     former_names: Mapped[list[str]] = mapped_column(server_default="{}")
     """Names it had before, in lower case, kept by a trigger: references go on leading to it."""
     created_at: Mapped[datetime]

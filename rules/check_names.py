@@ -19,9 +19,15 @@ def check_name(branch: str, auto_watch: Sequence[str]) -> str:
 
 
 def former_globs(known: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the patterns that were watched once and are no longer: a rule may still require their checks."""
+    """Return the patterns that once reached further than they do now: a rule may still require their checks.
+
+    They are no longer watched, or something was excluded from them after a rule could have been written.
+    """
+    excluded = [pattern for pattern in after if pattern.startswith("!")]
+    narrowed = set() if set(excluded) <= set(before) else set(before)
+    kept = narrowed | set(known) if excluded else set()
     once = [pattern for pattern in (*known, *before) if not pattern.startswith("!")]
-    return [pattern for pattern in dict.fromkeys(once) if pattern not in after]
+    return [pattern for pattern in dict.fromkeys(once) if pattern in kept or pattern not in after]
 
 
 def watched_automatically(branch: str, auto_watch: Sequence[str]) -> bool:

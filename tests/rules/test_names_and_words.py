@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.check_names import check_name, watched_automatically
+from rules.check_names import check_name, former_globs, watched_automatically
 from rules.check_text import SHOWN, instant, summary, title
 from rules.ordering import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
 from rules.verdict import Claim, CoveringFreeze, Verdict, judge
@@ -128,3 +128,23 @@ class TestOrdering:
     def test_ranks_are_in_the_order_of_danger(self) -> None:
         ranks = [QUEUED, AUTO_MERGE, APPROVED, OPEN, DRAFT, SUPERSEDED, NOTHING_OPEN]
         assert all(first < second for first, second in itertools.pairwise(ranks))
+
+
+class TestFormerGlobs:
+    @pytest.mark.parametrize(
+        ("known", "before", "after", "expected"),
+        [
+            pytest.param([], ["release/*"], ["hotfix/*"], ["release/*"], id="a pattern that was taken away"),
+            pytest.param(["a"], ["b"], [], ["a", "b"], id="all of them, the oldest first"),
+            pytest.param(["a"], ["b"], ["a", "b"], [], id="none that is there again"),
+            pytest.param([], ["a", "!b"], ["a", "!b"], [], id="none where something was excluded from the beginning"),
+            pytest.param([], ["a"], ["a", "!b"], ["a"], id="one from which something is excluded now"),
+            pytest.param(["a"], ["a", "!b"], ["a", "!b", "c"], ["a"], id="one from which something was excluded once"),
+            pytest.param(["a"], ["a", "!b"], ["a"], [], id="none from which nothing is excluded any more"),
+            pytest.param([], ["!a"], [], [], id="no exclusion"),
+        ],
+    )
+    def test_are_what_a_rule_may_still_be_written_for(
+        self, known: list[str], before: list[str], after: list[str], expected: list[str]
+    ) -> None:
+        assert former_globs(known, before, after) == expected

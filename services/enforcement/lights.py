@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, case, func, literal, select
+from sqlalchemy import ColumnElement, String, case, func, literal_column, select
 
 from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
@@ -32,7 +32,9 @@ def light_of(row: BranchEnforcement | None) -> Known:
 
 def shown_light() -> ColumnElement[str]:
     """Return the SQL twin of `light_of`, for queries that join `BranchEnforcement` outer."""
-    return case((BranchEnforcement.verified_at.is_(None), literal("amber")), else_=BranchEnforcement.light)
+    return case(
+        (BranchEnforcement.verified_at.is_(None), literal_column("'amber'", String)), else_=BranchEnforcement.light
+    )
 
 
 def lights(unit: Unit, branch_ids: Collection[str]) -> Mapping[str, Known]:

@@ -1,7 +1,10 @@
 """How gunicorn runs the API: `gunicorn -c app/gunicorn.py app.main:app`."""
 
+import ctypes
 import os
 import secrets
+import signal
+import sys
 import tempfile
 from typing import Any, ClassVar
 
@@ -31,6 +34,20 @@ control_socket_disable = True  # it would lie in the home directory, shared by e
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - the heartbeat file, in memory
 os.environ.setdefault("CURSOR_SECRET", secrets.token_urlsafe(32))  # the same one in every worker process
 os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="change-freeze-metrics-"))
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def post_fork(_: Any, worker: Any) -> None:
+    """Have the kernel stop a worker process in order when its parent is killed.
+
+    Orphans would serve on for ever, and keep the port from the next start.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != worker.ppid:  # it was killed before we asked
+            os._exit(1)
 
 
 def child_exit(_: Any, worker: Any) -> None:

@@ -67,7 +67,7 @@ def counts(unit: Unit) -> dict[Light, int]:
         .where(*reached(unit))
         .group_by(shown_light())
     )
-    found: dict[str, int] = dict(unit.session.execute(query).tuples().all())
+    found = {row[0]: row[1] for row in unit.session.execute(query)}
     return {light: found.get(light, 0) for light in LIGHTS}
 
 

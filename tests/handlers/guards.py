@@ -10,15 +10,21 @@ from tests.handlers.callers import Caller, Tenant, refusal
 Call = Callable[[Caller], httpx.Response]
 
 
-def takes_credentials(tenant: Tenant, call: Call, *, scope: str, least_role: str, writes: bool = False) -> None:
-    """Check that `call` needs a credential, this scope or this role; what is let in may fail for other reasons."""
+def takes_credentials(tenant: Tenant, call: Call, *, scope: str | None, least_role: str, writes: bool = False) -> None:
+    """Check that `call` needs a credential, this scope or this role; what is let in may fail for other reasons.
+
+    Without a scope it is for people: no key is let in, whatever its scopes.
+    """
     refusal(call(tenant.anybody), 401, "missing_credentials")
     others = [other for other in SCOPES if other != scope]
-    refusal(call(tenant.key(*others)), 403, "insufficient_scope")
+    refusal(call(tenant.key(*others)), 403, "insufficient_scope" if scope else "credential_type_not_allowed")
     for role in ROLES[: ROLES.index(least_role)]:
         refusal(call(tenant.person(role)), 403, "insufficient_permission")
     if writes:
         refusal(call(tenant.support), 403, "impersonation_read_only")
-    let_in = [tenant.key(scope), *(tenant.person(role) for role in ROLES[ROLES.index(least_role) :])]
+    let_in = [
+        *([tenant.key(scope)] if scope else []),
+        *(tenant.person(role) for role in ROLES[ROLES.index(least_role) :]),
+    ]
     for caller in let_in if writes else [*let_in, tenant.support]:
         assert call(caller).status_code not in {401, 403}

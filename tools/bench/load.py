@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
+CONTENT_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ async def _connection(
     while (begun := time.perf_counter()) < end:
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")
-        length = _LENGTH.search(head)
+        length = CONTENT_LENGTH.search(head)
         if length:
             await reader.readexactly(int(length[1]))
         times.append(time.perf_counter() - begun)

@@ -13,21 +13,22 @@ from services.unit import Unit
 NAMED = 100
 """Branches that an audit row names."""
 
-# Without its hash a check counts as one that says yesterday's words: whoever judges the head writes it anew.
+# Without its digest a check counts as one whose words are to be written again (`reconcile.judging.FORGOTTEN`).
 _FORGET = text("""
     WITH locked AS (
         SELECT h.repository_id, h.check_name, h.head_sha
         FROM unnest(CAST(:ids AS text[])) AS k (id)
         JOIN watched_branches b ON b.id = k.id
         JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name = b.check_name
-        WHERE h.branch_id = b.id AND h.followed
+        WHERE h.followed AND (h.branch_id = b.id OR EXISTS (
+            SELECT FROM pull_requests p WHERE p.repository_id = b.repository_id AND p.head_sha = h.head_sha
+              AND p.base_branch = b.name AND p.state = 'open'))
         ORDER BY h.repository_id, h.check_name, h.head_sha
         FOR NO KEY UPDATE OF h
     )
     UPDATE head_checks h SET summary_hash = '' FROM locked
     WHERE h.repository_id = locked.repository_id AND h.check_name = locked.check_name AND h.head_sha = locked.head_sha
 """)
-_READ_BACK = text("UPDATE watched_branches SET read_back = true WHERE id = ANY(:ids)")
 _HEADS = text("""
     SELECT count(DISTINCT (repository_id, head_sha)) FROM (
         SELECT p.repository_id, p.head_sha
@@ -61,7 +62,6 @@ def seed(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
     reached = resolve_targets(unit, scope).branches
     ids = sorted(fact.branch_id for fact in reached)
     raise_generation(unit.session, ids, unit.now)
-    unit.session.execute(_READ_BACK, {"ids": ids})
     unit.session.execute(_FORGET, {"ids": ids})
     heads = unit.session.execute(_HEADS, {"ids": ids}).scalar_one()
     unit.wake("reconcile")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import select, text, tuple_
 
+from integrations.github import CheckState
 from models.pull_requests import HeadCheck
 from models.queries import covering_freezes
 from rules.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
@@ -15,6 +16,8 @@ from services.reconcile.doubts import believe
 from services.reconcile.heads import Head, HeadKey
 from services.unit import Unit
 
+FORGOTTEN = ""
+"""The digest of words that are to be written again, whatever the code host shows."""
 WORDS = 10
 """What is added to the rank of a head whose verdict stands and whose words are no longer true."""
 
@@ -30,6 +33,8 @@ class Decision:
     evaluation: int
     verdict_differs: bool
     text_differs: bool
+    adopts: bool = False
+    """Whether the code host already says so, as was read back, and our record does not know it."""
 
     @property
     def differs(self) -> bool:
@@ -45,6 +50,17 @@ class Decision:
     def summary_hash(self) -> str:
         """What is compared to find out whether the words are still true."""
         return summary_hash(self.title, self.summary)
+
+
+def external_id(branch_id: str, evaluation: int, words: str) -> str:
+    """Return what a check carries for us: on whose account and by which evaluation it was written, and its words."""
+    return f"{branch_id}/{evaluation}/{words}"
+
+
+def words_of(check: CheckState) -> str | None:
+    """Return the digest of a check's words, or None for one that does not tell."""
+    parts = (check.external_id or "").split("/")
+    return parts[2] if len(parts) == 3 else None
 
 
 def summary_hash(heading: str, body: str) -> str:
@@ -88,15 +104,12 @@ def _decision(
     if head.read_back:
         shown = head.shown.conclusion if head.shown is not None and head.shown.status == "completed" else None
     words = summary_hash(heading, body)
-    return Decision(
-        head,
-        conclusion,
-        heading,
-        body,
-        evaluation,
-        verdict_differs=shown != conclusion,
-        text_differs=bool(head.ways) and (written is None or written.summary_hash != words),
-    )
+    recorded = None if written is None else written.summary_hash
+    known = recorded if head.shown is None or recorded == FORGOTTEN else words_of(head.shown) or recorded
+    verdict_differs, text_differs = shown != conclusion, bool(head.ways) and known != words
+    stale = written is None or (written.conclusion, recorded) != (conclusion, words)
+    adopts = stale and head.shown is not None and not verdict_differs and not text_differs
+    return Decision(head, conclusion, heading, body, evaluation, verdict_differs, text_differs, adopts)
 
 
 def _verdict(head: Head, freezes: Mapping[str, Sequence[CoveringFreeze]]) -> tuple[Conclusion, str, str]:

@@ -135,6 +135,9 @@ class Pass:
         with self.reconciler.units.open(JOB) as unit:
             renew(unit, self.claim.token, self.open)
             decisions = decide(unit, self.claim.token, list(heads.values()))
+            record(
+                unit, self.claim.token, [(one, one.head.shown.id) for one in decisions if one.adopts and one.head.shown]
+            )
             differing = [decision for decision in decisions if decision.differs and self._affordable(decision)]
             self.total.update(decision.head.branch_id for decision in decisions if decision.head.ways)
             self.waiting.update(decision.head.branch_id for decision in differing)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integrations.github import CheckWrite, GitHubError, InstallationClient
-from services.reconcile.judging import Decision
+from services.reconcile.judging import Decision, external_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,6 @@ def _write(decision: Decision, details_url: str) -> CheckWrite:
         conclusion=decision.conclusion,
         title=decision.title,
         summary=decision.summary,
-        external_id=f"{decision.head.branch_id}/{decision.evaluation}",
+        external_id=external_id(decision.head.branch_id, decision.evaluation, decision.summary_hash),
         details_url=details_url,
     )

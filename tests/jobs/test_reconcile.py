@@ -334,3 +334,41 @@ def test_no_success_is_sent_when_any_call_fails(town: Town, build: Builder) -> N
     town.settle()
     assert set(town.conclusions().values()) == {"failure"}
     assert {write["conclusion"] for write in town.host.calls.writes} == {"failure"}
+
+
+class TestACrashAfterTheWrite:
+    def test_what_was_written_and_not_recorded_is_read_back_and_not_written_twice(
+        self, town: Town, build: Builder
+    ) -> None:
+        build("web", pulls=3)
+        town.settle()
+        town.freeze()
+        before = town.sql("SELECT repository_id, head_sha, conclusion, evaluation, summary_hash FROM head_checks")
+        town.settle()
+        for repository, sha, conclusion, evaluation, words in before:  # as if the worker had died before its record
+            town.sql(
+                "UPDATE head_checks SET conclusion = :conclusion, evaluation = :evaluation, summary_hash = :words "
+                "WHERE repository_id = :repository AND head_sha = :sha",
+                conclusion=conclusion,
+                evaluation=evaluation,
+                words=words,
+                repository=repository,
+                sha=sha,
+            )
+        town.host.calls.reset()
+        town.look_at_everything()
+        town.settle()
+        assert town.host.calls.writes == []
+        assert town.sql("SELECT DISTINCT conclusion, evaluation > 1 FROM head_checks") == [("failure", True)]
+
+    def test_words_that_are_no_longer_true_are_written_although_the_verdict_is_right(
+        self, town: Town, build: Builder
+    ) -> None:
+        build("web", pulls=1)
+        town.freeze()
+        town.settle()
+        town.freeze()
+        town.host.calls.reset()
+        town.look_at_everything()
+        town.settle()
+        assert len(town.host.calls.writes) == 1

@@ -104,6 +104,11 @@ class Config:
         default=None, repr=False
     )
     github_app_private_key_file: Annotated[Path | None, Variable("File that holds it instead", Path)] = None
+    github_client_id: Annotated[
+        str | None, Variable("OAuth client id: an administrator may authorise once what the App may not write")
+    ] = None
+    github_client_secret: Annotated[str | None, Variable("Its secret")] = field(default=None, repr=False)
+    github_web_url: Annotated[str, Variable("Where people sign in at the code host", _HTTP)] = "https://github.com"
     github_webhook_secret: Annotated[str | None, Variable("Shared secret of the App's webhooks")] = field(
         default=None, repr=False
     )

@@ -29,13 +29,16 @@ def github_of(config: Config) -> GitHub | None:
             app_slug=config.github_app_slug or "",
             private_key=config.private_key,
             webhook_secret=config.github_webhook_secret or "",
+            client_id=config.github_client_id,
+            client_secret=config.github_client_secret,
+            web_url=config.github_web_url,
         )
     )
 
 
 def surroundings_of(config: Config) -> Surroundings:
     """Return what every unit of the process can reach."""
-    return Surroundings(github_of(config), config.max_targets, config.cursor_secret.encode())
+    return Surroundings(github_of(config), config.max_targets, config.cursor_secret.encode(), config.web_url)
 
 
 def job_context(config: Config, engine: Engine | None = None) -> Context:

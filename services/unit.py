@@ -51,6 +51,8 @@ class Surroundings:
     """Watched branches that one freeze request may cover."""
     cursor_secret: bytes = b""
     """Signs the cursors of lists."""
+    web_url: str = ""
+    """Our web origin, to which the code host sends people back."""
 
 
 @dataclass(slots=True)

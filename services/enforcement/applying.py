@@ -1,14 +1,258 @@
-"""Applying: writing the rulesets of a setup that was asked for, with the App's own permission."""
+"""Applying: writing the rulesets of a setup that was asked for, with the App's own permission.
 
-from integrations.github import GitHub
-from services.unit import Unit, Units
+One turn of a lease does the organisation's rulesets and those of some repositories; what is left is due again. Every
+turn reads the code host anew, so it is right whatever happened in between: a ruleset that was written is found to be
+as wanted, and one whose creation was announced and not recorded is recognised (`services/enforcement/setups.py`).
+"""
+
+import logging
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import text
+
+from integrations.github import ErrorKind, GitHub, GitHubError
+from models.enforcement import EnforcementSetup
+from rules.errors import ServiceError
+from rules.permissions import SYSTEM, Actor
+from rules.ruleset_plans import Change
+from services.enforcement.facts import Facts, gather
+from services.enforcement.probing import ask_for_probes
+from services.enforcement.setups import Pen, note, patient, unready
+from services.enforcement.surveying import Survey
+from services.reconcile.claims import pause_installation
+from services.unit import Caller, Unit, Units
+
+logger = logging.getLogger(__name__)
+
+JOB = Caller(None, SYSTEM, "system")
+LEASE = timedelta(seconds=60)
+TURN = 20
+"""Repositories looked at in one turn."""
+BETWEEN_TURNS = timedelta(seconds=8)
+"""After a turn that wrote: the code host takes 180 writes a minute at one address."""
+LOOK_AGAIN = timedelta(seconds=2)
+FIRST_RETRY = timedelta(seconds=2)
+LONGEST_RETRY = timedelta(minutes=5)
+MOST_TRIES = 30
+"""Faults of the code host in a row after which a setup is given up: about two hours."""
+TOLD_FAILURES = 5
+
+_LEASE = text("""
+    UPDATE enforcement_setups SET lease_until = :until, attempts = attempts + 1 WHERE id = (
+        SELECT s.id FROM enforcement_setups s
+        WHERE s.due_at <= :now AND (s.lease_until IS NULL OR s.lease_until <= :now)
+          AND NOT EXISTS (SELECT FROM enforcement_setups o WHERE o.organization_id = s.organization_id
+                          AND o.id <> s.id AND o.due_at IS NOT NULL AND o.lease_until > :now)
+          AND NOT EXISTS (SELECT FROM installations i WHERE i.organization_id = s.organization_id
+                          AND i.paused_until > :now)
+        ORDER BY s.due_at, s.id LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING id, organization_id, requested_by
+""")
+_RENEW = text(
+    "UPDATE enforcement_setups SET lease_until = :until WHERE id = :id AND lease_until = :mine AND lease_until > :now "
+    "RETURNING lease_until"
+)
+_RELEASE = text(
+    "UPDATE enforcement_setups SET lease_until = NULL, due_at = :due WHERE id = :id AND lease_until = :mine"
+)
+
+
+class LeaseLostError(Exception):
+    """Somebody else may be at this setup by now; nothing more is recorded for it."""
+
+
+@dataclass(slots=True)
+class Lease:
+    """One setup, ours until `until`."""
+
+    units: Units
+    setup_id: str
+    caller: Caller
+    until: datetime
+    installation_id: int | None = None
+    failures: list[str] = field(default_factory=list)
+    wrote: bool = False
+
+    def keep(self, unit: Unit) -> None:
+        """Prolong the lease; raises `LeaseLostError` if it has run out."""
+        values = {"id": self.setup_id, "mine": self.until, "now": unit.now, "until": unit.now + LEASE}
+        renewed = unit.session.execute(_RENEW, values).scalar()
+        if renewed is None:
+            raise LeaseLostError
+        self.until = renewed
+
+    def release(self, unit: Unit, due: datetime | None) -> None:
+        """Give the setup back, due at that time."""
+        unit.session.execute(_RELEASE, {"id": self.setup_id, "mine": self.until, "due": due})
 
 
 def setups_wait(unit: Unit) -> bool:
     """Tell whether a setup is due that nobody is at; for the sweeper."""
-    return False
+    return bool(
+        unit.session.scalar(
+            text(
+                "SELECT EXISTS (SELECT FROM enforcement_setups WHERE due_at <= :now "
+                "AND (lease_until IS NULL OR lease_until <= :now))"
+            ),
+            {"now": unit.now},
+        )
+    )
 
 
 def apply_due(units: Units, github: GitHub) -> bool:
-    """Write the rulesets of one setup that is due; False when none is."""
-    return False
+    """Do one turn of a setup that is due; False when none is."""
+    lease = _lease(units)
+    if lease is None:
+        return False
+    try:
+        _turn(lease, github)
+    except LeaseLostError:
+        logger.warning("setup %s took longer than its lease", lease.setup_id)
+    except GitHubError as error:
+        _put_off(lease, error)
+    except ServiceError as error:
+        _end(lease, [], f"{error.code}: {error.message}", error.code)
+    return True
+
+
+def _lease(units: Units) -> Lease | None:
+    with units.open(JOB) as unit:
+        unit.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('enforcement setups', 0))"))
+        unit.catch_up()
+        until = unit.now + LEASE
+        row = unit.session.execute(_LEASE, {"now": unit.now, "until": until}).one_or_none()
+    if row is None:
+        return None
+    return Lease(units, row.id, Caller(row.organization_id, Actor(**row.requested_by), "dashboard"), until)
+
+
+def _turn(lease: Lease, github: GitHub) -> None:
+    """Write what one turn may; raises `GitHubError` for what another try can mend, or nothing can."""
+    with lease.units.open(lease.caller) as unit:
+        lease.keep(unit)
+        setup = unit.session.get_one(EnforcementSetup, lease.setup_id)
+        facts = gather(unit, setup.scope)
+        lease.installation_id = facts.installation_id
+        lease.failures = list(setup.progress.get("failures", ()))
+        due = _repositories_due(facts, setup.progress)
+        if patient(setup, unit.now) and unready(unit, _branches(facts, due[:TURN], setup.progress)):
+            lease.release(unit, unit.now + LOOK_AGAIN)
+            return
+    with github.client(facts.installation_id).together():
+        survey = Survey(github, facts)
+        above = survey.above
+    pen = Pen(
+        units=lease.units,
+        caller=lease.caller,
+        setup_id=lease.setup_id,
+        installation_id=facts.installation_id,
+        writer=survey.client,
+        keep=lease.keep,
+        details={},
+    )
+    if "writing" in setup.progress:
+        pen.recover(setup.progress["writing"])
+    _write(lease, pen, above)
+    due = [each for each in survey.repository_ids if each > str(setup.progress.get("position", ""))]
+    for repository_id in due[:TURN]:
+        _write(lease, pen, _planned(lease, survey, repository_id))
+        _note(lease, position=repository_id)
+    if len(due) > TURN:
+        with lease.units.open(lease.caller) as unit:
+            lease.release(unit, unit.now + BETWEEN_TURNS if lease.wrote else unit.now)
+        return
+    _write(lease, pen, survey.leftovers())
+    reached = [branch.branch_id for each in facts.repositories.values() for branch in each.branches if branch.in_scope]
+    _end(lease, reached)
+
+
+def _repositories_due(facts: Facts, progress: dict[str, Any]) -> list[str]:
+    return [each for each in facts.repositories if each > str(progress.get("position", ""))]
+
+
+def _branches(facts: Facts, repository_ids: Iterable[str], progress: dict[str, Any]) -> list[str]:
+    """Return the branches that this turn may begin to require checks on: all of them at first."""
+    ids = repository_ids if progress.get("position") or not facts.whole else facts.repositories
+    return [branch.branch_id for each in ids for branch in facts.repositories[each].branches if branch.in_scope]
+
+
+def _planned(lease: Lease, survey: Survey, repository_id: str) -> Iterator[Change]:
+    """Plan one repository; what the code host refuses to show for good is a failure of that repository alone."""
+    try:
+        with survey.client.together():
+            yield from survey.below(repository_id)
+    except GitHubError as error:
+        _fail(lease, survey.facts.repositories[repository_id].full_name, error)
+
+
+def _write(lease: Lease, pen: Pen, changes: Iterable[Change]) -> None:
+    """Write changes; nothing is removed once something that may have been to replace it could not be written."""
+    for change in changes:
+        if (change.action == "none" and not change.adopted) or (change.action == "delete" and lease.failures):
+            continue
+        try:
+            pen.write(change)
+            lease.wrote = True
+        except GitHubError as error:
+            _fail(lease, change.place.repository or change.place.account, error)
+
+
+def _fail(lease: Lease, where: str, error: GitHubError) -> None:
+    """Remember what could not be written for good; raises what another try may mend, or what concerns everything."""
+    if error.transient or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}:
+        raise error
+    lease.failures.append(f"{where}: {error.message}")
+    _note(lease, failures=lease.failures, failureCode=error.code)
+
+
+def _note(lease: Lease, **progress: Any) -> None:
+    with lease.units.open(lease.caller) as unit:
+        lease.keep(unit)
+        note(unit, lease.setup_id, tries=0, **progress)
+
+
+def _put_off(lease: Lease, error: GitHubError) -> None:
+    """Have another try later, or give up: after too many, or where nothing can be written any more."""
+    with lease.units.open(lease.caller) as unit:
+        setup = unit.session.get_one(EnforcementSetup, lease.setup_id)
+        limited = error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT}
+        tries = int(setup.progress.get("tries", 0)) + (not limited)
+        hopeless = not error.transient or tries > MOST_TRIES
+        if not hopeless:
+            wait = max(timedelta(seconds=error.retry_after or 0), _backoff(tries))
+            if error.kind is ErrorKind.SECONDARY_RATE_LIMIT and lease.installation_id is not None:
+                pause_installation(unit, lease.installation_id, unit.now + wait)
+            note(unit, lease.setup_id, tries=tries)
+            setup.last_error_code, setup.last_error_message = error.code, error.message
+            unit.session.flush()
+            lease.release(unit, unit.now + wait)
+            return
+    _end(lease, [], error.message, error.code)
+
+
+def _backoff(tries: int) -> timedelta:
+    longest: timedelta = min(FIRST_RETRY * 2 ** min(tries, 10), LONGEST_RETRY)
+    return longest * (0.5 + random.random() / 2)  # noqa: S311 - jitter, no secret
+
+
+def _end(lease: Lease, branch_ids: list[str], message: str | None = None, code: str | None = None) -> None:
+    """Finish the setup, done or failed, and have its branches probed."""
+    with lease.units.open(lease.caller) as unit:
+        try:
+            lease.keep(unit)
+        except LeaseLostError:
+            return
+        setup = unit.session.get_one(EnforcementSetup, lease.setup_id, with_for_update=True)
+        if message is None and lease.failures:
+            code = str(setup.progress.get("failureCode"))
+            message = f"{len(lease.failures)} could not be written: " + "; ".join(lease.failures[:TOLD_FAILURES])
+        setup.state = "failed" if message else "done"
+        setup.last_error_code, setup.last_error_message = code, message
+        setup.finished_at, setup.due_at, setup.lease_until = unit.now, None, None
+        if branch_ids:
+            ask_for_probes(unit, branch_ids)
+            unit.wake("verify")

@@ -2,11 +2,72 @@
 
 from typing import Any
 
-from services.scopes import resolve_targets
+from rules.ruleset_plans import Change
+from services import codehost
+from services.enforcement import authorizing
+from services.enforcement.facts import gather
+from services.enforcement.setups import ask_for_heads, new_setup, record
+from services.enforcement.surveying import Survey
 from services.unit import Unit
 
 
 def set_up(unit: Unit, scope: dict[str, Any], mode: str) -> dict[str, Any]:
-    """Plan the rulesets of a scope, or have them written; raises what `resolve_targets` raises."""
-    resolve_targets(unit, scope)
-    return {"mode": mode, "state": "planned", "level": "repository", "changes": []}
+    """Plan the rulesets of a scope (`mode` plan), or have a job write them (apply).
+
+    The code host is read first, within the deadline of one call, while no lock is held. Raises what `gather` raises,
+    what the code host answers, and for apply `admin_authorization_required` where the App may not write; its effects
+    stay, because the address that it shows leads back to them.
+    """
+    survey, changes = _surveyed(unit, scope)
+    due = [change for change in changes if change.action != "none"]
+    state = "planned"
+    if mode == "apply":
+        if not all(survey.permits(change) for change in due):
+            raise authorizing.refusal(unit, survey, scope, due)
+        state = _apply(unit, survey, scope, changes)
+    return {"mode": mode, "state": state, "level": survey.level, "changes": [_view(change) for change in changes]}
+
+
+def _surveyed(unit: Unit, scope: dict[str, Any]) -> tuple[Survey, list[Change]]:
+    facts = gather(unit, scope)
+    github = codehost.github(unit)
+    with github.client(facts.installation_id).together():
+        survey = Survey(github, facts)
+        return survey, survey.everything()
+
+
+def _apply(unit: Unit, survey: Survey, scope: dict[str, Any], changes: list[Change]) -> str:
+    """Have the changes written; what is ours and was not recorded is recorded here and now."""
+    due = [change for change in changes if change.action != "none"]
+    for change in changes:
+        if change.adopted:
+            record(unit, survey.facts.installation_id, change, change.ruleset_id or 0)
+    organization = ("organization", unit.organization, survey.facts.account)
+    if due:
+        setup = new_setup(unit, scope, "queued", len(due))
+        setup.due_at = unit.now
+        ask_for_heads(unit, setup, due)
+        unit.wake("setup")
+        unit.audit("enforcement.setup_requested", organization, scope=scope, changes=len(due), setupId=setup.id)
+    else:
+        unit.audit("enforcement.setup_requested", organization, scope=scope, changes=0)
+    return "applying" if due else "applied"
+
+
+def _view(change: Change) -> dict[str, Any]:
+    return {
+        "action": change.action,
+        "level": change.place.level,
+        "account": change.place.account,
+        "repository": change.place.repository,
+        "check_name": change.check_name,
+        "branches": [
+            {"branch_id": branch.branch_id, "repository": need.repository.full_name, "branch": branch.name}
+            for need in change.needs
+            for branch in need.branches
+        ],
+        "ruleset_id": change.ruleset_id,
+        "before": change.before,
+        "after": change.after,
+        "diff": change.diff,
+    }

@@ -1,0 +1,213 @@
+"""Confirming: what an administrator sees of a setup, and what is done once they have confirmed it.
+
+See `services/enforcement/authorizing.py` for what holds.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from integrations.github import ErrorKind, GitHub, GitHubError
+from integrations.github.people import People, PersonClient
+from models.enforcement import EnforcementSetup
+from models.organizations import Organization
+from rules.permissions import Actor
+from rules.ruleset_plans import Change
+from services.enforcement.authorizing import CODE, PATH, NotAuthorizedError, awaiting, open_way, stranger
+from services.enforcement.facts import gather
+from services.enforcement.probing import ask_for_probes
+from services.enforcement.setups import Pen, patient, unready
+from services.enforcement.surveying import Survey, in_parallel
+from services.unit import Caller, Units
+
+BUDGET = 15.0
+"""Seconds after which no further ruleset is begun: the page answers within about twenty."""
+POLL = 0.25
+TOLD = 20
+"""Names that one page or message lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What somebody is asked to confirm."""
+
+    requested_by: str
+    organization: str
+    account: str
+    expires_at: datetime
+    changes: list[Change]
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a confirmation."""
+
+    login: str
+    written: list[Change] = field(default_factory=list)
+    left: list[Change] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    again: str | None = None
+    """Where the rest can be authorised."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A setup whose authorisation is being used."""
+
+    setup_id: str
+    caller: Caller
+    verifier: str
+    scope: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizations:
+    """The two steps of the page: to show what is asked for, and to do it."""
+
+    units: Units
+    github: GitHub
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], None] = time.sleep
+
+    def look(self, state: str) -> Request:
+        """Return what is asked for; raises `NotAuthorizedError`, and `GitHubError` when it cannot be planned."""
+        with self.units.open(stranger(state)) as unit:
+            setup = awaiting(unit, state)
+            organization = unit.session.get_one(Organization, unit.organization).name
+            facts = gather(unit, setup.scope)
+        with self.github.client(facts.installation_id).together():
+            changes = _due(Survey(self.github, facts).everything())
+        expires_at = setup.expires_at or setup.created_at
+        return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes)
+
+    def confirm(self, state: str, code: str) -> Result:
+        """Write what was asked for as the person whose code it is; raises as `look` does, and when they may not."""
+        people = self.github.people
+        if people is None:
+            raise NotAuthorizedError("Not available", "This service has no client secret of the code host.", 404)
+        ends = self.clock() + BUDGET
+        taken = self._take(state)
+        redirect_uri = self.units.surroundings.web_url + PATH
+        try:
+            with people.acting(code=code, code_verifier=taken.verifier, redirect_uri=redirect_uri) as person:
+                result = self._act(taken, person, ends)
+        except GitHubError as error:
+            self._failed(taken, error.code, error.message)
+            if error.kind is ErrorKind.REJECTED:
+                raise NotAuthorizedError("Not authorised", f"{error.message}. Apply again for a new address.") from None
+            raise
+        except NotAuthorizedError as error:
+            self._failed(taken, CODE, error.message)
+            raise
+        return self._finish(taken, people, result)
+
+    def _take(self, state: str) -> _Taken:
+        """Use the state up: it is good for one confirmation, whatever comes of it."""
+        with self.units.open(stranger(state)) as unit:
+            setup = awaiting(unit, state, lock=True)
+            verifier, setup.code_verifier = setup.code_verifier or "", None
+            setup.state = "failed"  # until the end says otherwise, also if this process has none
+            setup.last_error_code, setup.last_error_message = CODE, "The authorisation was not carried through."
+            caller = Caller(unit.organization, Actor(**setup.requested_by), "dashboard")
+            return _Taken(setup.id, caller, verifier, setup.scope)
+
+    def _act(self, taken: _Taken, person: PersonClient, ends: float) -> Result:
+        with self.units.open(taken.caller) as unit:
+            facts = gather(unit, taken.scope)
+        with person.together():
+            login = person.login()
+            changes = Survey(self.github, facts).everything()
+            _require_rights(person, login, _due(changes))
+            pen = Pen(
+                units=self.units,
+                caller=taken.caller,
+                setup_id=taken.setup_id,
+                installation_id=facts.installation_id,
+                writer=person,
+                keep=lambda _unit: None,
+                details={"authorizedBy": login},
+            )
+            return self._write(pen, login, changes, ends)
+
+    def _write(self, pen: Pen, login: str, changes: list[Change], ends: float) -> Result:
+        """Write until the time is up, first those whose heads have their verdicts; removals come last."""
+        result = Result(login, left=_due(changes))
+        for change in changes:
+            if change.adopted:
+                pen.settle(change, change.ruleset_id or 0)
+        while result.left and self.clock() < ends:
+            following = self._next(pen, result)
+            if following is None:
+                self.pause(POLL)
+                continue
+            result.left.remove(following)
+            if following.action == "delete" and result.problems:
+                continue
+            try:
+                pen.write(following)
+                result.written.append(following)
+            except GitHubError as error:
+                result.problems.append(f"{following.place.repository or following.place.account}: {error.message}")
+                if error.transient:
+                    result.left.insert(0, following)
+                    break
+        return result
+
+    def _next(self, pen: Pen, result: Result) -> Change | None:
+        with self.units.open(pen.caller) as unit:
+            waits = patient(unit.session.get_one(EnforcementSetup, pen.setup_id), unit.now)
+            held = unready(unit, [each for change in result.left for each in change.branch_ids]) if waits else set()
+        ready = (each for each in result.left if held.isdisjoint(each.branch_ids))
+        first = next(ready, None)
+        removal_too_soon = first is not None and first.action == "delete" and first is not result.left[0]
+        return None if removal_too_soon else first
+
+    def _finish(self, taken: _Taken, people: People, result: Result) -> Result:
+        with self.units.open(taken.caller) as unit:
+            setup = unit.session.get_one(EnforcementSetup, taken.setup_id, with_for_update=True)
+            branch_ids = sorted({each for change in result.written for each in change.branch_ids})
+            if branch_ids:
+                ask_for_probes(unit, branch_ids)
+                unit.wake("verify")
+            target = ("organization", unit.organization, unit.organization)
+            unit.audit(
+                "enforcement.authorized",
+                target,
+                setupId=setup.id,
+                authorizedBy=result.login,
+                written=len(result.written),
+                left=len(result.left),
+            )
+            setup.state, setup.finished_at = "failed" if result.problems or result.left else "done", unit.now
+            problem = "; ".join(result.problems[:TOLD]) or (
+                "Not everything could be written in time." if result.left else None
+            )
+            setup.last_error_message, setup.last_error_code = problem, CODE if problem else None
+            if result.left:
+                result.again = open_way(unit, people, setup)
+        return result
+
+    def _failed(self, taken: _Taken, code: str, message: str) -> None:
+        with self.units.open(taken.caller) as unit:
+            setup = unit.session.get_one(EnforcementSetup, taken.setup_id)
+            setup.state, setup.finished_at = "failed", unit.now
+            setup.last_error_code, setup.last_error_message = code, message
+
+
+def _due(changes: list[Change]) -> list[Change]:
+    return [change for change in changes if change.action != "none"]
+
+
+def _require_rights(person: PersonClient, login: str, changes: list[Change]) -> None:
+    """Raise unless the person administers everything that is to be changed."""
+    above = {change.place.account for change in changes if change.place.level == "organization"}
+    below = sorted({change.place.repository for change in changes if change.place.repository})
+    missing = [f"the organisation {account} (as an owner)" for account in sorted(above) if not person.owns(account)]
+    owned = in_parallel(lambda name: person.administers(*name.split("/", 1)), below)
+    missing += [name for name, administered in zip(below, owned, strict=True) if not administered]
+    if missing:
+        more = f" and {len(missing) - TOLD} more" if len(missing) > TOLD else ""
+        told = f"{login} is no administrator of {', '.join(missing[:TOLD])}{more}. Nothing was written."
+        raise NotAuthorizedError("Not an administrator", told, 403)

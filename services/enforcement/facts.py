@@ -1,0 +1,126 @@
+"""What the database knows that a plan of rulesets needs: repositories in a scope, and the rulesets that we wrote."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import select
+
+from models.enforcement import EnforcementSetup, WrittenRuleset
+from models.freezes import Freeze, FreezeTarget
+from models.installations import Installation
+from models.queries import in_force
+from models.repositories import Repository, WatchedBranch
+from rules.errors import ServiceError
+from rules.ruleset_needs import BranchFact, RepositoryFact
+from services.scopes import resolve_targets
+from services.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A ruleset that we created."""
+
+    level: str
+    ruleset_id: int
+    repository_id: str | None
+    check_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One reading of the database."""
+
+    installation_id: int
+    account: str
+    whole: bool
+    """The scope is everything: rulesets may be the organisation's, and what nothing needs any more is removed."""
+    with_patterns: bool
+    """The scope takes whole repositories: their `autoWatch` patterns too."""
+    repositories: dict[str, RepositoryFact]
+    """In the order of their ids."""
+    owned: tuple[Owned, ...]
+    begun: frozenset[tuple[str, str | None, str]]
+    """Level, repository id and name of rulesets that a process began to create, and did not live to record."""
+    held: frozenset[tuple[str, str]]
+    """Repository id and check name where a freeze is in force: these rulesets are not removed."""
+
+
+def gather(unit: Unit, scope: dict[str, Any]) -> Facts:
+    """Read everything that a plan needs; raises `no_targets_in_scope`, and `installation_removed` without one."""
+    reached = {fact.branch_id: fact.repository_id for fact in resolve_targets(unit, scope).branches}
+    installation = unit.session.scalar(
+        select(Installation)
+        .where(Installation.organization_id == unit.organization, Installation.state == "active")
+        .order_by(Installation.id)
+        .limit(1)
+    )
+    if installation is None:
+        raise ServiceError("installation_removed", "This organisation has no active installation of the GitHub App.")
+    with_patterns = scope["type"] != "branch" and scope.get("branches") is None
+    return Facts(
+        installation_id=installation.id,
+        account=installation.account,
+        whole=scope["type"] == "organization" and with_patterns,
+        with_patterns=with_patterns,
+        repositories=_repositories(unit, installation.id, reached),
+        owned=_owned(unit, installation.id),
+        begun=_begun(unit),
+        held=_held(unit),
+    )
+
+
+def _repositories(unit: Unit, installation_id: int, reached: dict[str, str]) -> dict[str, RepositoryFact]:
+    ids = sorted(set(reached.values()))
+    branches: dict[str, list[BranchFact]] = defaultdict(list)
+    query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(ids)).order_by(WatchedBranch.name)
+    for row in unit.session.scalars(query):
+        branches[row.repository_id].append(BranchFact(row.id, row.name, row.check_name, row.id in reached))
+    rows = unit.session.scalars(
+        select(Repository)
+        .where(Repository.id.in_(ids), Repository.installation_id == installation_id)
+        .order_by(Repository.id)
+    )
+    return {
+        row.id: RepositoryFact(
+            repository_id=row.id,
+            github_id=row.github_id,
+            owner=row.owner,
+            name=row.name,
+            archived=row.archived,
+            auto_watch=tuple(row.auto_watch),
+            branches=tuple(branches[row.id]),
+        )
+        for row in rows
+    }
+
+
+def _owned(unit: Unit, installation_id: int) -> tuple[Owned, ...]:
+    rows = unit.session.scalars(
+        select(WrittenRuleset)
+        .where(WrittenRuleset.organization_id == unit.organization, WrittenRuleset.installation_id == installation_id)
+        .order_by(WrittenRuleset.ruleset_id)
+    )
+    return tuple(Owned(row.level, row.ruleset_id, row.repository_id, row.check_name) for row in rows)
+
+
+def _begun(unit: Unit) -> frozenset[tuple[str, str | None, str]]:
+    begun = EnforcementSetup.progress["writing"]
+    rows = unit.session.scalars(
+        select(begun).where(
+            EnforcementSetup.organization_id == unit.organization, EnforcementSetup.progress.has_key("writing")
+        )
+    )
+    creations = (each for each in rows if each["action"] == "create")
+    return frozenset((each["level"], each["repositoryId"], each["name"]) for each in creations)
+
+
+def _held(unit: Unit) -> frozenset[tuple[str, str]]:
+    rows = unit.session.execute(
+        select(WatchedBranch.repository_id, WatchedBranch.check_name)
+        .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)
+        .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
+        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        .distinct()
+    )
+    return frozenset((repository_id, check_name) for repository_id, check_name in rows)

@@ -1,0 +1,244 @@
+"""Setups: rows that remember which rulesets were asked for, and how far their writing has come.
+
+`progress` of a row: `writing` is there while a ruleset is being written, so that one whose record was lost is
+recognised; `headsAskedAt`, since when the heads of the branches are to have their verdicts; `position`, the repository
+that the job did last; `failures`, what could not be written and why; `tries`, faults of the code host in a row.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import orjson
+from sqlalchemy import delete, text
+from sqlalchemy.dialects.postgresql import insert
+
+from integrations.github import ErrorKind, GitHubError
+from integrations.github.rulesets import Rulesets
+from models.enforcement import EnforcementSetup, WrittenRuleset
+from models.queries import raise_generation
+from rules.ids import new_id
+from rules.ruleset_plans import Change, Place, settled
+from services.unit import Caller, Unit, Units
+
+HEADS_WAIT = timedelta(minutes=15)
+"""How long heads without a verdict hold a ruleset back; after that it is written all the same."""
+
+
+class Writer(Protocol):
+    """Who writes rulesets: the App's installation, or a person."""
+
+    def repository_rulesets(self, owner: str, name: str) -> Rulesets:
+        """Return access to a repository's rulesets."""
+
+    def organization_rulesets(self, organization: str) -> Rulesets:
+        """Return access to an organisation's rulesets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """What writing one setup's rulesets takes."""
+
+    units: Units
+    caller: Caller
+    setup_id: str
+    installation_id: int
+    writer: Writer
+    keep: Callable[[Unit], None]
+    """Called in each transaction that records something; raises when the setup is no longer ours."""
+    details: dict[str, Any]
+    """What the audit tells besides, of each ruleset."""
+
+    def write(self, change: Change) -> None:
+        """Carry one change out at the code host, and record it; raises `GitHubError`.
+
+        It is announced in our database first, so that one whose process died before the record is recognised.
+        """
+        if change.action != "none":
+            with self.units.open(self.caller) as unit:
+                self.keep(unit)
+                note(unit, self.setup_id, writing=_announced(change))
+        self.settle(change, self._carry_out(change))
+
+    def settle(self, change: Change, ruleset_id: int) -> None:
+        """Record and audit what has been done."""
+        with self.units.open(self.caller) as unit:
+            self.keep(unit)
+            record(unit, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
+            unit.session.execute(_FORGET_WRITING, {"id": self.setup_id})
+            unit.session.execute(_COUNT, {"id": self.setup_id})
+
+    def recover(self, announced: dict[str, Any]) -> None:
+        """Settle a change that was announced and not recorded, if it has happened; a creation is left to the plan."""
+        change = _recalled(announced)
+        if change.action == "create" or change.ruleset_id is None:
+            return
+        try:
+            now: dict[str, Any] | None = settled(self.access(change.place).get(change.ruleset_id))
+        except GitHubError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                raise
+            now = None
+        if now == change.after:
+            self.settle(change, change.ruleset_id)
+
+    def _carry_out(self, change: Change) -> int:
+        access = self.access(change.place)
+        if change.action == "create":
+            return int(access.create(change.after or {})["id"])
+        ruleset_id = change.ruleset_id or 0
+        if change.action == "update":
+            access.update(ruleset_id, change.after or {})
+        elif change.action == "delete":
+            try:
+                access.delete(ruleset_id)
+            except GitHubError as error:
+                if error.kind is not ErrorKind.NOT_FOUND:
+                    raise
+        return ruleset_id
+
+    def access(self, place: Place) -> Rulesets:
+        """Return the rulesets of a place."""
+        if place.repository is None:
+            return self.writer.organization_rulesets(place.account)
+        return self.writer.repository_rulesets(place.account, place.repository.partition("/")[2])
+
+
+def _announced(change: Change) -> dict[str, Any]:
+    place = change.place
+    return {
+        "action": change.action,
+        "level": place.level,
+        "account": place.account,
+        "repositoryId": place.repository_id,
+        "repository": place.repository,
+        "checkName": change.check_name,
+        "name": change.name,
+        "rulesetId": change.ruleset_id,
+        "before": change.before,
+        "after": change.after,
+    }
+
+
+def _recalled(announced: dict[str, Any]) -> Change:
+    place = Place(announced["level"], announced["account"], announced["repositoryId"], announced["repository"])
+    return Change(
+        action=announced["action"],
+        place=place,
+        check_name=announced["checkName"],
+        ruleset_id=announced["rulesetId"],
+        before=announced["before"],
+        after=announced["after"],
+    )
+
+
+_FORGET_WRITING = text("UPDATE enforcement_setups SET progress = progress - 'writing' WHERE id = :id")
+_COUNT = text(
+    "UPDATE enforcement_setups SET written = written + 1, total = greatest(total, written + 1) WHERE id = :id"
+)
+_NOTE = text("UPDATE enforcement_setups SET progress = progress || CAST(:changes AS jsonb) WHERE id = :id")
+
+
+def note(unit: Unit, setup_id: str, **changes: Any) -> None:
+    """Remember members of a setup's `progress`."""
+    unit.session.execute(_NOTE, {"id": setup_id, "changes": orjson.dumps(changes).decode()})
+
+
+def record(unit: Unit, installation_id: int, change: Change, ruleset_id: int, **details: Any) -> None:
+    """Record and audit that a ruleset was written; one that was only recognised was created by us before."""
+    place = change.place
+    _own(unit, installation_id, change, ruleset_id)
+    unit.audit(
+        _ACTIONS[change.action],
+        ("ruleset", str(ruleset_id), change.name),
+        level=place.level,
+        place=place.repository or place.account,
+        checkName=change.check_name,
+        before=None if change.adopted else change.before,
+        after=change.after,
+        **details,
+    )
+
+
+_ACTIONS = {
+    "create": "ruleset.created",
+    "none": "ruleset.created",
+    "update": "ruleset.updated",
+    "delete": "ruleset.deleted",
+}
+
+
+def _own(unit: Unit, installation_id: int, change: Change, ruleset_id: int) -> None:
+    """Remember that a ruleset is ours, or is no more; it takes the place of those that are gone from there."""
+    place = change.place
+    in_repository = (
+        WrittenRuleset.repository_id == place.repository_id
+        if place.repository_id
+        else WrittenRuleset.repository_id.is_(None)
+    )
+    unit.session.execute(
+        delete(WrittenRuleset).where(
+            WrittenRuleset.organization_id == unit.organization,
+            WrittenRuleset.level == place.level,
+            in_repository,
+            WrittenRuleset.check_name == change.check_name,
+        )
+    )
+    if change.action == "delete":
+        return
+    columns = {
+        "organization_id": unit.organization,
+        "installation_id": installation_id,
+        "repository_id": place.repository_id,
+        "check_name": change.check_name,
+        "written_at": unit.now,
+    }
+    unit.session.execute(
+        insert(WrittenRuleset)
+        .values(level=place.level, ruleset_id=ruleset_id, **columns)
+        .on_conflict_do_update(index_elements=["level", "ruleset_id"], set_=columns)
+    )
+
+
+def new_setup(unit: Unit, scope: dict[str, Any], state: str, total: int) -> EnforcementSetup:
+    """Add the row of a setup that the caller asks for."""
+    row = EnforcementSetup(
+        id=new_id("stp"),
+        organization_id=unit.organization,
+        scope=scope,
+        state=state,
+        requested_by=unit.actor.as_json(),
+        created_at=unit.now,
+        total=total,
+        progress={},
+    )
+    unit.session.add(row)
+    return row
+
+
+def ask_for_heads(unit: Unit, setup: EnforcementSetup, changes: Iterable[Change]) -> None:
+    """Have the heads of the changes' branches judged, so that requiring the check blocks nobody by surprise."""
+    branch_ids = {branch_id for change in changes for branch_id in change.branch_ids}
+    unit.session.flush()
+    if branch_ids:
+        raise_generation(unit.session, sorted(branch_ids), unit.now)
+        unit.wake("reconcile")
+    setup.progress = {**setup.progress, "headsAskedAt": unit.now.isoformat()}
+
+
+def patient(setup: EnforcementSetup, now: datetime) -> bool:
+    """Tell whether heads without a verdict still hold rulesets back."""
+    asked = setup.progress.get("headsAskedAt")
+    return asked is not None and now < datetime.fromisoformat(asked) + HEADS_WAIT
+
+
+_UNREADY = text("""
+    SELECT b.id FROM unnest(CAST(:ids AS text[])) AS k (id) JOIN watched_branches b ON b.id = k.id
+    WHERE b.written_generation < b.wanted_generation
+""")
+
+
+def unready(unit: Unit, branch_ids: Collection[str]) -> set[str]:
+    """Return the branches with heads that still lack their verdict."""
+    return set(unit.session.scalars(_UNREADY, {"ids": list(branch_ids)}))

@@ -1,0 +1,172 @@
+"""Surveying: reading the code host's rulesets in a scope, and planning what has to be changed.
+
+Nothing is read twice: an organisation's rulesets are listed once; a repository's only if it is to have one of its own;
+and the rules of a branch only until one is found that lacks ours. Nothing here holds a lock or changes anything.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cached_property
+from typing import TypeVar
+
+from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient, InstallationInfo
+from integrations.github.rulesets import Rulesets
+from rules.ruleset_needs import Need, RepositoryFact, Target, needs_of, sample_branch, targets_of
+from rules.ruleset_plans import Change, Existing, Found, Place, plan_removal, plan_target
+from rules.rulesets import requires_of
+from services.enforcement.facts import Facts, Owned
+
+READERS = 8
+"""Calls at the same time; the code host takes a hundred of an installation."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Survey:
+    """One plan in the making. Its methods raise `GitHubError`, and `invalid_glob` for an inexpressible pattern."""
+
+    def __init__(self, github: GitHub, facts: Facts) -> None:
+        self.facts = facts
+        self.client: InstallationClient = github.client(facts.installation_id)
+        self.installation: InstallationInfo = github.installation(facts.installation_id)
+        self._app_id = github.settings.app_id
+        self._above = self._organization_rulesets() if self._may_write_above else None
+        needs = [
+            need
+            for repository in facts.repositories.values()
+            for need in needs_of(repository, with_patterns=facts.with_patterns)
+        ]
+        shared = None if self._above is None else {each.check_name for each in self._owned("organization", None)}
+        self.targets = targets_of(needs, self._app_id, shared)
+        self._needed = {(need.repository.repository_id, need.check_name) for need in needs}
+
+    @property
+    def level(self) -> str:
+        """`organization` where a ruleset is to be the organisation's."""
+        above = any(target.level == "organization" for target in self.targets)
+        return "organization" if above else "repository"
+
+    @property
+    def _may_write_above(self) -> bool:
+        permitted = self.installation.permissions.get("organization_administration") == "write"
+        return self.facts.whole and self.installation.account_type == "Organization" and permitted
+
+    def permits(self, change: Change) -> bool:
+        """Tell whether the App itself may write there."""
+        name = "organization_administration" if change.place.level == "organization" else "administration"
+        return self.installation.permissions.get(name) == "write"
+
+    def everything(self) -> list[Change]:
+        """Plan the whole scope, in the order in which it is to be written: what replaces before what is replaced."""
+        above = self.above
+        below = in_parallel(self.below, self.repository_ids)
+        return [*above, *(change for changes in below for change in changes), *self.leftovers()]
+
+    @cached_property
+    def above(self) -> list[Change]:
+        """The plan of the organisation's rulesets, but for those to be removed."""
+        wanted = [target for target in self.targets if target.level == "organization"]
+        place = Place("organization", self.facts.account)
+        listed = self._above or {}
+        access = self.client.organization_rulesets(self.facts.account)
+        return [self._plan(target, place, access, listed) for target in wanted]
+
+    def leftovers(self) -> list[Change]:
+        """Plan the removal of the organisation's rulesets of ours that nothing needs any more."""
+        listed = self._above or {}
+        if not self.facts.whole or self._above is None:
+            return []
+        wanted = {target.check_name for target in self.targets if target.level == "organization"}
+        held = {check_name for _repository, check_name in self.facts.held}
+        place, access = Place("organization", self.facts.account), self.client.organization_rulesets(self.facts.account)
+        gone = [each for each in self._owned("organization", None) if each.check_name not in wanted | held]
+        return [self._removal(each, place, access) for each in gone if each.ruleset_id in listed.values()]
+
+    @property
+    def repository_ids(self) -> list[str]:
+        """The repositories that have, or are to have, rulesets of their own; in order."""
+        wanted = {target.repository.repository_id for target in self.targets if target.repository}
+        ours = {each.repository_id for each in self.facts.owned if each.repository_id in self.facts.repositories}
+        return sorted(wanted | {each for each in ours if each and self.facts.whole})
+
+    def below(self, repository_id: str) -> list[Change]:
+        """Plan one repository's own rulesets; none for a repository that the code host does not show us."""
+        repository = self.facts.repositories[repository_id]
+        access = self.client.repository_rulesets(repository.owner, repository.name)
+        try:
+            listed = {each["name"]: int(each["id"]) for each in access.list() if each["source_type"] == "Repository"}
+        except GitHubError as error:
+            if error.kind is ErrorKind.NOT_FOUND:
+                return []
+            raise
+        place = Place("repository", repository.owner, repository_id, repository.full_name)
+        wanted = [target for target in self.targets if target.repository is repository]
+        planned = [self._plan(target, place, access, listed) for target in wanted]
+        gone = [each for each in self._unneeded(repository, wanted) if each.ruleset_id in listed.values()]
+        return planned + [self._removal(each, place, access) for each in gone]
+
+    def _unneeded(self, repository: RepositoryFact, wanted: Iterable[Target]) -> list[Owned]:
+        if not self.facts.whole or repository.archived:
+            return []
+        number = repository.repository_id
+        instead = {change.check_name for change in self.above if change.after is not None}
+        needed = {name for repository_id, name in self._needed | self.facts.held if repository_id == number} - instead
+        kept = {target.check_name for target in wanted} | needed
+        return [each for each in self._owned("repository", number) if each.check_name not in kept]
+
+    def _organization_rulesets(self) -> dict[str, int] | None:
+        """List the organisation's rulesets by name; None where we may not see them."""
+        try:
+            listed = self.client.organization_rulesets(self.facts.account).list()
+        except GitHubError as error:
+            if error.kind in {ErrorKind.NOT_FOUND, ErrorKind.PERMISSION}:
+                return None
+            raise
+        return {each["name"]: int(each["id"]) for each in listed}
+
+    def _owned(self, level: str, repository_id: str | None) -> list[Owned]:
+        return [each for each in self.facts.owned if (each.level, each.repository_id) == (level, repository_id)]
+
+    def _plan(self, target: Target, place: Place, access: Rulesets, listed: dict[str, int]) -> Change:
+        owned = {each.ruleset_id for each in self._owned(place.level, place.repository_id)}
+        mine = [
+            each.ruleset_id
+            for each in self._owned(place.level, place.repository_id)
+            if each.check_name == target.check_name and each.ruleset_id in listed.values()
+        ]
+        if mine:
+            return plan_target(target, place, Found(own=Existing(mine[0], access.get(mine[0]))))
+        taken = {
+            name: Existing(number, access.get(number))
+            if (place.level, place.repository_id, name) in self.facts.begun and number not in owned
+            else None
+            for name, number in listed.items()
+        }
+        planned = plan_target(target, place, Found(taken=taken))
+        if planned.action == "create" and all(self._covered(need) for need in target.needs):
+            return plan_target(target, place, Found(taken=taken, covered=True))
+        return planned
+
+    def _covered(self, need: Need) -> bool:
+        """Tell whether active rules already require the check from us on every branch where it is needed."""
+        names = [branch.name for branch in need.branches]
+        sample = sample_branch(need)
+        names += [sample] if sample else []
+        repository = need.repository
+        for name in names:
+            rules = self.client.branch_rules(repository.owner, repository.name, name)
+            if not any(requires_of(rule, need.check_name, self._app_id) for rule in rules):
+                return False
+        return bool(names)
+
+    def _removal(self, owned: Owned, place: Place, access: Rulesets) -> Change:
+        return plan_removal(Existing(owned.ruleset_id, access.get(owned.ruleset_id)), place, owned.check_name)
+
+
+def in_parallel(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
+    """Return what the function makes of each value, in order; the deadline around the call holds inside it."""
+    with ThreadPoolExecutor(READERS) as threads:
+        begun = [threads.submit(copy_context().run, function, value) for value in values]
+        return [each.result() for each in begun]

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-NAMES = ("edge", "freeze_state", "pushes", "fan_out")
+NAMES = ("edge", "freeze_state", "pushes", "fan_out", "priorities", "two_installations", "webhook_acks", "full_pass")
 
 
 def main() -> None:

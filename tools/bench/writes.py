@@ -96,8 +96,9 @@ def counted(stack: Stack) -> Iterator[dict[str, int]]:
     yield counts
     after = stack.control("GET", "/calls")
     counts["total"] = after["total"] - before["total"]
-    counts["refused"] = _refused(after) - _refused(before)
+    counts["refused"] = refused(after) - refused(before)
 
 
-def _refused(calls: dict[str, Any]) -> int:
+def refused(calls: dict[str, Any]) -> int:
+    """Return how many of the counted calls were refused for a limit."""
     return sum(calls["byStatus"].get(status, 0) for status in ("403", "429"))

@@ -18,8 +18,9 @@ KINDS = (*CALL_KINDS, *WEBHOOK_KINDS, "null_check_run")
 class Fault:
     """One thing that goes wrong.
 
-    `after` lets the call take effect before its answer is lost; `count` is how often it strikes (None: until cleared);
-    `seconds` is how long a timeout hangs, a slow body takes, a webhook is late.
+    `after` lets the call take effect before its answer is lost; `skip` is how many matching calls it lets pass first,
+    `count` how often it strikes then (None: until cleared); `seconds` is how long a timeout hangs, a slow body takes, a
+    webhook is late; `headers` are those of an error's answer.
     """
 
     id: int
@@ -28,10 +29,12 @@ class Fault:
     status: int = 500
     message: str | None = None
     after: bool = False
+    skip: int = 0
     count: int | None = None
     probability: float = 1.0
     seed: int = 0
     seconds: float = 30.0
+    headers: dict[str, str] = field(default_factory=dict)
     struck: int = 0
     chance: random.Random = field(default_factory=random.Random, repr=False)
 
@@ -78,6 +81,9 @@ class Faults:
     @staticmethod
     def _strikes(fault: Fault) -> bool:
         if fault.count is not None and fault.struck >= fault.count:
+            return False
+        if fault.skip > 0:
+            fault.skip -= 1
             return False
         if fault.probability < 1 and fault.chance.random() >= fault.probability:
             return False

@@ -58,9 +58,8 @@ def fault_answer(fault: Fault) -> Answer:
     """Return the answer that a fault gives."""
     status = 401 if fault.kind == "revoked" else fault.status
     message = fault.message or FAULT_MESSAGES.get(status, "Server Error")
-    return Answer(
-        status, {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
-    )
+    body = {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
+    return Answer(status, body, dict(fault.headers))
 
 
 async def withhold(fault: Fault, receive: Receive, send: Send) -> int:

@@ -42,6 +42,14 @@ def test_an_error_strikes_the_next_calls_of_its_scope(http: httpx.Client, web: R
     assert len(web.host.world.runs) == 1
 
 
+def test_an_error_can_strike_one_call_of_many_with_headers_of_its_own(http: httpx.Client) -> None:
+    fault = {"kind": "error", "skip": 2, "count": 1, "status": 429, "headers": {"Retry-After": "7"}}
+    http.post("/_control/faults", json=fault)
+    answers = [http.get("/repos/acme/web") for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429, 200]
+    assert answers[2].headers["Retry-After"] == "7"
+
+
 def test_a_call_can_take_effect_and_its_answer_be_lost(http: httpx.Client, web: RepositoryBuilder) -> None:
     http.post("/_control/faults", json={"kind": "error", "status": 502, "after": True, "count": 1})
     assert write(http, web).status_code == 502

@@ -111,7 +111,7 @@ def forbidden(stack: Stack, ledger: Ledger) -> list[str]:
         writes = [write for write in stack.host.calls.writes if write["conclusion"] == "success"]
     told = []
     for write in writes:
-        branch_id, number, _words = (write["externalId"] or "-/0/").split("/")
+        branch_id, number = (write["externalId"] or "-/0").split("/")[:2]
         for freeze in intervals.get(branch_id, ()):
             if freeze.since < int(number) and (freeze.until is None or int(number) <= freeze.until):
                 told.append(f"evaluation {number} wrote a success on {write['headSha'][:8]} in spite of {freeze.id}")

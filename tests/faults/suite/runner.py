@@ -37,7 +37,16 @@ class Outcome:
 
 def rest(stack: Stack, patience: float = FIRST_REST) -> None:
     """Wait until everything is right and nobody has anything to do."""
-    wait_until(lambda: not is_busy(stack) and not wrong_heads(stack), "coming to rest", patience, POLL)
+    try:
+        wait_until(lambda: not is_busy(stack) and not wrong_heads(stack), "coming to rest", patience, POLL)
+    except AssertionError as error:
+        wrong = dict(list(wrong_heads(stack).items())[:3])
+        busy = stack.sql(
+            "SELECT b.id, b.due_at - clock_timestamp(), b.lease_until - clock_timestamp(), last_error_code, attempts "
+            "FROM watched_branches b WHERE due_at IS NOT NULL OR lease_until IS NOT NULL LIMIT 3"
+        )
+        deliveries = stack.sql("SELECT count(*), max(attempts) FROM webhook_deliveries WHERE processed_at IS NULL")
+        raise AssertionError(f"{error}; wrong heads {wrong}, busy branches {busy}, deliveries {deliveries}") from None
 
 
 def attempt(stack: Stack, fault: Fault, seed: int) -> Outcome:

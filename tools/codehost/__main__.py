@@ -10,6 +10,7 @@ from pathlib import Path
 import uvloop
 
 from tools.codehost.host import PERSON_TOKEN, CodeHost
+from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
 from tools.codehost.server import listen, make_server
 
 SAVE_SECONDS = 3.0
@@ -33,6 +34,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--person-token", default=PERSON_TOKEN, help="access token of the person `maintainer`, who pushes and merges"
     )
+    parser.add_argument("--client-id", default=CLIENT_ID, help="OAuth client id that people can authorise")
+    parser.add_argument("--client-secret", default=CLIENT_SECRET, help="its secret")
     return parser.parse_args()
 
 
@@ -55,6 +58,8 @@ async def run(given: argparse.Namespace) -> None:
         webhook_url=given.webhook_url,
         webhook_secret=given.webhook_secret,
         person_token=given.person_token,
+        client_id=given.client_id,
+        client_secret=given.client_secret,
         state=given.state,
     )
     listener = listen(given.host, given.port)

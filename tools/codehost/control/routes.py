@@ -70,6 +70,17 @@ def _reset_calls(host: "CodeHost", _query: dict[str, str], _body: Json) -> Answe
     return Answer(204)
 
 
+def _put_person(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    """Do `{"login", "rights": {account or "owner/name": level} or null}`; null lets the person do everything."""
+    host.world.add_account(body["login"], "User", body.get("token"))
+    login, rights = body["login"].lower(), body.get("rights")
+    if rights is None:
+        host.people.rights.pop(login, None)
+    else:
+        host.people.rights[login] = {place.lower(): level for place, level in rights.items()}
+    return Answer(204)
+
+
 def _seed(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
     return Answer(201, seed(host, body))
 
@@ -146,6 +157,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("GET", "calls"): _get_calls,
     ("DELETE", "calls"): _reset_calls,
     ("GET", "writes"): _get_writes,
+    ("PUT", "persons"): _put_person,
     ("POST", "seed"): _seed,
     ("POST", "installations"): _change_installation,
     ("PUT", "pull-requests"): _change_pull,

@@ -3,7 +3,14 @@
 from tools.codehost.model.installations import accessible, suspend, uninstall
 from tools.codehost.model.records import Installation
 from tools.codehost.model.refusals import Refusal, not_found
-from tools.codehost.payloads.accounts import app_json, full_organization_json, installation_json, person_json
+from tools.codehost.payloads.accounts import (
+    account_json,
+    app_json,
+    full_organization_json,
+    installation_json,
+    organization_json,
+    person_json,
+)
 from tools.codehost.payloads.repositories import repository_json
 from tools.codehost.rest.answers import Answer, paged
 from tools.codehost.rest.identity import LEVELS
@@ -164,6 +171,25 @@ def redeliver(call: Call) -> Answer:
 def get_user(call: Call) -> Answer:
     """Show the person whose token this is."""
     return Answer(200, person_json(call.view, call.caller.account))
+
+
+@route("GET", "/user/memberships/orgs/{org}", credential="person")
+def get_membership(call: Call) -> Answer:
+    """Show the person's own membership of an organisation."""
+    account = call.world.logins.get(call.params["org"].lower())
+    role = call.host.people.role(call.caller.account, account.login) if account else None
+    if account is None or account.type != "Organization" or role is None:
+        raise not_found()
+    url = f"{call.host.base_url}/orgs/{account.login}"
+    shown = {
+        "url": f"{url}/memberships/{call.caller.account.login}",
+        "state": "active",
+        "role": role,
+        "organization_url": url,
+        "organization": organization_json(call.view, account),
+        "user": account_json(call.view, call.caller.account.id),
+    }
+    return Answer(200, shown)
 
 
 @route("GET", "/orgs/{org}")

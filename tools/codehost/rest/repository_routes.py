@@ -10,7 +10,10 @@ from tools.codehost.rest.routing import Call, route
 @route("GET", "/repos/{owner}/{repo}", "metadata:read")
 def get_repository(call: Call) -> Answer:
     """Show a repository."""
-    return Answer(200, repository_json(call.view, call.repository))
+    shown = repository_json(call.view, call.repository)
+    if call.caller.installation is None:
+        shown = {**shown, "permissions": call.host.people.permissions(call.caller.account, call.repository)}
+    return Answer(200, shown)
 
 
 @route("PATCH", "/repos/{owner}/{repo}", "administration:write")

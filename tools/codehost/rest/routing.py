@@ -156,4 +156,15 @@ def locate(call: Call, method: str) -> Answer | None:
     if repository is None or not (call.caller.sees(repository) or call.caller.app):
         raise Refusal(404, "Not Found")
     call.found = repository
+    if call.caller.installation is None and call.caller.app is None:
+        _admit_person(call, repository, method)
     return None
+
+
+def _admit_person(call: Call, repository: Repository, method: str) -> None:
+    """Refuse a person what their own rights do not reach: the repository itself, and its rulesets."""
+    level = call.host.people.level(call.caller.account, repository)
+    if level is None:
+        raise Refusal(404, "Not Found")
+    if level != "admin" and method != "GET" and "/rulesets" in call.path:
+        raise Refusal(403, "Must have admin rights to Repository.")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tools.codehost.host import CodeHost
 
 ROUTE_MODULES = (app_routes, branch_routes, check_routes, pull_routes, repository_routes, ruleset_routes)
+PEOPLES = ("/login/oauth/", "/applications/")
 VERSIONS = ("2026-03-10", "2022-11-28")
 NO_AGENT = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
 
@@ -79,6 +80,13 @@ class Application:
                 await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
                 return
             await reply(send, control(self.host, incoming.method, incoming.path, incoming.query, incoming.raw), {})
+            return
+        if incoming.path.startswith(PEOPLES):
+            with self.host.world.lock:
+                answer = self.host.people.answer(
+                    incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
+                )
+            await reply(send, answer, {})
             return
         found = self._place(incoming)
         self.host.calls.began(found.operation)

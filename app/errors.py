@@ -6,6 +6,7 @@ either the database being away (503, safe to retry) or a fault of ours (500, tol
 
 import logging
 import math
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -16,6 +17,7 @@ import sqlalchemy.exc
 from app.exchange import Exchange, Reply
 from rules.errors import Detail, ServiceError
 from schemas.contract import Contract, ErrorCode
+from schemas.instants import format_instant
 
 logger = logging.getLogger(__name__)
 
@@ -93,10 +95,12 @@ def is_database_away(error: BaseException) -> bool:
 
 
 def _row(detail: Detail) -> dict[str, Any]:
-    row = {"path": detail.path, "message": detail.message}
+    row: dict[str, Any] = {"path": detail.path, "message": detail.message}
     if detail.code:
         row["code"] = detail.code
-    return {**row, **(detail.extra or {})}
+    for name, value in (detail.extra or {}).items():
+        row[name] = format_instant(value) if isinstance(value, datetime) else value
+    return row
 
 
 def _status(row: ErrorCode, error: ServiceError) -> int:

@@ -92,6 +92,9 @@ def served(
         github_app_id=1,
         github_app_slug="change-freeze",
         github_app_private_key=pem.decode(),
+        github_client_id="Iv1.tests",
+        github_client_secret="a secret of the client",
+        github_web_url=served_code_host.base_url,
         github_webhook_secret=WEBHOOK_SECRET,
     )
     parts = Parts(clock=clock_of_session, wakeups=wakeups_of_session, access_log=False)

@@ -4,6 +4,7 @@ Nothing here decides anything about freezes: it reads what GitHub knows, writes 
 every way of failing into one `GitHubError` with a code of the error catalogue.
 """
 
+from integrations.github.activity import Activity, PullOfCommit
 from integrations.github.application import GitHub
 from integrations.github.budget import Allowance, Budget
 from integrations.github.client import InstallationClient
@@ -24,6 +25,7 @@ from integrations.github.values import (
 )
 
 __all__ = [
+    "Activity",
     "Allowance",
     "BranchHeads",
     "BranchInfo",
@@ -39,6 +41,7 @@ __all__ = [
     "InstallationClient",
     "InstallationInfo",
     "PullHead",
+    "PullOfCommit",
     "QueueEntry",
     "RepositoryInfo",
     "RepositoryTips",

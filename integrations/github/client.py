@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any
 
 from integrations.github import checks, heads, rulesets, tips
+from integrations.github.activity import Activity, PullOfCommit, list_activity, list_pulls_of_commit
 from integrations.github.answers import reading
 from integrations.github.budget import Budget
 from integrations.github.calls import Calls, path
@@ -122,6 +124,19 @@ class InstallationClient:
     def ruleset_details(self, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
         """Return who can bypass each ruleset and what it requires, by node id; one call for each hundred."""
         return read_rulesets(self._calls, node_ids)
+
+    def activity(self, owner: str, name: str, branch: str, since: datetime) -> list[Activity]:
+        """Return what happened to a branch at `since` or later, the newest first: one call for each hundred.
+
+        GitHub tells its own times in whole seconds, and may need a moment until it lists what has just happened.
+        """
+        with reading():
+            return list_activity(self._calls, owner, name, branch, since)
+
+    def pulls_of_commit(self, owner: str, name: str, sha: str) -> list[PullOfCommit]:
+        """Return the pull requests that brought a commit to its branch, or that are open with it as their head."""
+        with reading():
+            return list_pulls_of_commit(self._calls, owner, name, sha)
 
     def branch_rules(self, owner: str, name: str, branch: str) -> list[dict[str, Any]]:
         """Return the active rules of every level for a branch, which need not exist."""

@@ -63,6 +63,8 @@ class CheckState:
     conclusion: str | None
     external_id: str | None
     app_id: int | None = None
+    completed_at: datetime | None = None
+    """GitHub's clock, in whole seconds; None where it was not asked for, or is not completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,4 +205,5 @@ def check_from_rest(payload: Mapping[str, Any]) -> CheckState:
         conclusion=payload.get("conclusion"),
         external_id=payload.get("external_id"),
         app_id=(payload.get("app") or {}).get("id"),
+        completed_at=moment(payload.get("completed_at")),
     )

@@ -15,6 +15,7 @@ from tools.codehost.graph.costs import measure
 from tools.codehost.graph.planning import prepare
 from tools.codehost.model.refusals import Refusal
 from tools.codehost.rest import (
+    activity_routes,
     app_routes,
     branch_routes,
     check_routes,
@@ -30,7 +31,15 @@ from tools.codehost.wire import Incoming, fault_answer, read, reply, withhold
 if TYPE_CHECKING:
     from tools.codehost.host import CodeHost
 
-ROUTE_MODULES = (app_routes, branch_routes, check_routes, pull_routes, repository_routes, ruleset_routes)
+ROUTE_MODULES = (
+    activity_routes,
+    app_routes,
+    branch_routes,
+    check_routes,
+    pull_routes,
+    repository_routes,
+    ruleset_routes,
+)
 PEOPLES = ("/login/oauth/", "/applications/")
 VERSIONS = ("2026-03-10", "2022-11-28")
 NO_AGENT = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"

@@ -8,6 +8,7 @@ import orjson
 
 from tools.codehost.model.records import (
     Account,
+    Activity,
     App,
     AutoMerge,
     CheckRun,
@@ -99,7 +100,8 @@ def restore(world: World, state: dict[str, Any]) -> None:
 def _repository(each: dict[str, Any]) -> Repository:
     commits = {sha: Commit(**commit) for sha, commit in each.pop("commits").items()}
     pulls = {int(number): _pull(pull) for number, pull in each.pop("pulls").items()}
-    return Repository(**each, commits=commits, pulls=pulls)
+    activities = [Activity(**activity) for activity in each.pop("activities", ())]
+    return Repository(**each, commits=commits, pulls=pulls, activities=activities)
 
 
 def _pull(each: dict[str, Any]) -> PullRequest:

@@ -103,6 +103,7 @@ def parse_pull_requests(person: GitHub[Any]) -> int:
     with pytest.raises(RequestFailed) as missing:
         person.rest.pulls.check_if_merged(*PLACE, made.number)
     assert missing.value.response.status_code == 404
+    assert person.rest.repos.list_activities(*PLACE, ref="feature").parsed_data[0].activity_type == "push"
     return int(made.number)
 
 

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from tools.codehost.model import pulls
-from tools.codehost.model.identifiers import digest
+from tools.codehost.model.identifiers import digest, node_id
 from tools.codehost.model.protection import deletion_violations, push_violations, refuse
-from tools.codehost.model.records import Commit, Repository
+from tools.codehost.model.records import Activity, Commit, Repository
 from tools.codehost.model.refusals import Refusal, invalid_request
 from tools.codehost.model.world import Actor, Event, World
 
@@ -69,7 +69,7 @@ def create_branch(world: World, actor: Actor, repository: Repository, name: str,
     refuse(push_violations(world, actor, repository, name, sha, creating=True), 422, f"{REFS}#create-a-reference")
     repository.branches[name] = sha
     world.emit(Event("create", None, actor.account, repository, {"branch": name}))
-    _announce_push(world, actor, repository, name, ZERO, sha)
+    _announce_push(world, actor, repository, name, (ZERO, sha), "branch_creation")
 
 
 def push(
@@ -92,17 +92,17 @@ def push(
         raise Refusal(422, "Update is not a fast forward", documentation=f"{REFS}#update-a-reference")
     violations = push_violations(world, actor, repository, name, sha, forced=forced)
     refuse(violations, refused_with, f"{REFS}#update-a-reference")
-    move(world, actor, repository, name, sha, forced=forced)
+    move(world, actor, repository, name, sha, "force_push" if forced else "push")
 
 
-def move(world: World, actor: Actor, repository: Repository, name: str, sha: str, *, forced: bool = False) -> None:
-    """Move a branch without asking the rules, and update the pull requests from it."""
+def move(world: World, actor: Actor, repository: Repository, name: str, sha: str, how: str) -> None:
+    """Move a branch without asking the rules, and update the pull requests from it; `how` as in `Activity`."""
     before = repository.branches.get(name, ZERO)
     if before == sha:
         return
     repository.branches[name] = sha
     repository.pushed_at = world.now()
-    _announce_push(world, actor, repository, name, before, sha, forced=forced)
+    _announce_push(world, actor, repository, name, (before, sha), how)
     for pull in list(world.open_from[repository.id, name].values()):
         pulls.synchronize(world, actor, repository, pull, sha)
 
@@ -115,7 +115,7 @@ def delete_branch(world: World, actor: Actor, repository: Repository, name: str)
     refuse(deletion_violations(world, actor, repository, name), 422, f"{REFS}#delete-a-reference")
     before = repository.branches.pop(name)
     world.emit(Event("delete", None, actor.account, repository, {"branch": name}))
-    _announce_push(world, actor, repository, name, before, ZERO)
+    _announce_push(world, actor, repository, name, (before, ZERO), "branch_deletion")
     for index in (world.open_from, world.open_into):
         for pull in list(index[repository.id, name].values()):
             pulls.close(world, actor, repository, pull)
@@ -128,14 +128,14 @@ def rename_branch(world: World, actor: Actor, repository: Repository, name: str,
         raise Refusal(422, "Validation Failed", ["New branch name is invalid or taken"])
     sha = repository.branches[new] = repository.branches[name]
     world.emit(Event("create", None, actor.account, repository, {"branch": new}))
-    _announce_push(world, actor, repository, new, ZERO, sha)
+    _announce_push(world, actor, repository, new, (ZERO, sha), "branch_creation")
     for pull in list(world.open_into[repository.id, name].values()):
         pulls.edit(world, actor, repository, pull, base=new)
     for pull in list(world.open_from[repository.id, name].values()):
         pulls.follow_head(world, pull, new)
     del repository.branches[name]
     world.emit(Event("delete", None, actor.account, repository, {"branch": name}))
-    _announce_push(world, actor, repository, name, sha, ZERO)
+    _announce_push(world, actor, repository, name, (sha, ZERO), "branch_deletion")
 
 
 def file_at(repository: Repository, sha: str, path: str) -> str | None:
@@ -193,7 +193,10 @@ def put_file(
 
 
 def _announce_push(
-    world: World, actor: Actor, repository: Repository, branch: str, before: str, after: str, *, forced: bool = False
+    world: World, actor: Actor, repository: Repository, branch: str, moved: tuple[str, str], how: str
 ) -> None:
-    facts = {"branch": branch, "before": before, "after": after, "forced": forced}
+    (before, after), number = moved, world.next_id()
+    found = Activity(number, node_id("ACT", number), branch, before, after, world.now(), how, actor.account.id)
+    repository.activities.append(found)
+    facts = {"branch": branch, "before": before, "after": after, "forced": how == "force_push"}
     world.emit(Event("push", None, actor.account, repository, facts))

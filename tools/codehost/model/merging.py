@@ -41,12 +41,13 @@ def complete_merge(
     sha: str | None = None,
     title: str | None = None,
 ) -> str:
-    """Put the pull request on its base branch, with a merge commit or the given one, and close it."""
+    """Put the pull request on its base branch, with a merge commit or the given one of its queue, and close it."""
+    how = "merge_queue_merge" if sha else "pr_merge"
     if sha is None:
         tip = repository.branches[pull.base_ref]
         message = title or f"Merge pull request #{pull.number} from {world.owner(repository).login}/{pull.head_ref}"
         sha = branches.make_commit(world, repository, actor.account.id, message, [tip, pull.head_sha]).sha
-    branches.move(world, actor, repository, pull.base_ref, sha)
+    branches.move(world, actor, repository, pull.base_ref, sha, how)
     pulls.close(world, actor, repository, pull, merge_sha=sha)
     return sha
 

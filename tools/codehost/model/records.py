@@ -126,6 +126,20 @@ class QueueEntry:
 
 
 @dataclass(slots=True)
+class Activity:
+    """A change of where a branch points, as the repository's activity tells it."""
+
+    id: int
+    node_id: str
+    branch: str
+    before: str
+    after: str
+    timestamp: str
+    how: str  # push | force_push | branch_creation | branch_deletion | pr_merge | merge_queue_merge
+    actor_id: int
+
+
+@dataclass(slots=True)
 class Repository:
     """A repository with its branches, commits and pull requests."""
 
@@ -145,6 +159,7 @@ class Repository:
     branches: dict[str, str] = field(default_factory=dict)
     commits: dict[str, Commit] = field(default_factory=dict)
     pulls: dict[int, PullRequest] = field(default_factory=dict)
+    activities: list[Activity] = field(default_factory=list)
 
 
 @dataclass(slots=True)

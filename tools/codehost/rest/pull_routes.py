@@ -109,6 +109,11 @@ def review_pull(call: Call) -> Answer:
 
 @route("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", "pull_requests:read")
 def list_pulls_of_commit(call: Call) -> Answer:
-    """List the open pull requests whose head a commit is."""
-    found = call.world.open_at.get((call.repository.id, call.params["sha"]), {})
-    return paged(call.url, call.query, found.values(), lambda pull: simple_pull_json(call.view, call.repository, pull))
+    """List the pull requests that brought a commit or are to bring it; not those that were given up."""
+    sha = call.params["sha"]
+    found = [
+        pull
+        for pull in call.repository.pulls.values()
+        if sha in {pull.head_sha, pull.merge_commit_sha} and (pull.state == "open" or pull.merged_at)
+    ]
+    return paged(call.url, call.query, found, lambda pull: simple_pull_json(call.view, call.repository, pull))

@@ -11,6 +11,7 @@ from tools.codehost.model.records import (
     Activity,
     App,
     AutoMerge,
+    BranchProtection,
     CheckRun,
     CheckSuite,
     Commit,
@@ -43,6 +44,7 @@ def dump(host: "CodeHost") -> bytes:
                 "repositories": list(world.repositories.values()),
                 "moved": world.moved,
                 "rulesets": list(world.rulesets.values()),
+                "protections": list(world.protections.values()),
                 "installations": list(world.installations.values()),
                 "suites": list(world.suites.values()),
                 "runs": list(world.runs.values()),
@@ -87,6 +89,8 @@ def restore(world: World, state: dict[str, Any]) -> None:
         world.index_repository(_repository(each))
     for each in state["rulesets"]:
         world.index_ruleset(Ruleset(**each))
+    for each in state.get("protections", ()):
+        world.index_protection(BranchProtection(**each))
     for each in state["installations"]:
         world.index_installation(Installation(**each))
     for each in state["suites"]:

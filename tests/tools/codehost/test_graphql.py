@@ -10,6 +10,8 @@ from githubkit.exception import GraphQLFailed
 from tools.codehost import CodeHost, Handle
 from tools.codehost.builder import RepositoryBuilder
 from tools.codehost.graph.planning import SCHEMA
+from tools.codehost.model.classic import protect
+from tools.codehost.model.world import Actor
 
 CHECK = "change-freeze/main"
 
@@ -216,6 +218,11 @@ def test_fragments_conditions_and_introspection_work(web: RepositoryBuilder, bot
 def test_everything_in_the_schema_can_be_asked_for(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     """Ask every field of every type that hangs on a repository, three levels deep, and get no internal error."""
     web.merge_queue()
+    wanted = {"required_status_checks": {"strict": False, "checks": [{"context": CHECK, "app_id": host.app_id}]}}
+    rest = {"enforce_admins": True, "required_pull_request_reviews": None, "restrictions": None}
+    protect(host.world, Actor(host.maintainer), web.record, "main", wanted | rest)
+    actors = [{"actor_id": number, "actor_type": kind} for number, kind in ((12, "Team"), (host.app_id, "Integration"))]
+    web.ruleset(name="Bypassed", enforcement="active", bypass_actors=actors)
     pull = web.pull_request(checks={CHECK: "success"}, autoMerge=True)
     enqueue = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{id}}}"
     host.world.installations[1001].permissions["pull_requests"] = "write"
@@ -230,6 +237,7 @@ def test_everything_in_the_schema_can_be_asked_for(host: CodeHost, web: Reposito
         "CheckSuite": suite.node_id,
         "MergeQueueEntry": entry,
         "App": host.app.node_id,
+        "RepositoryRuleset": next(iter(host.world.rulesets.values())).node_id,
     }.items():
         text = f"query($id:ID!){{node(id:$id){{...on {kind}{{{everything(kind)}}}}}}}"
         shown = send(bot, text, id=node)
@@ -242,6 +250,7 @@ ARGUMENTS = {
     "object": '(expression:"main")',
     "pullRequest": "(number:1)",
     "repository": '(name:"web")',
+    "ruleset": "(databaseId:1)",
 }
 
 
@@ -250,6 +259,8 @@ def everything(kind: str, depth: int = 3) -> str:
     declared = SCHEMA.type_map[kind]
     if isinstance(declared, graphql.GraphQLInterfaceType):
         return "__typename"
+    if isinstance(declared, graphql.GraphQLUnionType):
+        return "__typename " + " ".join(f"...on {each.name}{{{leaves(each)}}}" for each in declared.types)
     assert isinstance(declared, graphql.GraphQLObjectType)
     parts = ["__typename"]
     for name, field in declared.fields.items():
@@ -262,3 +273,11 @@ def everything(kind: str, depth: int = 3) -> str:
             below = depth if inner.name.endswith(("Connection", "Edge")) else depth - 1
             parts.append(f"{name}{given}{{{everything(inner.name, below)}}}")
     return " ".join(parts)
+
+
+def leaves(declared: graphql.GraphQLObjectType) -> str:
+    """Select the scalar fields of a member of a union, under names that no other member has."""
+    names = [
+        name for name, field in declared.fields.items() if graphql.is_leaf_type(graphql.get_named_type(field.type))
+    ]
+    return " ".join(f"{declared.name}_{name}:{name}" for name in names) or "__typename"

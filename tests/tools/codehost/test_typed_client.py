@@ -147,6 +147,20 @@ def parse_rulesets(person: GitHub[Any]) -> None:
     person.rest.repos.delete_org_ruleset("acme", above.id)
 
 
+def parse_classic_protection(person: GitHub[Any]) -> None:
+    wanted: Any = {
+        "required_status_checks": {"strict": True, "contexts": [], "checks": [{"context": "ci", "app_id": -1}]},
+        "enforce_admins": True,
+        "required_pull_request_reviews": None,
+        "restrictions": None,
+    }
+    made: Any = person.rest.repos.update_branch_protection(*PLACE, "release/1.0", data=wanted).parsed_data
+    assert [(check.context, check.app_id) for check in made.required_status_checks.checks] == [("ci", None)]
+    shown: Any = person.rest.repos.get_branch_protection(*PLACE, "release/1.0").parsed_data
+    assert shown.enforce_admins.enabled
+    person.rest.repos.delete_branch_protection(*PLACE, "release/1.0")
+
+
 def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: CodeHost) -> None:
     assert person.rest.repos.get(*PLACE).parsed_data.full_name == "acme/web"
     assert len(person.rest.repos.list_for_org("acme").parsed_data) == 1
@@ -172,6 +186,7 @@ def test_every_endpoint_is_parsed_by_the_typed_client(
     number = parse_pull_requests(person)
     parse_checks(bot, tip(bot, "feature"))
     parse_rulesets(person)
+    parse_classic_protection(person)
     assert person.rest.pulls.merge(*PLACE, number).parsed_data.merged
     parse_repositories(person, bot, host)
     bot.rest.apps.revoke_installation_access_token()

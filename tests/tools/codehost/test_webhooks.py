@@ -77,6 +77,18 @@ def change_rulesets(person: GitHub[Any]) -> None:
     person.rest.repos.delete_repo_ruleset(*PLACE, made.id)
 
 
+def change_classic_protection(person: GitHub[Any]) -> None:
+    wanted: Any = {
+        "required_status_checks": {"strict": False, "contexts": [], "checks": [{"context": CHECK, "app_id": 4242}]},
+        "enforce_admins": True,
+        "required_pull_request_reviews": None,
+        "restrictions": None,
+    }
+    for _ in ("created", "edited"):
+        person.rest.repos.update_branch_protection(*PLACE, "next", data=wanted)
+    person.rest.repos.delete_branch_protection(*PLACE, "next")
+
+
 def change_repositories(host: CodeHost, person: GitHub[Any]) -> None:
     host.organization("globex").installed(installation_id=1002)
     person.rest.repos.create_in_org("acme", data={"name": "new"})
@@ -115,6 +127,7 @@ EXPECTED = {
     "installation.new_permissions_accepted",
     *(f"installation_repositories.{action}" for action in ("added", "removed")),
     *(f"repository_ruleset.{action}" for action in ("created", "edited", "deleted")),
+    *(f"branch_protection_rule.{action}" for action in ("created", "edited", "deleted")),
     "push",
     "create",
     "delete",
@@ -129,6 +142,7 @@ def test_every_event_is_signed_and_parsed_by_the_typed_client(
     change_checks(host, person, bot, web)
     change_the_queue(host, person, bot, web)
     change_rulesets(person)
+    change_classic_protection(person)
     change_repositories(host, person)
     change_installations(handle)
     assert host.sender.drain()

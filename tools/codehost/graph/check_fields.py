@@ -7,6 +7,7 @@ from tools.codehost.graph.pull_fields import select_pulls
 from tools.codehost.graph.queries import Args, commit_of, ref_of, repository_of
 from tools.codehost.graph.values import CommitOf, Connection, RefOf, connect
 from tools.codehost.model.checks import suite_state
+from tools.codehost.model.classic import find_protection
 from tools.codehost.model.protection import SATISFYING, required_checks
 from tools.codehost.model.records import CheckRun, CheckSuite
 from tools.codehost.model.rulesets import rules_for_branch
@@ -142,5 +143,6 @@ def _is_required(run: CheckRun, args: Args, context: Context) -> bool:
     pull = pull or repository.pulls.get(args.get("pullRequestNumber") or 0)
     if pull is None:
         return False
-    required = required_checks(rules_for_branch(context.world, repository, pull.base_ref))
+    classic = find_protection(context.world, repository, pull.base_ref)
+    required = required_checks(rules_for_branch(context.world, repository, pull.base_ref), classic)
     return any(name == run.name and app_id in {None, run.app_id} for name, app_id in required)

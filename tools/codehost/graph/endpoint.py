@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import graphql
 from graphql.execution.values import get_variable_values
 
-from tools.codehost.graph import check_fields, mutations, pull_fields, queries, values
+from tools.codehost.graph import check_fields, mutations, pull_fields, queries, rule_fields, values
 from tools.codehost.graph.costs import MOST_NODES, measure
 from tools.codehost.graph.executor import Context, run
 from tools.codehost.graph.planning import SCHEMA, Document, InvalidDocument, prepare
@@ -16,7 +16,14 @@ from tools.codehost.rest.identity import Caller
 if TYPE_CHECKING:
     from tools.codehost.host import CodeHost
 
-RESOLVER_MODULES = (check_fields, mutations, pull_fields, queries, values)  # imported for what they register
+RESOLVER_MODULES = (
+    check_fields,
+    mutations,
+    pull_fields,
+    queries,
+    rule_fields,
+    values,
+)  # imported for what they register
 
 
 def _errors(*errors: dict[str, Any]) -> Answer:

@@ -6,7 +6,16 @@ from tools.codehost.graph.executor import Context, GraphError, note_item, resolv
 from tools.codehost.graph.values import CommitOf, Connection, QueueOf, RefOf, connect
 from tools.codehost.model.identifiers import commit_node_id, ref_node_id
 from tools.codehost.model.queue import queue_rule
-from tools.codehost.model.records import Account, App, CheckRun, CheckSuite, PullRequest, QueueEntry, Repository
+from tools.codehost.model.records import (
+    Account,
+    App,
+    CheckRun,
+    CheckSuite,
+    PullRequest,
+    QueueEntry,
+    Repository,
+    Ruleset,
+)
 
 Args = dict[str, Any]
 
@@ -23,12 +32,22 @@ def commit_of(repository: Repository, sha: str | None) -> CommitOf | None:
 
 
 def _visible(context: Context, value: Any) -> bool:
+    if isinstance(value, Ruleset):
+        return rules_visible(context, value)
     repository = value if isinstance(value, Repository) else getattr(value, "repository", None)
     if repository is None and isinstance(value, PullRequest | CheckRun | CheckSuite | QueueEntry):
         repository = context.world.repositories.get(value.repository_id)
         if repository is None:
             return False
     return repository is None or context.caller.sees(repository)
+
+
+def rules_visible(context: Context, ruleset: Ruleset) -> bool:
+    """Tell whether the caller sees what a ruleset belongs to."""
+    if ruleset.source_type == "Repository":
+        return context.caller.sees(context.world.repositories[ruleset.source_id])
+    installation = context.caller.installation
+    return installation is None or installation.account_id == ruleset.source_id
 
 
 def find_node(context: Context, identifier: str) -> Any:
@@ -193,6 +212,7 @@ def _object(repository: Repository, args: Args, _context: Context) -> CommitOf |
 
 @resolver("Repository", "mergeQueue")
 def _merge_queue(repository: Repository, args: Args, context: Context) -> QueueOf | None:
+    context.caller.require("merge_queues:read")
     base = args.get("branch") or repository.default_branch
     return QueueOf(repository, base) if queue_rule(context.world, repository, base) is not None else None
 

@@ -138,6 +138,9 @@ for _name in [
     "PullRequestCommit",
     "Ref",
     "Repository",
+    "RepositoryRule",
+    "RepositoryRuleset",
+    "RepositoryRulesetBypassActor",
 ]:
     RESOLVERS[f"{_name}Connection", "nodes"] = lambda connection, _args, _context: connection.page
     RESOLVERS[f"{_name}Connection", "edges"] = _edges

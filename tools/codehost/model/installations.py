@@ -17,6 +17,7 @@ PERMISSIONS = {
     "members": "read",
 }
 EVENTS = [
+    "branch_protection_rule",
     "check_run",
     "check_suite",
     "create",

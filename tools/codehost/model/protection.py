@@ -6,13 +6,15 @@ counted ("2 of 2 required status checks are expected."); mixed ones are counted 
 
 from collections.abc import Iterable
 
-from tools.codehost.model.records import Repository
+from tools.codehost.model.classic import binding_protection, classic_checks
+from tools.codehost.model.records import BranchProtection, Repository
 from tools.codehost.model.refusals import Refusal
 from tools.codehost.model.rulesets import Applied, bypasses, rules_for_branch
 from tools.codehost.model.world import Actor, World
 
 SATISFYING = {"success", "skipped", "neutral"}
 HEADLINE = "Repository rule violations found"
+LOCKED = "Cannot change this locked branch"
 PULLS = "https://docs.github.com/rest/pulls/pulls#merge-a-pull-request"
 
 
@@ -26,21 +28,23 @@ def check_state(world: World, repository: Repository, sha: str, context: str, ap
     return None if run.conclusion in SATISFYING else "failing"
 
 
-def required_checks(rules: Iterable[Applied]) -> dict[tuple[str, int | None], None]:
-    """Return the distinct (context, App) pairs that the rules require, in order."""
-    return {
+Required = dict[tuple[str, int | None], None]
+
+
+def required_checks(rules: Iterable[Applied], classic: BranchProtection | None = None) -> Required:
+    """Return the distinct (context, App) pairs that the rules and classic protection require, in order."""
+    found: Required = {
         (check["context"], check.get("integration_id")): None
         for _, rule in rules
         if rule["type"] == "required_status_checks"
         for check in rule["parameters"]["required_status_checks"]
     }
+    return found | dict.fromkeys(classic_checks(classic))
 
 
-def unmet_checks(world: World, repository: Repository, sha: str, rules: Iterable[Applied]) -> list[tuple[str, str]]:
+def unmet_checks(world: World, repository: Repository, sha: str, required: Required) -> list[tuple[str, str]]:
     """List the required checks that do not pass on a commit, as (context, state)."""
-    states = [
-        (context, check_state(world, repository, sha, context, app_id)) for context, app_id in required_checks(rules)
-    ]
+    states = [(context, check_state(world, repository, sha, context, app_id)) for context, app_id in required]
     return [(context, state) for context, state in states if state is not None]
 
 
@@ -77,9 +81,11 @@ def merge_violations(
 ) -> list[str]:
     """List what forbids merging a head commit into a branch; `queued` when the merge queue itself does it."""
     rules = _binding(world, actor, repository, branch, merge=True)
-    found: list[str] = []
-    if unmet := unmet_checks(world, repository, sha, rules):
-        found.append(describe_unmet(unmet, len(required_checks(rules))))
+    classic = binding_protection(world, actor, repository, branch)
+    required = required_checks(rules, classic)
+    found = [LOCKED] if classic is not None and classic.locked else []
+    if unmet := unmet_checks(world, repository, sha, required):
+        found.append(describe_unmet(unmet, len(required)))
     for _, rule in rules:
         if rule["type"] == "merge_queue" and not queued:
             found.append("Changes must be made through the merge queue")
@@ -102,7 +108,8 @@ def push_violations(
 ) -> list[str]:
     """List what forbids moving a branch to a commit directly."""
     rules = _binding(world, actor, repository, branch, merge=False)
-    found: list[str] = []
+    classic = binding_protection(world, actor, repository, branch)
+    found = [LOCKED] if classic is not None and classic.locked else []
     for _, rule in rules:
         if rule["type"] == "pull_request" and not creating:
             found.append("Changes must be made through a pull request.")
@@ -119,8 +126,9 @@ def push_violations(
         for ruleset, rule in rules
         if not (creating and rule.get("parameters", {}).get("do_not_enforce_on_create"))
     ]
-    if unmet := unmet_checks(world, repository, sha, checked):
-        found.append(describe_unmet(unmet, len(required_checks(checked))))
+    required = required_checks(checked, classic)
+    if unmet := unmet_checks(world, repository, sha, required):
+        found.append(describe_unmet(unmet, len(required)))
     return found
 
 

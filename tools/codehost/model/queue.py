@@ -6,6 +6,7 @@ before it along. A failing group leaves the queue and those behind it are built 
 """
 
 from tools.codehost.model import branches, merging, pulls
+from tools.codehost.model.classic import find_protection
 from tools.codehost.model.identifiers import node_id
 from tools.codehost.model.protection import SATISFYING, merge_violations, required_checks
 from tools.codehost.model.records import PullRequest, QueueEntry, Repository
@@ -90,7 +91,7 @@ def group_state(world: World, repository: Repository, entry: QueueEntry) -> str:
     """Tell whether an entry's group passes, fails or waits."""
     rules = rules_for_branch(world, repository, entry.base_ref)
     waiting = False
-    for context, app_id in required_checks(rules):
+    for context, app_id in required_checks(rules, find_protection(world, repository, entry.base_ref)):
         run = world.newest_run(repository.id, entry.head_sha or "", context, app_id)
         if run is None or run.status != "completed":
             waiting = True

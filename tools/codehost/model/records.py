@@ -181,6 +181,23 @@ class Ruleset:
 
 
 @dataclass(slots=True)
+class BranchProtection:
+    """Classic protection of one branch; each check is `{context, app_id}`."""
+
+    id: int
+    node_id: str
+    repository_id: int
+    branch: str
+    created_at: str
+    updated_at: str
+    requires_checks: bool = False
+    strict: bool = False
+    checks: list[dict[str, Any]] = field(default_factory=list)
+    enforce_admins: bool = False
+    locked: bool = False
+
+
+@dataclass(slots=True)
 class Installation:
     """The App's place in one account."""
 

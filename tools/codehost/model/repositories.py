@@ -114,6 +114,9 @@ def delete(world: World, actor: Actor, repository: Repository) -> None:
         world.nodes.pop(pull.node_id, None)
     for ruleset in list(world.rules_of.pop(("Repository", repository.id), {}).values()):
         world.rulesets.pop(ruleset.id)
+        world.nodes.pop(ruleset.node_id)
+    for place in [place for place in world.protections if place[0] == repository.id]:
+        world.protections.pop(place)
     for key in [key for key in world.queues if key[0] == repository.id]:
         world.queues.pop(key)
     world.rules_version += 1

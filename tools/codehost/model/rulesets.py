@@ -247,6 +247,7 @@ def update_ruleset(world: World, actor: Actor, ruleset: Ruleset, body: dict[str,
 def delete_ruleset(world: World, actor: Actor, ruleset: Ruleset) -> None:
     """Remove a ruleset."""
     del world.rulesets[ruleset.id]
+    del world.nodes[ruleset.node_id]
     del world.rules_of[ruleset.source_type, ruleset.source_id][ruleset.id]
     world.rules_version += 1
     _announce(world, actor, ruleset, "deleted")

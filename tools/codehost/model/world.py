@@ -15,6 +15,7 @@ from tools.codehost.model.identifiers import node_id, split_commit_node_id, time
 from tools.codehost.model.records import (
     Account,
     App,
+    BranchProtection,
     CheckRun,
     CheckSuite,
     Installation,
@@ -76,6 +77,7 @@ class World:
         self.rules_version = 0
         self.rules_cached_at = 0
         self.rules_cache: dict[tuple[int, str], list[tuple[Ruleset, dict[str, Any]]]] = {}
+        self.protections: dict[tuple[int, str], BranchProtection] = {}
         self.installations: dict[int, Installation] = {}
         self.installed: dict[int, Installation] = {}  # by account id
         self.nodes: dict[str, Any] = {}
@@ -213,7 +215,12 @@ class World:
         """Make a ruleset findable, and let cached rules be forgotten."""
         self.rulesets[ruleset.id] = ruleset
         self.rules_of[ruleset.source_type, ruleset.source_id][ruleset.id] = ruleset
+        self.nodes[ruleset.node_id] = ruleset
         self.rules_version += 1
+
+    def index_protection(self, protection: BranchProtection) -> None:
+        """Make a classic protection findable by its branch."""
+        self.protections[protection.repository_id, protection.branch] = protection
 
     def index_installation(self, installation: Installation) -> None:
         """Make an installation findable by id and by account."""

@@ -12,8 +12,8 @@ def source_name(view: View, ruleset: Ruleset) -> str:
     return view.world.accounts[ruleset.source_id].login
 
 
-def ruleset_json(view: View, ruleset: Ruleset, *, whole: bool = True) -> Json:
-    """Shape a ruleset; lists leave conditions, rules and bypass actors out."""
+def ruleset_json(view: View, ruleset: Ruleset, *, whole: bool = True, actors: bool = True) -> Json:
+    """Shape a ruleset; lists leave conditions, rules and bypass actors out, and the last are not for everybody."""
     source = source_name(view, ruleset)
     owned_by_repository = ruleset.source_type == "Repository"
     path = f"repos/{source}" if owned_by_repository else f"orgs/{source}"
@@ -39,9 +39,10 @@ def ruleset_json(view: View, ruleset: Ruleset, *, whole: bool = True) -> Json:
         shape |= {
             "conditions": ruleset.conditions,
             "rules": ruleset.rules,
-            "bypass_actors": ruleset.bypass_actors,
             "current_user_can_bypass": "never",
         }
+        if actors:
+            shape["bypass_actors"] = ruleset.bypass_actors
     return shape
 
 

@@ -12,7 +12,7 @@ import orjson
 
 from tools.codehost.model.identifiers import timestamp
 from tools.codehost.model.installations import reaches
-from tools.codehost.model.records import Account, App, Installation, Repository
+from tools.codehost.model.records import Account, App, Installation, Repository, Ruleset
 from tools.codehost.model.refusals import Refusal, forbidden_to_integration
 from tools.codehost.model.world import Actor, World
 
@@ -51,13 +51,20 @@ class Caller:
         narrowed = self.repository_ids is not None and repository.id not in self.repository_ids
         return not narrowed and reaches(self.installation, repository)
 
+    def may(self, permission: str) -> bool:
+        """Tell whether an installation has `name:level`; a person may do everything."""
+        name, _, level = permission.partition(":")
+        return self.installation is None or LEVELS.get(self.permissions.get(name, ""), 0) >= LEVELS[level]
+
     def require(self, permission: str) -> None:
         """Refuse an installation that lacks `name:level`."""
-        if self.installation is None:
-            return
-        name, _, level = permission.partition(":")
-        if LEVELS.get(self.permissions.get(name, ""), 0) < LEVELS[level]:
+        if not self.may(permission):
             raise forbidden_to_integration()
+
+    def sees_bypass_of(self, ruleset: Ruleset) -> bool:
+        """Tell whether the caller is shown who can bypass a ruleset: only those who may change it are."""
+        own = ruleset.source_type == "Repository"
+        return self.may("administration:write" if own else "organization_administration:write")
 
 
 class Credentials:

@@ -32,6 +32,11 @@ def _source(call: Call) -> tuple[str, int]:
     return "Repository", call.repository.id
 
 
+def _shown(call: Call, ruleset: Ruleset) -> Answer:
+    """Show a ruleset whole; who can bypass it is left out for those who may not change it."""
+    return Answer(200, ruleset_json(call.view, ruleset, actors=call.caller.sees_bypass_of(ruleset)))
+
+
 @route("GET", "/repos/{owner}/{repo}/rulesets", "metadata:read")
 def list_repository_rulesets(call: Call) -> Answer:
     """List a repository's rulesets, those of its organisation included unless `includes_parents=false`."""
@@ -58,13 +63,13 @@ def get_repository_ruleset(call: Call) -> Answer:
     found = next((ruleset for ruleset in rulesets_over(call.world, call.repository) if ruleset.id == number), None)
     if found is None:
         raise not_found()
-    return Answer(200, ruleset_json(call.view, found))
+    return _shown(call, found)
 
 
 @route("GET", "/orgs/{org}/rulesets/{ruleset_id}", "organization_administration:read")
 def get_organization_ruleset(call: Call) -> Answer:
     """Show a ruleset of an organisation."""
-    return Answer(200, ruleset_json(call.view, _ruleset(call, *_source(call))))
+    return _shown(call, _ruleset(call, *_source(call)))
 
 
 @route("POST", "/repos/{owner}/{repo}/rulesets", "administration:write")

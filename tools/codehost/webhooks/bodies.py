@@ -6,7 +6,7 @@ from typing import Any
 from tools.codehost.model.branches import ZERO
 from tools.codehost.model.records import Account, Installation, Repository
 from tools.codehost.model.world import Event
-from tools.codehost.payloads import checks, pulls, rulesets
+from tools.codehost.payloads import checks, protections, pulls, rulesets
 from tools.codehost.payloads import repositories as shapes
 from tools.codehost.payloads.accounts import account_json, installation_json, organization_json
 from tools.codehost.payloads.view import Json, View
@@ -148,6 +148,11 @@ def _ruleset_body(view: View, event: Event) -> Json:
     return {"repository_ruleset": rulesets.ruleset_json(view, event.facts["ruleset"])}
 
 
+def _protection_body(_view: View, event: Event) -> Json:
+    shown = {"rule": protections.rule_json(event.facts["protection"])}
+    return shown | ({"changes": event.facts["changes"]} if "changes" in event.facts else {})
+
+
 MAKERS: dict[str, Maker] = {
     "repository": _repository_body,
     "pull_request": _pull_body,
@@ -160,6 +165,7 @@ MAKERS: dict[str, Maker] = {
     "installation": _installation_body,
     "installation_repositories": _installation_repositories_body,
     "repository_ruleset": _ruleset_body,
+    "branch_protection_rule": _protection_body,
 }
 
 

@@ -2,13 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from rules.check_names import PREFIX
 from rules.globs import compile_globs
-from rules.rulesets import desired_ruleset, pattern_of
+from rules.rulesets import desired_ruleset, pattern_of, spared
 
 Level = Literal["repository", "organization"]
 FEWEST_SHARING = 2
@@ -37,6 +37,8 @@ class RepositoryFact:
     archived: bool
     auto_watch: tuple[str, ...]
     branches: tuple[BranchFact, ...]
+    former_globs: tuple[str, ...] = ()
+    """Patterns that `auto_watch` once had; checks are named by them still."""
 
     @property
     def full_name(self) -> str:
@@ -87,37 +89,9 @@ def needs_of(repository: RepositoryFact, *, with_patterns: bool) -> Iterator[Nee
         yield Need(repository, check_name, tuple(_spared(repository, check_name)))
 
 
-def _spared(repository: RepositoryFact, check_name: str) -> Iterator[str]:
-    pattern = pattern_of(check_name)
-    if "*" not in pattern:
-        return
-    glob = compile_globs([pattern], "branch", "")
-    for branch in sorted(repository.branches, key=lambda each: each.name):
-        if branch.check_name != check_name and glob.matches(branch.name):
-            yield branch.name
-    own = [branch.name for branch in repository.branches if branch.check_name == check_name]
-    for other in _others(repository.auto_watch, pattern):
-        if may_overlap(pattern, other) and not any(compile_globs([other], "branch", "").matches(name) for name in own):
-            yield other
-
-
-def _others(auto_watch: Sequence[str], pattern: str) -> Iterator[str]:
-    """Yield patterns whose branches have another check, or are not watched: earlier ones, and those that exclude."""
-    earlier = auto_watch[: auto_watch.index(pattern)] if pattern in auto_watch else ()
-    yield from (each for each in earlier if not each.startswith("!"))
-    yield from (each.removeprefix("!") for each in auto_watch if each.startswith("!"))
-
-
-def may_overlap(one: str, other: str) -> bool:
-    """Tell whether a branch could match both patterns; a doubt counts as yes."""
-    first, second = re.split(r"\*+", one), re.split(r"\*+", other)
-    for single, pattern in ((first, other), (second, one)):
-        if len(single) == 1:
-            return compile_globs([pattern], "branch", "").matches(single[0])
-    heads, tails = (first[0], second[0]), (first[-1], second[-1])
-    return (heads[0].startswith(heads[1]) or heads[1].startswith(heads[0])) and (
-        tails[0].endswith(tails[1]) or tails[1].endswith(tails[0])
-    )
+def _spared(repository: RepositoryFact, check_name: str) -> list[str]:
+    names = {branch.name: branch.check_name for branch in repository.branches}
+    return spared(pattern_of(check_name), (*repository.auto_watch, *repository.former_globs), names)
 
 
 def sample_branch(need: Need) -> str | None:

@@ -6,7 +6,7 @@ https://docs.github.com/en/repositories/configuring-branches-and-merges-in-your-
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -75,18 +75,24 @@ def _escaped(text: str) -> str:
 def spared(pattern: str, globs: Sequence[str], check_names: Mapping[str, str]) -> list[str]:
     """Return the patterns whose branches the rule of `pattern` has to spare, since nobody writes its check there.
 
-    `globs` are those that a repository's check names are made of, in their order; `check_names` are those of its
+    `globs` are those that a repository's check names are made of, in their order; `check_names` are those of all its
     branches, by branch. A branch has the name of the first glob that matches it, unless it had another one before, and
-    none when a later `!` glob excludes it.
+    none when a later `!` glob excludes it. No glob is spared that would let go of a branch whose check this is.
     """
     if "*" not in pattern:
         return []
-    own = globs.index(pattern) if pattern in globs else len(globs)
-    earlier = [glob for glob in globs[:own] if not glob.startswith("!")]
-    excluded = [glob.removeprefix("!") for glob in globs[own:] if glob.startswith("!")]
-    matches = compile_globs([pattern], "branch", "").matches
-    others = [branch for branch, name in sorted(check_names.items()) if name != PREFIX + pattern and matches(branch)]
-    return list(dict.fromkeys([*(glob for glob in (*earlier, *excluded) if overlap(pattern, glob)), *others]))
+    at = globs.index(pattern) if pattern in globs else len(globs)
+    earlier = [glob for glob in globs[:at] if not glob.startswith("!")]
+    excluded = [glob.removeprefix("!") for glob in globs[at:] if glob.startswith("!")]
+    own = [branch for branch, name in check_names.items() if name == PREFIX + pattern]
+    found = {glob for glob in (*earlier, *excluded) if overlap(pattern, glob) and not any(_matching(glob, own))}
+    others = [branch for branch, name in check_names.items() if name != PREFIX + pattern]
+    return sorted(found.union(_matching(pattern, others)))
+
+
+def _matching(glob: str, branches: Iterable[str]) -> Iterator[str]:
+    matches = compile_globs([glob], "branch", "").matches
+    return (branch for branch in branches if matches(branch))
 
 
 def desired_ruleset(

@@ -90,6 +90,7 @@ def _repositories(unit: Unit, installation_id: int, reached: dict[str, str]) -> 
             archived=row.archived,
             auto_watch=tuple(row.auto_watch),
             branches=tuple(branches[row.id]),
+            former_globs=tuple(row.former_globs),
         )
         for row in rows
     }

@@ -55,8 +55,7 @@ def _spared(unit: Unit, branch: WatchedBranch, repositories: Sequence[Repository
     """Return for each repository what a rule of the branch's pattern has to spare there."""
     pattern = pattern_of(branch.check_name)
     query = select(WatchedBranch.repository_id, WatchedBranch.name, WatchedBranch.check_name).where(
-        WatchedBranch.repository_id.in_([repository.id for repository in repositories]),
-        WatchedBranch.check_name != branch.check_name,
+        WatchedBranch.repository_id.in_([repository.id for repository in repositories])
     )
     names: dict[str, dict[str, str]] = {repository.id: {} for repository in repositories}
     for repository_id, name, check_name in unit.session.execute(query) if "*" in pattern else ():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from rules.check_names import PREFIX, check_name, watched_automatically
 from rules.errors import ServiceError
 from rules.globs import compile_globs
 from rules.rulesets import (
@@ -165,6 +166,41 @@ def test_a_rule_spares_branches_that_have_kept_another_check_name() -> None:
     names = {"main": "change-freeze/main", "release/1": "change-freeze/**", "v{1}": "change-freeze/v{1}"}
     assert spared("**", ["**"], names) == ["main", "v{1}"]
     assert spared("main", ["**"], names) == []
+
+
+def test_a_rule_lets_go_of_no_branch_whose_check_it_requires() -> None:
+    globs = ["release/*", "hotfix/*", "**"]
+    assert spared("**", globs, {"release/1": "change-freeze/**"}) == ["hotfix/*"]
+    assert spared("release/*", globs, {"release/1": "change-freeze/**"}) == ["release/1"]
+
+
+def test_a_glob_that_was_watched_once_spares_what_present_globs_name() -> None:
+    assert spared("rel**", ["release/*", "rel**"], {"relay": "change-freeze/rel**"}) == ["release/*"]
+
+
+GLOB_LISTS = st.lists(st.tuples(st.sampled_from(["", "!"]), GLOBS).map("".join), min_size=1, max_size=4).filter(
+    lambda globs: not all(glob.startswith("!") for glob in globs)
+)
+
+
+@given(globs=GLOB_LISTS, branch=BRANCHES)
+def test_a_branch_is_held_by_no_rule_whose_check_it_never_gets(globs: list[str], branch: str) -> None:
+    name = check_name(branch, globs) if watched_automatically(branch, globs) else None
+    for pattern in globs:
+        if not pattern.startswith("!") and PREFIX + pattern != name:
+            names = desired_ruleset(PREFIX + pattern, APP, None, spared(pattern, globs, {}))["conditions"]["ref_name"]
+            held, let_go = (any(matches_pattern(ref, branch, "") for ref in names[side]) for side in names)
+            assert not held or let_go
+
+
+@given(globs=GLOB_LISTS, branch=BRANCHES)
+def test_a_branch_that_globs_watch_is_held_by_the_rule_of_its_check(globs: list[str], branch: str) -> None:
+    if watched_automatically(branch, globs):
+        pattern = pattern_of(check_name(branch, globs))
+        every = spared(pattern, globs, {branch: PREFIX + pattern})
+        names = desired_ruleset(PREFIX + pattern, APP, None, every)["conditions"]["ref_name"]
+        assert any(matches_pattern(ref, branch, "") for ref in names["include"])
+        assert not any(matches_pattern(ref, branch, "") for ref in names["exclude"])
 
 
 def test_a_check_name_tells_its_pattern() -> None:

@@ -108,7 +108,7 @@ def test_a_globs_rule_spares_branches_whose_check_has_another_name(
         names = ruleset(unit, branch)["conditions"]["ref_name"]
         together = ruleset(unit, branch, "organization")["conditions"]["repository_id"]["repository_ids"]
     assert branch.check_name == "change-freeze/**"
-    assert names["exclude"] == ["refs/heads/hotfix/*", "refs/heads/wip/**/*", "refs/heads/main"]
+    assert names["exclude"] == ["refs/heads/hotfix/*", "refs/heads/main", "refs/heads/wip/**/*"]
     assert together == sorted([web.github_id, alike.github_id])
     assert simpler.github_id not in together
 

@@ -1,7 +1,7 @@
 """Operations of the tag Branches."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -38,6 +38,16 @@ class TestListBranches:
 
     def test_an_organisation_without_branches_has_an_empty_page(self, acme: Tenant) -> None:
         assert acme.key().get("/v1/branches").json() == {"data": [], "nextCursor": None}
+
+    def test_each_has_the_light_that_its_last_probe_gave_it(
+        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+    ) -> None:
+        found = factories.branch_enforcement(session, factories.branch(session, web, "release/1"), "red")
+        shown = {row["name"]: row["enforcement"] for row in acme.key().get("/v1/branches").json()["data"]}
+        assert found.verified_at is not None
+        assert shown.pop("main") == {"light": "amber", "lastVerifiedAt": None}
+        assert shown["release/1"]["light"] == "red"
+        assert datetime.fromisoformat(shown["release/1"]["lastVerifiedAt"]) == found.verified_at
 
     def test_the_one_watched_last_comes_first_page_by_page(
         self, acme: Tenant, session: Session, web: Repository

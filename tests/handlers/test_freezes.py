@@ -297,6 +297,19 @@ class TestPreviewScope:
         }
         assert acme.audit() == []
 
+    def test_counts_branches_that_a_freeze_is_not_known_to_block(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        lights = {web: "green", api: "red", factories.watched(session, acme.organization, "acme/docs"): "amber"}
+        for branch, light in lights.items():
+            factories.branch_enforcement(session, branch, light)
+        never = factories.watched(session, acme.organization, "acme/new")
+        asked = factories.watched(session, acme.organization, "acme/newer")
+        factories.branch_enforcement(session, asked, "amber", verified_at=None)
+        preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
+        assert preview["branchCount"] == len([*lights, never, asked])
+        assert preview["unenforcedBranchCount"] == len([api, never, asked])
+
     def test_of_a_scope_that_reaches_nothing_is_empty(self, acme: Tenant) -> None:
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["repositoryCount"], preview["branchCount"], preview["repositories"]) == (0, 0, [])

@@ -1,0 +1,44 @@
+"""The contract's examples of rulesets and snippets are what the service itself makes."""
+
+from typing import Any
+
+from rules.ruleset_plans import difference
+from rules.rulesets import desired_ruleset
+from rules.snippets import Place, snippets_of
+from schemas.contract import load_contract
+from tools.sandbox.tenants import APP_ID
+
+EXAMPLES = load_contract().document["components"]["examples"]
+CHECK = "change-freeze/main"
+
+
+def example(name: str) -> Any:
+    return EXAMPLES[name]["value"]
+
+
+def test_the_snippets_are_those_of_their_tools() -> None:
+    ruleset = desired_ruleset(CHECK, APP_ID)
+    place = Place("repository", "acme", "web", ruleset, ruleset["name"], "https://api.github.com")
+    made = {(one.tool, one.purpose): one for one in snippets_of([place])}
+    for shown in example("EnforcementSnippets")["snippets"]:
+        one = made[shown["tool"], shown["purpose"]]
+        assert shown == {
+            "tool": one.tool,
+            "level": one.level,
+            "purpose": one.purpose,
+            "language": one.language,
+            "title": one.title,
+            "content": one.content,
+        }
+
+
+def test_a_planned_ruleset_is_the_one_that_would_be_written_with_its_diff() -> None:
+    [change] = example("EnforcementSetupPlanned")["changes"]
+    assert change["after"] == desired_ruleset(CHECK, APP_ID, [501, 502])
+    assert change["diff"] == difference(None, change["after"])
+
+
+def test_where_nothing_is_left_to_do_the_ruleset_is_as_it_should_be() -> None:
+    [change] = example("EnforcementSetupApplied")["changes"]
+    assert change["before"] == change["after"] == desired_ruleset(CHECK, APP_ID)
+    assert change["diff"] == ""

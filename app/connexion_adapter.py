@@ -30,6 +30,8 @@ with warnings.catch_warnings():
     from connexion.middleware.lifespan import LifespanMiddleware
     from connexion.resolver import Resolution, Resolver
 
+PAGES = ("/docs", "/static", "/enforcement/")
+
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Compile = Callable[[Operation, Callable[..., Any]], Application]
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
@@ -96,7 +98,7 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         raw_path = scope.get("raw_path") or scope["path"].encode()
         found = self._router.find(raw_path)
         if found is None:
-            if self._pages is not None and scope["path"].startswith(("/docs", "/static")):
+            if self._pages is not None and scope["path"].startswith(PAGES):
                 return await self._pages(scope, receive, send)
             raise ServiceError("not_found", "There is nothing at this address.")
         target = found.target(scope["method"])

@@ -1,4 +1,4 @@
-"""Flask's pages, beside the operations: what the contract does not know, under `/docs` and `/static`."""
+"""Flask's pages, beside the operations: under `/docs`, `/static` and `/enforcement`, which the contract knows not."""
 
 import importlib.util
 from typing import Any, cast
@@ -7,15 +7,24 @@ from a2wsgi import WSGIMiddleware
 
 from app.connexion_adapter import Application
 from schemas.contract import Contract
+from services.enforcement.confirming import Authorizations
+from services.unit import Units
 
 _THREADS = 4
 
 
-def mounted_pages(contract: Contract) -> Application | None:
-    """Return `web.pages` as an ASGI application, or None while there is none."""
+def mounted_pages(contract: Contract, units: Units | None = None) -> Application | None:
+    """Return `web.pages` as an ASGI application, or None while there is none.
+
+    With `units` that know a code host, the page of an authorisation is among them.
+    """
     if importlib.util.find_spec("web.pages") is None:
         return None
+    from web.enforcement import enforcement_pages
     from web.pages import create_pages
 
     pages: Any = create_pages(contract)
+    github = units.surroundings.github if units else None
+    if units is not None and github is not None:
+        pages.register_blueprint(enforcement_pages(Authorizations(units, github), units.surroundings.web_url))
     return cast(Application, WSGIMiddleware(pages, workers=_THREADS))

@@ -45,6 +45,7 @@ class Result:
     """What came of a confirmation."""
 
     login: str
+    total: int = 0
     written: list[Change] = field(default_factory=list)
     left: list[Change] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -133,7 +134,7 @@ class Authorizations:
 
     def _write(self, pen: Pen, login: str, changes: list[Change], ends: float) -> Result:
         """Write until the time is up, first those whose heads have their verdicts; removals come last."""
-        result = Result(login, left=_due(changes))
+        result = Result(login, len(_due(changes)), left=_due(changes))
         for change in changes:
             if change.adopted:
                 pen.settle(change, change.ruleset_id or 0)

@@ -98,8 +98,9 @@ def sample_branch(need: Need) -> str | None:
     """Return the name of a branch that nobody has, to ask whether the pattern's rule would cover a new one."""
     pattern = pattern_of(need.check_name)
     sample = re.sub(r"\*+", "0", pattern)
-    spared = any(compile_globs([each], "branch", "").matches(sample) for each in need.spared)
-    return None if "*" not in pattern or spared else sample
+    globs = [each for each in need.spared if "*" in each]  # a name may hold what no glob may
+    taken = sample in need.spared or any(compile_globs([glob], "branch", "").matches(sample) for glob in globs)
+    return None if "*" not in pattern or taken else sample
 
 
 def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | None) -> list[Target]:

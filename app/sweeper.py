@@ -13,6 +13,8 @@ from integrations.wakeups import connect
 from jobs import context
 from jobs.sweep import Sweeper
 
+REMEMBERED_SECONDS = 60
+
 
 def main() -> int:
     """Sweep until SIGTERM or SIGINT."""
@@ -27,8 +29,9 @@ def main() -> int:
     client = connect(config.redis_url)
 
     def reachable() -> bool:
+        """Tell whether a wake-up would be taken: a Redis that is full answers, and takes nothing."""
         try:
-            return bool(client.ping())
+            return bool(client.set("sweeper:reachable", b"1", ex=REMEMBERED_SECONDS))
         except redis.RedisError:
             return False
 

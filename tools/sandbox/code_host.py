@@ -15,10 +15,11 @@ def seed_code_host(client: Client) -> None:
 
 def organization(tenant: Tenant) -> dict[str, Any]:
     """Return a tenant as the code host's seed document has it."""
+    required = required_checks() if tenant.ruled else {}
     return {
         "login": tenant.slug,
         "installation": {"id": tenant.installation_id},
-        "rulesets": [ruleset(pattern, check) for pattern, check in required_checks().items()],
+        "rulesets": [ruleset(pattern, check) for pattern, check in required.items()],
         "repositories": [repository(each) for each in tenant.repositories],
     }
 

@@ -45,6 +45,7 @@ class Demonstration:
             say(f"{self.repository} is frozen already ({', '.join(frozen_by)}): no demonstration this time.")
             return
         say(f"A freeze of {self.tenant.slug}, from beginning to end:")
+        self._tell("GET /v1/enforcement", f"200 {self._light()}")
         number = self._open_pull_request()
         self._tell("a new pull request", f"{self.repository}#{number}, judged by the service as it arrived: mergeable")
         freeze_id = self._freeze()
@@ -59,6 +60,10 @@ class Demonstration:
     def _freezes_in_force(self) -> list[str]:
         state = self.service.call("GET", f"/v1/freeze-state?repo={self.repository}&branch=main")
         return [freeze["id"] for freeze in state["freezes"]] if state["frozen"] else []
+
+    def _light(self) -> str:
+        shown = self.service.call("GET", "/v1/enforcement?limit=1")
+        return f"{shown['light']}: {shown['counts']['green']} of {sum(shown['counts'].values())} branches really block"
 
     def _open_pull_request(self) -> int:
         repository, code_host = f"/repos/{self.repository}", self.code_host

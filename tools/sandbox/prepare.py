@@ -1,4 +1,7 @@
-"""From an installation to judged heads, by the service's own ways: read repositories, enable them, wait for checks."""
+"""From an installation to judged heads, by the service's own ways: read repositories, enable them, wait for checks.
+
+Then the service looks whether the code host's rules require those checks.
+"""
 
 from collections.abc import Callable
 
@@ -29,6 +32,8 @@ class Preparation:
         if not any(self._known().values()):  # they are enabled all at once; what people disable later stays so
             self._enable()
             self.wait_until(self._judged, "Judging the heads")
+            self.service.call("POST", "/v1/enforcement/verify", {"scope": {"type": "organization"}})
+            self.wait_until(lambda: self._pending("verify") == 0, "Looking at the rules")
 
     def _known(self) -> dict[str, bool]:
         return {each["fullName"]: each["enabled"] for each in self.service.pages("/v1/repos")}
@@ -43,4 +48,8 @@ class Preparation:
         """Tell whether every open head has all the checks that it is required to have."""
         heads = self.code_host.call("GET", "/_control/checks")["heads"]
         ours = [head for head in heads if head["repository"] in self.tenant.full_names]
-        return all(set(head["required"]) <= head["checks"].keys() for head in ours)
+        required = all(set(head["required"]) <= head["checks"].keys() for head in ours)
+        return required and self._pending("seed") == 0
+
+    def _pending(self, what: str) -> int:
+        return int(self.service.call("GET", "/v1/enforcement?limit=1")["pending"][what])

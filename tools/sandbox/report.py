@@ -8,6 +8,7 @@ from tools.sandbox.keepsakes import Keepsakes, write_private
 from tools.sandbox.settings import Settings
 
 FREEZE = {"scope": {"type": "organization"}, "reason": "Quarter-end close", "impactAcknowledged": True}
+SETUP = {"scope": {"type": "organization"}, "mode": "plan"}
 
 
 def write_report(
@@ -31,8 +32,8 @@ def write_report(
     write_private(settings.directory / "sandbox.json", report)
 
 
-def tell(settings: Settings, key: str) -> None:
-    """Print where everything is, and lines to paste."""
+def tell(settings: Settings, key: str, administrator: str) -> None:
+    """Print where everything is, and lines to paste: with a key, and with the session of globex's administrator."""
     say(
         f"""
 API        {settings.base_url}
@@ -43,10 +44,13 @@ Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}
 Paste these into another terminal:
 
   export BASE={settings.base_url} KEY="Authorization: Bearer {key}" JSON="Content-Type: application/json"
+  export GLOBEX="Authorization: Bearer {administrator}"
   curl -H "$KEY" "$BASE/v1/repos?limit=3"
   curl -H "$KEY" "$BASE/v1/freeze-state?repo=acme/web&branch=main"
+  curl -H "$KEY" "$BASE/v1/enforcement?limit=3"
   curl -H "$KEY" -H "$JSON" $BASE/v1/freezes -d '{json.dumps(FREEZE)}'
   curl -H "$KEY" -H "$JSON" $BASE/v1/freezes/lift -d '{json.dumps({"scope": FREEZE["scope"]})}'
+  curl -H "$GLOBEX" -H "$JSON" $BASE/v1/enforcement/setup -d '{json.dumps(SETUP)}'
 
 Ctrl-C stops everything; the next start finds the data again."""
     )

@@ -60,14 +60,16 @@ class Sandbox:
             self.seed(addresses["databaseUrl"])
         with self.step("API, worker and sweeper"):
             self.start_service(environment)
-        with self.step("Repositories and first checks"):
+        with self.step("Repositories, checks and rules"):
             self.prepare()
         if self.settings.demonstrate:
             say()
             self.demonstrate()
         self.addresses = addresses
         self.report()
-        tell(self.settings, self.keepsakes.keys[TENANTS[0].slug]["all"])
+        acme, globex = TENANTS
+        administrator = self.organizations[globex.slug]["sessions"]["admin"]
+        tell(self.settings, self.keepsakes.keys[acme.slug]["all"], administrator)
 
     def report(self) -> None:
         """Write `sandbox.json`."""

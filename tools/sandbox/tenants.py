@@ -64,6 +64,8 @@ class Tenant:
     plan: str
     installation_id: int
     repositories: tuple[Repository, ...]
+    ruled: bool = True
+    """Whether rules at the code host require its checks from the beginning; setting them up is left to people else."""
 
     @property
     def full_names(self) -> list[str]:
@@ -118,5 +120,12 @@ TENANTS = (
             _repository("docs", 2),
         ),
     ),
-    Tenant("globex", "Globex", "free", 1002, (_repository("shop", 3), _repository("app", 2), _repository("site", 1))),
+    Tenant(
+        "globex",
+        "Globex",
+        "free",
+        1002,
+        (_repository("shop", 3), _repository("app", 2), _repository("site", 1)),
+        ruled=False,
+    ),
 )

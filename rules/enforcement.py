@@ -168,6 +168,8 @@ def _rank(requirement: _Requirement) -> tuple[bool, int]:
 
 def _of_rules(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[_Requirement]:
     for rule in rules:
+        if rule.ruleset is not None and rule.ruleset.enforcement != "active":
+            continue
         for check in rule.checks:
             if rule.type == "required_status_checks" and check.context == facts.check_name:
                 actors = visible_actors(rule.ruleset, facts.permissions)

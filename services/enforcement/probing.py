@@ -1,20 +1,132 @@
-"""Probing: reading the code host's active rules of each branch, and recording what they make of our check."""
+"""Probing: reading the code host's active rules of each branch, and recording what they make of our check.
 
-from collections.abc import Collection
+Branches are due when somebody asks (`asking.py`): the full pass, a webhook about rules, whoever changes what is
+watched, `verify`, and a schedule before it freezes. A probe leases due branches of one installation
+(`probe_claims.py`), reads them outside of any transaction (`probe_reading.py`), has `rules.enforcement` judge what was
+seen, and records it if no later probe has begun (`probe_records.py`). What may be seen depends on the permissions of
+the installation, which are therefore asked for first.
 
-from integrations.github import GitHub
-from services.unit import Unit, Units
+A permission that is missing is a finding, not an error: it is looked at again with the next full pass. What fails is
+due again later, each time later; a limit of the code host holds every worker back, as it does the reconciler.
+"""
 
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import groupby
 
-def ask_for_probes(unit: Unit, branch_ids: Collection[str]) -> None:
-    """Have branches probed now."""
+from integrations.github import GitHub, GitHubError
+from integrations.github.rules import BranchRules
+from models.installations import Installation
+from rules.enforcement import evaluate
+from rules.findings import from_json
+from rules.permissions import CODE_HOST, SYSTEM
+from services.enforcement.asking import (
+    ask_for_every_probe,
+    ask_for_probes,
+    ask_for_probes_of_installation,
+    ask_for_probes_of_repository,
+)
+from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_probes, probes_wait, renew_probes
+from services.enforcement.probe_reading import facts_of, read_details, read_rules
+from services.enforcement.probe_records import Probed, fail, record
+from services.installations import examine
+from services.reconcile.claims import pause_installation
+from services.reconcile.failures import LIMITS, stops
+from services.unit import Caller, Units
 
+__all__ = [
+    "ask_for_every_probe",
+    "ask_for_probes",
+    "ask_for_probes_of_installation",
+    "ask_for_probes_of_repository",
+    "probe_due",
+    "probes_wait",
+]
 
-def probes_wait(unit: Unit) -> bool:
-    """Tell whether a probe is due that nobody is at; for the sweeper."""
-    return False
+logger = logging.getLogger(__name__)
+
+JOB = Caller(None, SYSTEM, "system")
+DEFAULT_PAUSE = 60.0
+"""Seconds, where the code host limits us and does not say for how long."""
+
+Failed = list[tuple[ClaimedProbe, GitHubError]]
 
 
 def probe_due(units: Units, github: GitHub) -> bool:
     """Probe the branches of one installation that are due; False when none is."""
-    return False
+    with units.open(JOB) as unit:
+        claim = claim_probes(unit)
+    if claim is None:
+        return False
+    failed: Failed = []
+    try:
+        permissions = _permissions(units, github, claim)
+        probed = list(_look(units, github, claim, permissions, failed))
+    except GitHubError as error:
+        _give_back(units, claim, [(probe, error) for probe in claim.probes])
+        return True
+    for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
+        with units.open(Caller(organization_id, CODE_HOST, "code_host")) as unit:
+            record(unit, claim, list(found))
+    _give_back(units, claim, failed)
+    return True
+
+
+def _organization(probed: Probed) -> str:
+    return probed.probe.organization_id
+
+
+def _permissions(units: Units, github: GitHub, claim: ProbeClaim) -> Mapping[str, str]:
+    """Return what the App may do in the installation at present; also notices one that was removed or suspended."""
+    examine(units, github, claim.installation_id)
+    with units.open(JOB) as unit:
+        return dict(unit.session.get_one(Installation, claim.installation_id).permissions)
+
+
+def _look(
+    units: Units, github: GitHub, claim: ProbeClaim, permissions: Mapping[str, str], failed: Failed
+) -> Iterator[Probed]:
+    """Read every claimed branch and judge it; those that could not be read go to `failed`."""
+    client = github.client(claim.installation_id)
+    seen: list[tuple[ClaimedProbe, BranchRules]] = []
+    for chunk in _chunks(claim.probes, github.settings.repositories_per_query):
+        _renew(units, claim)
+        try:
+            seen += read_rules(client, chunk)
+        except GitHubError as error:
+            if stops(error):
+                raise
+            failed += [(probe, error) for probe in chunk]
+    _renew(units, claim)
+    details = read_details(client, seen)
+    for probe, found in seen:
+        facts = facts_of(probe, found, details, permissions, github.settings.app_id)
+        if isinstance(facts, GitHubError):
+            failed.append((probe, facts))
+        else:
+            yield Probed(probe, evaluate(facts, [from_json(finding) for finding in probe.findings]))
+
+
+def _renew(units: Units, claim: ProbeClaim) -> None:
+    with units.open(JOB) as unit:
+        renew_probes(unit, claim)
+
+
+def _give_back(units: Units, claim: ProbeClaim, failed: Failed) -> None:
+    """Have branches tried again that could not be read; a limit of the code host holds everybody back."""
+    if not failed:
+        return
+    limit = next((error for _probe, error in failed if error.kind in LIMITS), None)
+    with units.open(JOB) as unit:
+        if limit is not None:
+            seconds = DEFAULT_PAUSE if limit.retry_after is None else limit.retry_after
+            pause_installation(unit, claim.installation_id, unit.now + timedelta(seconds=seconds))
+        fail(unit, claim, failed)
+    codes = {error.code for _probe, error in failed}
+    logger.warning("%d branches of installation %s could not be probed: %s", len(failed), claim.installation_id, codes)
+
+
+def _chunks(probes: Sequence[ClaimedProbe], size: int) -> Iterator[Sequence[ClaimedProbe]]:
+    for start in range(0, len(probes), size):
+        yield probes[start : start + size]

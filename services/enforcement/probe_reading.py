@@ -1,0 +1,89 @@
+"""Reading for probes: from what the code host shows to the facts that `rules.enforcement` judges."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from integrations.github import BranchRef, GitHubError, InstallationClient
+from integrations.github.rules import BranchRules, RulesetDetails
+from rules.enforcement import ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
+from services.enforcement.probe_claims import ClaimedProbe
+
+Read = Sequence[tuple[ClaimedProbe, BranchRules]]
+
+
+def read_rules(client: InstallationClient, probes: Sequence[ClaimedProbe]) -> list[tuple[ClaimedProbe, BranchRules]]:
+    """Read the rules of up to one query's worth of branches."""
+    refs = [BranchRef(probe.repository_node_id, probe.branch) for probe in probes]
+    return list(zip(probes, client.rules(refs), strict=True))
+
+
+def read_details(client: InstallationClient, read: Read) -> Mapping[str, RulesetDetails]:
+    """Read the rulesets that decide: those that require the checks, and those that would if they were active."""
+    wanted = dict.fromkeys(node_id for probe, found in read for node_id in _deciding(probe, found))
+    return client.ruleset_details(list(wanted)) if wanted else {}
+
+
+def _deciding(probe: ClaimedProbe, found: BranchRules) -> Iterable[str]:
+    requiring = [rule.ruleset for rule in found.rules or () if _requires(rule, probe.check_name)]
+    if requiring or found.rules is None:
+        for ruleset in requiring:
+            node_id = found.node_ids.get(ruleset.id or 0) if ruleset is not None else None
+            if node_id is not None and ruleset is not None and ruleset.bypass_actors is None:
+                yield node_id
+        return
+    yield from (node_id for node_id, _ruleset in _inactive(probe, found))
+
+
+def _requires(rule: ActiveRule, check_name: str) -> bool:
+    return any(check.context == check_name for check in rule.checks)
+
+
+def _inactive(probe: ClaimedProbe, found: BranchRules) -> Iterable[tuple[str, Ruleset]]:
+    default_branch = found.repository.default_branch if found.repository else ""
+    for each in found.listed:
+        if each.ruleset.enforcement != "active" and covers(each.include, each.exclude, probe.branch, default_branch):
+            yield each.node_id, each.ruleset
+
+
+def facts_of(
+    probe: ClaimedProbe,
+    found: BranchRules,
+    details: Mapping[str, RulesetDetails],
+    permissions: Mapping[str, str],
+    app_id: int,
+) -> BranchFacts | GitHubError:
+    """Return the facts of a branch, or the error that is worth another try."""
+    if found.rules is None and found.error is not None and found.error.transient:
+        return found.error
+    inactive = [
+        ruleset
+        for node_id, ruleset in _inactive(probe, found)
+        if any(check.context == probe.check_name for check in _checks(details.get(node_id)))
+    ]
+    return BranchFacts(
+        check_name=probe.check_name,
+        app_id=app_id,
+        rules=None if found.rules is None else tuple(_detailed(rule, found, details) for rule in found.rules),
+        inactive=tuple(inactive),
+        classic=found.classic,
+        classic_seen=found.classic_seen,
+        queue_seen=found.queue_seen,
+        queue_strategy=found.queue_strategy,
+        watched=probe.watched,
+        archived=found.repository is not None and found.repository.archived,
+        missing=found.repository is not None and not found.exists,
+        permissions=permissions,
+    )
+
+
+def _checks(details: RulesetDetails | None) -> Iterable[RequiredCheck]:
+    return () if details is None else details.checks or ()
+
+
+def _detailed(rule: ActiveRule, found: BranchRules, details: Mapping[str, RulesetDetails]) -> ActiveRule:
+    if rule.ruleset is None or rule.ruleset.id is None:
+        return rule
+    known = details.get(found.node_ids.get(rule.ruleset.id, ""))
+    if known is None or known.bypass_actors is None:
+        return rule
+    return replace(rule, ruleset=replace(rule.ruleset, bypass_actors=known.bypass_actors))

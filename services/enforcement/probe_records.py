@@ -1,0 +1,146 @@
+"""Recording what probes found: the branch's row, the audit of a block that was lost or is back, and what to look at."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql import bindparam
+
+from integrations.github import GitHubError
+from rules.enforcement import Enforcement
+from services.attention import Item, clear_items, raise_items
+from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, hold
+from services.reconcile.recording import delay
+from services.unit import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """A branch, and what its rules were found to be."""
+
+    probe: ClaimedProbe
+    found: Enforcement
+
+    @property
+    def lost(self) -> bool:
+        """Whether the check blocked when it was last seen, and does not any more."""
+        before = self.probe.required and self.probe.light != "red"
+        return self.probe.watched and self.found.seen and before and self.found.light == "red"
+
+    @property
+    def restored(self) -> bool:
+        """Whether the check did not block, and does now."""
+        return self.probe.watched and self.found.seen and self.probe.light == "red" and self.found.light != "red"
+
+
+# What cannot be seen any more is still taken to be required.
+_RECORD = text("""
+    UPDATE branch_enforcement
+    SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END, ruleset = :ruleset,
+        integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
+        verified_at = :begun, probe_lease_until = NULL, probe_attempts = 0,
+        probe_due_at = CASE WHEN probe_due_at = :due THEN NULL ELSE probe_due_at END
+    WHERE branch_id = :branch
+""").bindparams(
+    *(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("ruleset", "actors", "queue", "findings"))
+)
+_FAIL = text("""
+    UPDATE branch_enforcement
+    SET probe_lease_until = NULL, probe_attempts = probe_attempts + 1,
+        probe_due_at = CASE WHEN probe_due_at = :due THEN :next ELSE probe_due_at END
+    WHERE branch_id = :branch
+""")
+
+
+def record(unit: Unit, claim: ProbeClaim, probed: Sequence[Probed]) -> None:
+    """Write down what was found of the branches of the unit's organisation, unless a later probe has begun."""
+    held = {probe.branch_id for probe in hold(unit, claim, [each.probe for each in probed])}
+    kept = [each for each in probed if each.probe.branch_id in held]
+    if kept:
+        unit.session.execute(_RECORD, [{**_row(each), "begun": claim.begun} for each in kept])
+    for each in kept:
+        if each.lost or each.restored:
+            _audit(unit, each)
+    _attend(unit, kept)
+
+
+def _row(each: Probed) -> dict[str, object]:
+    found = each.found
+    return {
+        "branch": each.probe.branch_id,
+        "light": found.light,
+        "seen": found.seen,
+        "required": found.required,
+        "ruleset": found.ruleset.as_json() if found.ruleset else None,
+        "pinned": found.pinned,
+        "actors": None if found.bypass_actors is None else [actor.as_json() for actor in found.bypass_actors],
+        "queue": found.merge_queue,
+        "findings": [finding.as_json() for finding in found.findings],
+        "due": each.probe.due_at,
+    }
+
+
+def _audit(unit: Unit, each: Probed) -> None:
+    found = each.found
+    unit.audit(
+        "enforcement.lost" if each.lost else "enforcement.restored",
+        _subject(each.probe),
+        before={"light": each.probe.light, "findings": [str(finding["code"]) for finding in each.probe.findings]},
+        after={
+            "light": found.light,
+            "findings": [finding.code for finding in found.findings],
+            "ruleset": found.ruleset.as_json() if found.ruleset else None,
+        },
+    )
+
+
+def _subject(probe: ClaimedProbe) -> tuple[str, str, str]:
+    return ("branch", probe.branch_id, f"{probe.full_name}:{probe.branch}")
+
+
+def _attend(unit: Unit, probed: Collection[Probed]) -> None:
+    """Raise what somebody should look at, and clear what is in order again."""
+    raised: list[Item] = []
+    cleared: list[str] = []
+    for each in probed:
+        orphaned = any(finding.code == "orphaned_requirement" for finding in each.found.findings)
+        for kind, raises in (
+            ("unenforced_branch", each.probe.watched and each.found.light == "red"),
+            ("orphaned_requirement", orphaned and not each.probe.watched),
+        ):
+            if raises:
+                raised.append(_item(kind, each))
+            else:
+                cleared.append(_key(kind, each.probe))
+    raise_items(unit, raised)
+    clear_items(unit, cleared)
+
+
+def _key(kind: str, probe: ClaimedProbe) -> str:
+    return f"{kind} {probe.branch_id}"
+
+
+def _item(kind: str, each: Probed) -> Item:
+    place = f"{each.probe.full_name}:{each.probe.branch}"
+    worst = each.found.findings[0].message
+    action = ("Show what was found", f"/enforcement/branches/{each.probe.branch_id}")
+    if kind == "orphaned_requirement":
+        return Item(_key(kind, each.probe), kind, "warning", _subject(each.probe), f"{place}: {worst}", action)
+    message = f"Freezes do not block {place}. {worst}"
+    return Item(_key(kind, each.probe), kind, "critical", _subject(each.probe), message, action)
+
+
+def fail(unit: Unit, claim: ProbeClaim, failed: Sequence[tuple[ClaimedProbe, GitHubError]]) -> None:
+    """Give back branches that could not be read, and say when each is tried again."""
+    errors = {probe.branch_id: error for probe, error in failed}
+    rows = [
+        {
+            "branch": probe.branch_id,
+            "due": probe.due_at,
+            "next": unit.now + delay(errors[probe.branch_id], probe.attempts),
+        }
+        for probe in hold(unit, claim, [probe for probe, _error in failed])
+    ]
+    if rows:
+        unit.session.execute(_FAIL, rows)

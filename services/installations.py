@@ -15,7 +15,7 @@ def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
     """Ask the code host about an installation and record its state; None for one that no organisation has claimed.
 
     A removed one ends the organisation's freezes: nothing can be written there any more, and what is written stays.
-    One that is active again gets every branch looked at anew.
+    One that is active again, or may do more or less than before, gets every branch looked at anew.
     """
     info = _ask(github, installation_id)
     with units.open(Caller(None, SYSTEM, "system")) as unit:
@@ -25,6 +25,7 @@ def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
     with units.open(Caller(owner, CODE_HOST, "code_host")) as unit:
         installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
         before, after = installation.state, _state(info)
+        allowed = installation.permissions
         installation.state = after
         if info is not None:
             installation.account = info.account_login
@@ -32,6 +33,8 @@ def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
             installation.permissions = dict(info.permissions)
         if before != after:
             _react(unit, installation, after)
+        elif after == "active" and allowed != installation.permissions:
+            look_at_everything(unit, installation.id)
     return after
 
 

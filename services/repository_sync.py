@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Select, or_, select
+from sqlalchemy import Select, or_, select, text
 
 from integrations.github import ErrorKind, GitHub, GitHubError, RepositoryInfo
 from models.installations import Installation
@@ -68,9 +68,9 @@ def ask_for_sync(unit: Unit, installation_ids: Collection[int], *, join: bool = 
 
 
 def ask_every_installation(unit: Unit) -> None:
-    """Have every active installation compared: heals webhooks that were missed."""
-    active = select(Installation.id).where(Installation.state == "active", Installation.organization_id.is_not(None))
-    ask_for_sync(unit, unit.session.scalars(active).all())
+    """Have every installation compared, and asked for where it was suspended: heals webhooks that were missed."""
+    claimed = select(Installation.id).where(Installation.organization_id.is_not(None))
+    ask_for_sync(unit, unit.session.scalars(claimed).all())
 
 
 def _pending(installation: Installation) -> bool:
@@ -107,7 +107,6 @@ def _waiting(unit: Unit) -> int | None:
     return unit.session.scalar(
         select(Installation.id)
         .where(
-            Installation.state == "active",
             Installation.organization_id.is_not(None),
             Installation.sync_requested_at.is_not(None),
             or_(Installation.synced_at.is_(None), Installation.synced_at < Installation.sync_requested_at),
@@ -125,11 +124,13 @@ def _waiting(unit: Unit) -> int | None:
 def sync_installation(units: Units, github: GitHub, installation_id: int) -> None:
     """Compare our repositories with those that an installation covers; watch their default branches and globs' matches.
 
-    Raises GitHubError when the code host could not be read; an installation that is gone is recorded as such.
+    Raises GitHubError when the code host could not be read; an installation that is gone, or is back, is recorded as
+    such.
     """
     with units.open(JOB) as unit:
         caller, started = _start(unit, installation_id)
-    if caller is None:
+        away = caller is not None and unit.session.get_one(Installation, installation_id).state != "active"
+    if caller is None or (away and examine(units, github, installation_id) != "active"):
         return
     try:
         covered = list(github.client(installation_id).repositories())
@@ -177,6 +178,7 @@ def _compare(unit: Unit, installation_id: int, covered: list[RepositoryInfo], st
     for row in gone:
         row.removed_at = unit.now
     _reach_anew(unit, reached)
+    _examine_what_was_not_found(unit, installation_id)
     name = ("installation", str(installation_id), installation.account)
     unit.audit("repository.synced", name, covered=len(covered), changed=len(reached), removed=len(gone))
 
@@ -222,6 +224,21 @@ def _reach_anew(unit: Unit, repositories: Iterable[Repository]) -> None:
     branch_ids = unit.session.scalars(query).all() if enabled else []
     if branch_ids:
         take_in(unit, branch_ids)
+
+
+def _examine_what_was_not_found(unit: Unit, installation_id: int) -> None:
+    """Look now at branches that were parked because the code host did not show their repository, which it lists."""
+    unit.session.execute(
+        text(
+            "WITH parked AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
+            "WHERE r.installation_id = :installation AND r.removed_at IS NULL AND b.due_at > :now "
+            "AND b.last_error_code = 'repository_not_found' ORDER BY b.id FOR NO KEY UPDATE OF b) "
+            "UPDATE watched_branches b SET due_at = :now, read_back = true, attempts = 0 "
+            "FROM parked WHERE b.id = parked.id"
+        ),
+        {"now": unit.now, "installation": installation_id},
+    )
+    unit.wake("reconcile")
 
 
 def refresh_repository(units: Units, github: GitHub, github_id: int) -> None:

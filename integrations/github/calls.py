@@ -42,6 +42,9 @@ class Token(Protocol):
     def drop(self, refused: Bearer) -> None:
         """Forget a token that was refused."""
 
+    def renew_for(self, permissions: Mapping[str, str]) -> None:
+        """Forget a token that does not know these permissions."""
+
 
 class Calls:
     """The way to GitHub for one installation, or one person; safe for many threads."""
@@ -52,6 +55,10 @@ class Calls:
         self._transport = transport
         self._token = token
         self.meter = meter
+
+    def renew_for(self, permissions: Mapping[str, str]) -> None:
+        """Use a token that knows these permissions from now on."""
+        self._token.renew_for(permissions)
 
     def deadline(self) -> AbstractContextManager[Stopwatch]:
         """Give every call inside one common deadline."""
@@ -113,8 +120,12 @@ class Calls:
             except GitHubError as error:
                 if error.kind in LIMITS:
                     self.meter.refused(error, resource)
+                if error.kind is ErrorKind.PERMISSION and not request.safe:
+                    self._token.forget()
                 raise
             self._note(value, resource)
+            if not request.safe and isinstance(value, Data) and value.denied:
+                self._token.forget()
             return value
 
     def _note(self, value: object, resource: Resource) -> None:

@@ -44,6 +44,11 @@ class Data:
         """The rate limits that cut the answer short, if any did."""
         return [fault.error for fault in self.faults if fault.error.kind in LIMITS]
 
+    @property
+    def denied(self) -> bool:
+        """Whether a part was refused for want of a permission."""
+        return any(fault.error.kind is ErrorKind.PERMISSION for fault in self.faults)
+
     def fault_at(self, *path: str | int) -> GitHubError | None:
         """Return the first error at this place, above it or below it."""
         for fault in self.faults:

@@ -1,8 +1,9 @@
 """The App's own token (a JWT) and the installation tokens that it buys, kept until shortly before they end."""
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -30,6 +31,8 @@ _TOLERATED_SKEW = 20.0
 class _Kept:
     bearer: Bearer
     ends: float
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    """What it may do; it learns of nothing that is granted later."""
 
 
 _NONE = _Kept(Bearer(""), 0.0)
@@ -128,6 +131,17 @@ class InstallationToken:
             if self._kept.bearer is refused:
                 self._kept = _NONE
 
+    def forget(self) -> None:
+        """Buy another one for the next call: a token keeps the permissions that the App had when it was bought."""
+        with self._lock:
+            self._kept = _NONE
+
+    def renew_for(self, permissions: Mapping[str, str]) -> None:
+        """Forget a token that was bought while the installation had other permissions than these."""
+        with self._lock:
+            if self._kept.permissions != permissions:
+                self._kept = _NONE
+
     def _buy(self) -> _Kept:
         asked = self._clock()
         answer = self._calls.send("POST", self._path)
@@ -137,7 +151,11 @@ class InstallationToken:
         value, ends = payload.get("token"), moment(payload.get("expires_at"))
         if not isinstance(value, str) or not value or ends is None:
             raise unavailable("granted no readable token", maybe_applied=False, status=answer.status)
-        return _Kept(Bearer(value), asked + ends.timestamp() - server_time(answer.headers))
+        return _Kept(Bearer(value), asked + ends.timestamp() - server_time(answer.headers), _permissions(payload))
+
+
+def _permissions(payload: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(level) for name, level in (payload.get("permissions") or {}).items()}
 
 
 def _removed(answer: Answer) -> GitHubError:

@@ -16,7 +16,7 @@ from tests.support.seeds import USUAL
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.suite", description=__doc__)
-    parser.add_argument("--only", default="", metavar="NAME", help="faults whose name has this in it")
+    parser.add_argument("--only", action="append", metavar="NAME", help="faults whose name has this in it; may be repeated")
     parser.add_argument("--times", type=int, default=3, metavar="N", help="tries of each fault (default: 3)")
     parser.add_argument("--seed", type=int, default=USUAL, help=f"of everything random (default: {USUAL})")
     parser.add_argument("--minutes", type=float, help="go on for so long, in random order, instead of N times")
@@ -40,7 +40,7 @@ def schedule(given: argparse.Namespace, faults: list[Fault]) -> Iterator[Fault]:
 def main() -> int:
     """Run what the command line names; 1 when a promise was broken."""
     given = arguments()
-    faults = catalogue(redis=not given.without_redis, only=given.only)
+    faults = catalogue(redis=not given.without_redis, only=given.only or ())
     if given.list or not faults:
         print("\n".join(one.name for one in faults) or "no fault has that in its name")  # noqa: T201
         return 0 if faults else 2

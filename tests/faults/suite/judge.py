@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tests.faults.suite.client import Interval, Ledger
+from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
 from tools.codehost.model.records import Repository
 
@@ -23,7 +24,8 @@ _BRANCHES = """
 _BUSY = """
     SELECT (SELECT count(*) FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
             JOIN installations i ON i.id = r.installation_id
-            WHERE i.state = 'active' AND (b.lease_until > clock_timestamp() OR b.due_at <= clock_timestamp()))
+            WHERE i.state = 'active' AND (b.lease_until > clock_timestamp() OR b.due_at <= clock_timestamp())
+              AND b.organization_id = ANY(%s))
          + (SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL)
 """
 _ACKNOWLEDGED = """
@@ -35,8 +37,8 @@ _ACKNOWLEDGED = """
 """
 
 
-def wrong_heads(stack: Stack) -> dict[str, tuple[str | None, str | None]]:
-    """Return every head that shows another verdict than the database gives: name → (shown, expected).
+def wrong_heads(stack: Stack, of: Organization | None = None) -> dict[str, tuple[str | None, str | None]]:
+    """Return every head (of one organisation) that shows another verdict than the database gives: (shown, expected).
 
     An open head of a watched branch shows the verdict of the freezes that cover its base now (I1); a head that nobody
     can merge any more shows no `success` (I3).
@@ -45,22 +47,27 @@ def wrong_heads(stack: Stack) -> dict[str, tuple[str | None, str | None]]:
     for github_id, name, check_name, frozen in stack.sql(_BRANCHES):
         bases[github_id][name] = (check_name, frozen)
     wrong = {}
+    shas: dict[int, list[str]] = defaultdict(list)
     with stack.host.world.lock:
-        for repository in stack.host.world.repositories.values():
-            for head, shown, expected in _compare(stack, repository, bases.get(repository.id, {})):
+        for repository_id, sha in stack.host.world.suites_on:
+            shas[repository_id].append(sha)
+        for repository in of.repositories if of else stack.host.world.repositories.values():
+            for head, shown, expected in _compare(
+                stack, repository, bases.get(repository.id, {}), shas[repository.id]
+            ):
                 wrong[head] = (shown, expected)
     return wrong
 
 
 def _compare(
-    stack: Stack, repository: Repository, bases: dict[str, tuple[str, bool]]
+    stack: Stack, repository: Repository, bases: dict[str, tuple[str, bool]], shas: list[str]
 ) -> Iterator[tuple[str, str | None, str | None]]:
     verdicts: dict[tuple[str, str], bool] = {}
     for pull in repository.pulls.values():
         if pull.state == "open" and pull.base_ref in bases:
             check, frozen = bases[pull.base_ref]
             verdicts[check, pull.head_sha] = verdicts.get((check, pull.head_sha), False) or frozen
-    every = {(check, sha) for (_repository, sha) in _shas(stack, repository) for check, _ in bases.values()}
+    every = {(check, sha) for sha in shas for check, _ in bases.values()}
     for check, sha in every | set(verdicts):
         run = stack.host.world.newest_run(repository.id, sha, check, stack.host.app_id)
         shown = run.conclusion if run is not None else None
@@ -71,13 +78,10 @@ def _compare(
             yield f"{repository.name}@{sha[:8]} {check}", shown, "failure" if blocked else "success"
 
 
-def _shas(stack: Stack, repository: Repository) -> list[tuple[int, str]]:
-    return [key for key in stack.host.world.suites_on if key[0] == repository.id]
-
-
-def is_busy(stack: Stack) -> bool:
-    """Tell whether somebody works, or has work that is due, or a webhook is under way."""
-    return bool(stack.sql(_BUSY)[0][0]) or not stack.host.sender.drain(0)
+def is_busy(stack: Stack, of: Organization | None = None) -> bool:
+    """Tell whether somebody works (for one organisation), or has work that is due, or a webhook is under way."""
+    whose = [of] if of else [stack.acme, stack.beta]
+    return bool(stack.sql(_BUSY, [one.id for one in whose])[0][0]) or not (of or stack.host.sender.drain(0))
 
 
 def lost(stack: Stack, ledger: Ledger) -> list[str]:

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,6 +31,8 @@ from tools.sandbox.migrations import migrate
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
+PATIENCE = 20.0
+"""Seconds that a statement of ours waits for PostgreSQL to come back."""
 ROLES = ("api", "worker-1", "worker-2", "sweeper-1", "sweeper-2")
 
 
@@ -52,6 +55,7 @@ class Stack:
     acme: Organization = field(init=False)
     beta: Organization = field(init=False)
     _connection: psycopg.Connection[Any] | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def host(self) -> CodeHost:
@@ -87,18 +91,20 @@ class Stack:
     # --- the database, past every wire ----------------------------------------------------------------------------
 
     def sql(self, statement: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Run a statement as the superuser, committed at once, and return its rows."""
-        for last in (False, True):
+        """Run a statement as the superuser, committed at once, and return its rows; waits for a server that is away."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
             try:
-                if self._connection is None or self._connection.closed:
-                    self._connection = psycopg.connect(self.postgres.url("postgres"), autocommit=True)
-                cursor = self._connection.execute(statement.encode(), parameters or None)
-                return cursor.fetchall() if cursor.description else []
+                with self._lock:
+                    if self._connection is None or self._connection.closed:
+                        self._connection = psycopg.connect(self.postgres.url("postgres"), autocommit=True)
+                    cursor = self._connection.execute(statement.encode(), parameters or None)
+                    return cursor.fetchall() if cursor.description else []
             except psycopg.OperationalError:
                 self._connection = None
-                if last:
+                if time.monotonic() > give_up:
                     raise
-        return []
+            time.sleep(0.05)
 
     def skip(self, seconds: float) -> None:
         """Let stored time pass at once where this is a quick run; in a long run it is waited for.

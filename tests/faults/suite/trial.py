@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from tests.faults.suite.client import Client, Ledger
@@ -71,10 +71,12 @@ def fault(
     return register
 
 
-def catalogue(*, redis: bool = True, only: str = "") -> list[Fault]:
-    """Return every fault whose name has `only` in it, in the order of the modules."""
+def catalogue(*, redis: bool = True, only: Collection[str] = ()) -> list[Fault]:
+    """Return every fault, or those whose name has one of these texts in it."""
     from tests.faults.suite import catalogue as package
 
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda one: one.name):
         importlib.import_module(f"{package.__name__}.{module.name}")
-    return [one for one in _catalogue.values() if only.lower() in one.name.lower() and (redis or not one.needs_redis)]
+    wanted = [one.lower() for one in only] or [""]
+    found = [one for one in _catalogue.values() if redis or not one.needs_redis]
+    return [one for one in found if any(text in one.name.lower() for text in wanted)]

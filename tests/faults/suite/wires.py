@@ -103,6 +103,8 @@ class Wire:
         self.delay = 0.0
         """Seconds by which each piece of a request is late."""
         self.traps: list[Trap] = []
+        self.taken = 0
+        """Connections that were ever taken."""
         self._server: asyncio.Server | None = None
         self._flows: set[_Flow] = set()
         self._flowing = asyncio.Event()
@@ -163,6 +165,7 @@ class Wire:
             await self._listen()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.taken += 1
         try:
             if isinstance(self.upstream, str):
                 there = await asyncio.open_unix_connection(self.upstream)

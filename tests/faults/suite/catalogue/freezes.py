@@ -4,7 +4,7 @@ import itertools
 import threading
 from collections.abc import Sequence
 
-from tests.faults.suite.judge import is_busy, wrong_heads
+from tests.faults.suite.catalogue.ways import is_settled
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault
@@ -27,7 +27,7 @@ def every_order(trial: Trial) -> None:
     for step in range(len(STEPS)):
         for lane in lanes:
             lane.take(step)
-        wait_until(lambda: not wrong_heads(stack) and not is_busy(stack), f"step {step + 1}", 30)
+        wait_until(lambda: is_settled(stack), f"step {step + 1}", 30)
         for lane in lanes:
             lane.check(step)
     trial.injected()
@@ -89,7 +89,7 @@ def reopened_unheard(trial: Trial) -> None:
     stack.host.faults.add("webhook_drop", f"webhook pull_request.reopened {stack.host.world.full_name(repository)}")
     _act(stack, lambda actor: pulls.close(stack.host.world, actor, repository, pull))
     trial.client.freeze()
-    wait_until(lambda: not wrong_heads(stack) and not is_busy(stack), "the freeze", 60)
+    wait_until(lambda: is_settled(stack), "the freeze", 60)
     _act(stack, lambda actor: pulls.reopen(stack.host.world, actor, repository, pull))
     trial.injected()
     with stack.host.world.lock:

@@ -50,8 +50,8 @@ def _heads(trial: Trial) -> set[tuple[int, str]]:
 def _blocked(trial: Trial) -> set[tuple[int, str]]:
     host = trial.stack.host
     with host.world.lock:
-        found = {(key, host.world.newest_run(*key, "change-freeze/main", host.app_id)) for key in _heads(trial)}
-    return {key for key, run in found if run is not None and run.conclusion == "failure"}
+        found = {key: host.world.newest_run(*key, "change-freeze/main", host.app_id) for key in _heads(trial)}
+    return {key for key, run in found.items() if run is not None and run.conclusion == "failure"}
 
 
 @fault("A support session tries every route that writes: nothing changes", within=20, load=False)

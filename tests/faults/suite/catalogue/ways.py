@@ -3,14 +3,33 @@
 import time
 from collections.abc import Mapping
 
+from tests.faults.suite.judge import is_busy, wrong_heads
 from tests.faults.suite.processes import Process
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.wires import Place, Trap
 
+LEASE = 40.0
+"""Seconds that a branch stays with a worker which nobody hears of (`services/reconcile/claims.py`)."""
 
-def trap_hands(stack: Stack, server: str, request: str, place: Place = "request") -> dict[Process, Trap]:
-    """Lie in wait on the wire of everyone who does the fan-out."""
-    return {hand: stack.wire(hand, server).trap(request, place) for hand in stack.hands}
+
+def is_right(stack: Stack) -> bool:
+    """Tell whether every head of `acme` is right, though somebody may still hold leases."""
+    return not wrong_heads(stack, stack.acme)
+
+
+def is_settled(stack: Stack) -> bool:
+    """Tell whether every head of `acme` is right, and nobody works on it."""
+    return is_right(stack) and not is_busy(stack, stack.acme)
+
+
+def trap_writes(stack: Stack, place: Place = "request") -> dict[Process, Trap]:
+    """Lie in wait for a write of checks to `acme`'s heads, on the wire of everyone who does the fan-out."""
+    ids = [repository.node_id for repository in stack.acme.repositories]
+
+    def is_ours(request: str) -> bool:
+        return "createCheckRun" in request and any(one in request for one in ids)
+
+    return {hand: stack.wire(hand, "codehost").trap(is_ours, place) for hand in stack.hands}
 
 
 def first_caught(traps: Mapping[Process, Trap], patience: float = 15.0) -> Process:

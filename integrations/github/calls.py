@@ -42,6 +42,9 @@ class Token(Protocol):
     def drop(self, refused: Bearer) -> None:
         """Forget a token that was refused."""
 
+    def forget(self) -> None:
+        """Forget the token: another one may be allowed more."""
+
     def renew_for(self, permissions: Mapping[str, str]) -> None:
         """Forget a token that does not know these permissions."""
 

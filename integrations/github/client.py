@@ -1,6 +1,6 @@
 """What can be read and written for one installation of the App."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -41,6 +41,10 @@ class InstallationClient:
     def together(self) -> AbstractContextManager[object]:
         """Give every call inside one common deadline: that of a single call."""
         return self._calls.deadline()
+
+    def renew_for(self, permissions: Mapping[str, str]) -> None:
+        """Use a token that knows these permissions, as the installation has them now: an older one learns nothing."""
+        self._calls.renew_for(permissions)
 
     def repositories(self) -> Iterator[RepositoryInfo]:
         """Yield the repositories that the installation covers, page by page."""

@@ -10,7 +10,7 @@ The token lives in the memory of one call: it is never stored, never logged, and
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -57,6 +57,12 @@ class PersonToken:
 
     def drop(self, refused: Bearer) -> None:
         """Keep it: there is no other."""
+
+    def forget(self) -> None:
+        """Keep it: a new one would be allowed no more."""
+
+    def renew_for(self, permissions: Mapping[str, str]) -> None:
+        """Keep it: what a person may do is not the App's affair."""
 
 
 class PersonClient:

@@ -31,6 +31,7 @@ class Survey:
         self.facts = facts
         self.client: InstallationClient = github.client(facts.installation_id)
         self.installation: InstallationInfo = github.installation(facts.installation_id)
+        self.client.renew_for(self.installation.permissions)
         self._app_id = github.settings.app_id
         self._above = self._organization_rulesets() if self._may_write_above else None
         needs = [

@@ -1,0 +1,228 @@
+"""An administrator lets the service write rulesets, once: the whole way, and every attack on it."""
+
+import json
+import logging
+from datetime import timedelta
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from rules.errors import ServiceError
+from services.enforcement.planning import set_up
+from services.unit import Caller
+from tests import factories
+from tests.jobs.conftest import ADA, Town
+from tests.jobs.test_setup import audit, names, permit, state
+from tests.web.conftest import WEB, Asked, form_of
+from tests.web.test_pages import Page
+
+OURS = ["Change freeze: main"]
+
+
+def right(town: Town, login: str, **rights: str) -> None:
+    named = {place.replace("__", "/"): level for place, level in rights.items()}
+    town.host.people.rights[login] = named
+
+
+class TestTheWay:
+    def test_the_address_asks_the_code_host_with_pkce_and_a_state_of_128_bits_or_more(self, asked: Asked) -> None:
+        parts = urlsplit(asked.authorization_url)
+        query = dict(parse_qsl(parts.query))
+        assert f"{parts.scheme}://{parts.netloc}{parts.path}" == asked.town.base_url + "/login/oauth/authorize"
+        assert query["redirect_uri"] == WEB + "/enforcement/authorized"
+        assert (query["code_challenge_method"], len(query["code_challenge"])) == ("S256", 43)
+        assert len(query["state"].partition(".")[2]) * 6 >= 128
+
+    def test_the_page_says_who_asked_for_what(self, asked: Asked) -> None:
+        text = " ".join(Page(asked.look(asked.go()).text).text.split())
+        for told in ("Ada", "Acme", "2 rulesets", "Change freeze: main", "acme/web", "acme/api"):
+            assert told in text
+        assert names(asked.town.host) == {}
+
+    def test_what_is_confirmed_is_written_recorded_and_audited(self, asked: Asked) -> None:
+        right(asked.town, "root", acme__web="admin", acme__api="admin")
+        page = asked.do()
+        assert page.status_code == 200
+        assert "<h1>Done</h1>" in page.text
+        assert names(asked.town.host) == {"web": OURS, "api": OURS}
+        assert state(asked.town) == ("done", 2, None)
+        assert asked.town.sql("SELECT count(*) FROM written_rulesets")[0][0] == 2
+        assert sorted(audit(asked.town)) == [
+            "enforcement.authorization_requested",
+            "enforcement.authorized",
+            "ruleset.created",
+            "ruleset.created",
+        ]
+        rows = asked.town.sql("SELECT actor, details FROM audit_entries WHERE action = 'ruleset.created'")
+        assert {(actor["name"], details["authorizedBy"]) for actor, details in rows} == {("Ada", "root")}
+
+    def test_the_token_is_given_back(self, asked: Asked) -> None:
+        asked.do()
+        people = asked.town.host.people
+        assert any(issued.startswith("ghu_") for issued in people.issued)
+        assert people.tokens == set()
+
+    def test_the_token_is_given_back_when_the_code_host_fails_in_between_too(self, asked: Asked) -> None:
+        fault = asked.town.host.faults.add("error", "GET /user", status=502)
+        assert asked.do().status_code == 502
+        asked.town.host.faults.clear(fault.id)
+        assert asked.town.host.people.tokens == set()
+
+    def test_what_could_not_be_written_in_time_can_be_authorised_again(self, asked: Asked) -> None:
+        fault = asked.town.host.faults.add("error", "POST /repos/acme/api/rulesets", status=502)
+        fault_of_web = asked.town.host.faults.add("error", "POST /repos/acme/web/rulesets", status=502)
+        page = asked.do()
+        assert "<h1>Partly done</h1>" in page.text
+        for each in (fault, fault_of_web):
+            asked.town.host.faults.clear(each.id)
+        [again] = [link for link in Page(page.text).links if "/login/oauth/authorize" in link]
+        assert "<h1>Done</h1>" in asked.do(url=again).text
+        assert names(asked.town.host) == {"web": OURS, "api": OURS}
+        assert audit(asked.town).count("ruleset.created") == 2
+
+    def test_the_organisations_ruleset_takes_an_owner(self, asked: Asked) -> None:
+        permit(asked.town, organization_administration="write")
+        right(asked.town, "root", acme__web="admin", acme__api="admin")
+        assert "no administrator of the organisation acme" in asked.do().text
+        assert names(asked.town.host) == {}
+
+    def test_somebody_who_says_no_changes_nothing(self, asked: Asked) -> None:
+        back = {"error": "access_denied", "state": asked.go()["state"]}
+        page = asked.look(back)
+        assert page.status_code == 400
+        assert "Nothing was written" in page.text
+
+
+class TestAttacks:
+    def test_looking_writes_nothing_and_leaves_the_address_good(self, asked: Asked) -> None:
+        back = asked.go()
+        asked.look(back)
+        asked.look(back)
+        assert names(asked.town.host) == {}
+        assert asked.confirm(form_of(asked.look(back))).status_code == 200
+
+    def test_a_state_is_good_for_one_confirmation(self, asked: Asked) -> None:
+        form = form_of(asked.look(asked.go()))
+        assert asked.confirm(form).status_code == 200
+        replayed = asked.confirm(form)
+        assert replayed.status_code == 409
+        assert "2 of 2 rulesets are written" in replayed.text
+        assert asked.look(asked.go()).status_code == 409
+
+    def test_a_state_is_good_for_ten_minutes(self, asked: Asked) -> None:
+        form = form_of(asked.look(asked.go()))
+        asked.town.units.clock.ahead = timedelta(minutes=10)  # type: ignore[attr-defined]
+        assert asked.confirm(form).status_code == 410
+        assert asked.look(asked.go()).status_code == 410
+        assert names(asked.town.host) == {}
+
+    @pytest.mark.parametrize("changed", ["", "x", "org_06aq1m3k0v5t8c2n7d4e9f1g41.guess", "{}.guess", "{}.", "\x00"])
+    def test_a_guessed_state_leads_nowhere(self, asked: Asked, changed: str) -> None:
+        given = changed.format(asked.town.organization.id) if "{}" in changed else changed
+        assert asked.look({**asked.go(), "state": given}).status_code == 404
+
+    def test_a_state_of_another_organisation_opens_nothing_of_this_one(self, asked: Asked) -> None:
+        globex = factories.organization(asked.town.session, "Globex")
+        asked.town.session.commit()
+        back = asked.go()
+        stolen = globex.id + "." + back["state"].partition(".")[2]
+        assert asked.look({**back, "state": stolen}).status_code == 404
+
+    def test_a_code_of_another_authorisation_is_refused_by_the_code_host(self, asked: Asked) -> None:
+        other = asked.go("root", asked.ask_again())
+        form = form_of(asked.look({**asked.go(), "code": other["code"]}))
+        page = asked.confirm(form)
+        assert page.status_code == 400
+        assert "bad_verification_code" in page.text
+        assert names(asked.town.host) == {}
+
+    def test_who_is_no_administrator_of_every_repository_may_nothing(self, asked: Asked) -> None:
+        right(asked.town, "root", acme__web="admin", acme__api="push")
+        page = asked.do()
+        assert page.status_code == 403
+        assert "root is no administrator of acme/api. Nothing was written." in page.text
+        assert names(asked.town.host) == {}
+        assert asked.town.host.people.tokens == set()
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {"Origin": "https://evil.test"},
+            {"Origin": "http://freeze.test.evil.test"},
+            {"Origin": "https://freeze.test"},
+            {"Origin": "null"},
+            {"Origin": "null", "Sec_Fetch_Site": "cross-site"},
+            {"Origin": "null", "Sec_Fetch_Site": "same-site"},
+            {"X_Nothing": "1"},
+        ],
+    )
+    def test_a_form_of_another_site_does_nothing(self, asked: Asked, headers: dict[str, str]) -> None:
+        form = form_of(asked.look(asked.go()))
+        assert asked.confirm(form, **headers).status_code == 403
+        assert names(asked.town.host) == {}
+
+    def test_the_forms_own_origin_will_do(self, asked: Asked) -> None:
+        assert asked.confirm(form_of(asked.look(asked.go())), Origin=WEB).status_code == 200
+
+    @pytest.mark.parametrize("token", ["", "0" * 64])
+    def test_a_form_without_its_token_does_nothing(self, asked: Asked, token: str) -> None:
+        form = {**form_of(asked.look(asked.go())), "token": token}
+        assert asked.confirm(form).status_code == 403
+        assert names(asked.town.host) == {}
+
+    def test_a_form_in_another_browser_does_nothing(self, asked: Asked) -> None:
+        form = form_of(asked.look(asked.go()))
+        asked.browser.delete_cookie("setup", domain="freeze.test")
+        assert asked.confirm(form).status_code == 403
+
+    def test_the_page_is_not_framed_cached_or_told_to_others(self, asked: Asked) -> None:
+        page = asked.look(asked.go())
+        policy = page.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "form-action 'self'" in policy
+        assert page.headers["Referrer-Policy"] == "no-referrer"
+        assert page.headers["Cache-Control"] == "no-store"
+        cookie = page.headers["Set-Cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert Page(page.text).inline == []
+
+    def test_words_of_the_asker_are_words_on_the_page(self, asked: Asked) -> None:
+        name = json.dumps({"type": "user", "id": "usr_x", "name": "<script>alert(1)</script>"})
+        asked.town.sql("UPDATE enforcement_setups SET requested_by = CAST(:name AS jsonb)", name=name)
+        page = asked.look(asked.go())
+        assert "<script>" not in page.text
+        assert "&lt;script&gt;" in page.text
+
+    def test_a_large_form_is_not_read(self, asked: Asked) -> None:
+        asked.look(asked.go())
+        assert asked.confirm({"state": "x" * 20_000}).status_code == 413
+
+    def test_code_state_and_token_lie_in_no_row_and_no_log(
+        self, asked: Asked, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        back = asked.go()
+        asked.confirm(form_of(asked.look(back)))
+        secrets = [*asked.town.host.people.issued, back["state"], back["state"].partition(".")[2]]
+        tables = [row[0] for row in asked.town.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
+        kept = "".join(str(asked.town.sql(f"SELECT t::text FROM {table} t")) for table in tables)
+        mine = [
+            record.getMessage() for record in caplog.records if record.name.split(".")[0] not in {"urllib3", "httpx"}
+        ]
+        assert len(secrets) >= 4
+        assert [secret for secret in secrets if secret in kept or secret in "".join(mine)] == []
+        assert asked.town.sql("SELECT code_verifier FROM enforcement_setups") == [(None,)]
+
+
+def test_without_a_client_the_refusal_says_what_to_grant(asked: Asked) -> None:
+    with (
+        pytest.raises(ServiceError) as refused,
+        asked.town.units.open(Caller(asked.town.organization.id, ADA, "dashboard", "business")) as unit,
+    ):
+        set_up(unit, {"type": "organization"}, "apply")
+    assert refused.value.code == "admin_authorization_required"
+    assert "Administration: write" in refused.value.message
+    assert refused.value.details[0].extra is None
+    assert not refused.value.effects_stay

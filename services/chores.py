@@ -13,7 +13,7 @@ from models.freezes import Freeze
 from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
 from services.enforcement.applying import setups_wait
-from services.enforcement.probing import probes_wait
+from services.enforcement.probing import ask_for_every_probe, probes_wait
 from services.landings import landings_wait
 from services.lifting import end_what_is_over
 from services.receipts import complete_forgotten
@@ -110,6 +110,7 @@ def full_pass(units: Units, period: timedelta) -> bool:
             {"now": unit.now},
         )
         unit.wake("reconcile")
+        ask_for_every_probe(unit)
         ask_every_installation(unit)
     return True
 

@@ -13,6 +13,7 @@ from rules.errors import Detail, ServiceError
 from rules.globs import compile_globs
 from services import codehost
 from services.auto_watch import BATCH, matching_branches
+from services.enforcement.asking import ask_for_probes
 from services.repositories import batch, views, visible
 from services.repository_sync import ask_for_sync
 from services.unit import Unit
@@ -53,6 +54,7 @@ def disable(unit: Unit, references: Sequence[str]) -> list[dict[str, Any]]:
     branches = _watched(unit, turning)
     _refuse_frozen(unit, named, branches)
     raise_generation(unit.session, [branch.id for branch in branches], unit.now)
+    ask_for_probes(unit, [branch.id for branch in branches])
     for repository in turning:
         repository.enabled = False
         _audit(unit, "repository.disabled", repository, {"enabled": True}, {"enabled": False})

@@ -15,6 +15,7 @@ from rules.check_names import check_name
 from rules.entitlements import require_watched_branches
 from rules.errors import Detail, ServiceError
 from rules.ids import new_id
+from services.enforcement.asking import ask_for_probes
 from services.references import get_branch
 from services.repositories import visible
 from services.targets import take_in
@@ -72,6 +73,7 @@ def keep_free(unit: Unit, repository: Repository, names: Iterable[str]) -> list[
     unit.session.flush()
     branch_ids = [branch.id for branch in fresh]
     raise_generation(unit.session, branch_ids, unit.now)
+    ask_for_probes(unit, branch_ids)
     unit.wake("reconcile")
     return fresh
 
@@ -83,6 +85,7 @@ def begin(unit: Unit, branch_ids: Sequence[str]) -> None:
     """
     _require_quota(unit, len(branch_ids))
     take_in(unit, branch_ids)
+    ask_for_probes(unit, branch_ids)
 
 
 def _known(unit: Unit, repository_ids: Sequence[str]) -> dict[tuple[str, str], WatchedBranch]:
@@ -154,6 +157,7 @@ def unwatch(unit: Unit, branch_id: str) -> None:
         raise ServiceError("already_frozen", f"The branch is frozen by {names}; lift the freeze first.")
     branch.unwatched_at = unit.now
     raise_generation(unit.session, [branch.id], unit.now)
+    ask_for_probes(unit, [branch.id])
     unit.wake("reconcile")
     repository = unit.session.get_one(Repository, branch.repository_id)
     unit.audit(

@@ -22,6 +22,7 @@ from rules.errors import ServiceError
 from rules.permissions import CODE_HOST
 from services import codehost, repository_sync
 from services.auto_watch import watch_what_is_named
+from services.enforcement.asking import ask_for_probes_of_installation, ask_for_probes_of_repository
 from services.installations import examine
 from services.unit import Caller, Unit, Units
 
@@ -147,7 +148,8 @@ def _ask(units: Units, github: GitHub, asking: dict[str, list[Hint]]) -> int:
 
 
 def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
-    """Read anew what the hint names; False when that is to be tried again."""
+    """Read anew what the hint names, and the rules there; False when that is to be tried again."""
+    _ask_for_probes(units, hint)
     try:
         if isinstance(hint, InstallationHint):
             if examine(units, github, hint.installation_id) == "active":
@@ -159,6 +161,15 @@ def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
         logger.warning("a hint of a delivery could not be followed: %s", error)
         return False
     return True
+
+
+def _ask_for_probes(units: Units, hint: Hint) -> None:
+    """Have rules read anew: a ruleset that was changed, but also a name, an owner, a permission or a default branch."""
+    with units.open(JOB) as unit:
+        if isinstance(hint, InstallationHint):
+            ask_for_probes_of_installation(unit, hint.installation_id)
+        elif isinstance(hint, RepositoryHint):
+            ask_for_probes_of_repository(unit, hint.github_id)
 
 
 def _names(hints: Iterable[BranchHint]) -> dict[int, set[str]]:

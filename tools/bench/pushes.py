@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 
 from tools.bench.servers import machine
-from tools.bench.stack import Stack, running, warm
+from tools.bench.stack import Stack, running, scaled, warm
 
 PER_SECOND = 50
-SECONDS = 20
+SECONDS = scaled(20)
 LATENCY_MS = 50
 LONGEST_WAIT = 60.0
 LOOK_EVERY = 0.1

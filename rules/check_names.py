@@ -10,9 +10,10 @@ PREFIX = "change-freeze/"
 def check_name(branch: str, auto_watch: Sequence[str]) -> str:
     """Return the check name of a branch: that of the first `autoWatch` pattern that matches it, else its own.
 
-    A branch that is cut during a freeze is so covered by the pattern's rule before we hear of it.
+    A branch that is cut during a freeze is so covered by the pattern's rule before we hear of it. One that the globs
+    exclude has its own name: a rule for the pattern spares it.
     """
-    for pattern in auto_watch:
+    for pattern in auto_watch if watched_automatically(branch, auto_watch) else ():
         if not pattern.startswith("!") and compile_globs([pattern], "branch", "").matches(branch):
             return PREFIX + pattern
     return PREFIX + branch

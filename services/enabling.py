@@ -11,6 +11,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.check_names import former_globs
 from rules.errors import Detail, ServiceError
 from rules.globs import compile_globs
+from rules.rulesets import ref_patterns
 from services import codehost
 from services.auto_watch import BATCH, matching_branches
 from services.enforcement.asking import ask_for_probes
@@ -70,6 +71,7 @@ def update(unit: Unit, reference: str, settings: dict[str, Any]) -> dict[str, An
     globs: list[str] | None = settings.get("autoWatch")
     if globs:
         compile_globs(globs, "branch", "/settings/autoWatch")
+        _require_expressible(globs)
     named = visible(unit, reference)
     matching = _match_now_or_later(unit, [(named, globs or ())] if named.enabled else [])
     [repository] = lock_watching(unit, [named.id])
@@ -82,6 +84,18 @@ def update(unit: Unit, reference: str, settings: dict[str, Any]) -> dict[str, An
         begin(unit, [branch.id for branch in fresh[repository.id]])
     _audit(unit, "repository.updated", repository, {"autoWatch": before}, {"autoWatch": repository.auto_watch})
     return views(unit, [repository])[0]
+
+
+def _require_expressible(globs: Sequence[str]) -> None:
+    """Raise `invalid_glob` with the pointer of each glob that no rule at the code host could stand for."""
+    faults = []
+    for index, glob in enumerate(globs):
+        try:
+            ref_patterns(glob.removeprefix("!"))
+        except ServiceError as error:
+            faults.append(Detail(f"/settings/autoWatch/{index}", error.message, error.code))
+    if faults:
+        raise ServiceError("invalid_glob", faults[0].message, details=tuple(faults))
 
 
 def _match_now_or_later(unit: Unit, candidates: Sequence[tuple[Repository, Sequence[str]]]) -> dict[str, list[str]]:

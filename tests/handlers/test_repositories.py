@@ -465,8 +465,9 @@ class TestUpdateRepository:
             (["release/*", "a b"], "/settings/autoWatch/1"),
             (["!main"], "/settings/autoWatch"),
             (["r***"], "/settings/autoWatch/0"),
+            (["main", "a**b**c**d**e**f**g**h"], "/settings/autoWatch/1"),
         ],
-        ids=["a space", "only exclusions", "three asterisks"],
+        ids=["a space", "only exclusions", "three asterisks", "what no rule can say"],
     )
     def test_a_bad_glob_is_pointed_at(self, acme: Tenant, globs: list[str], path: str) -> None:
         web = acme.repository()

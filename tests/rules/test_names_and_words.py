@@ -24,6 +24,7 @@ class TestCheckNames:
             pytest.param("release/1", ["release/*"], "change-freeze/release/*", id="a pattern's share a name"),
             pytest.param("release/1", ["**", "release/*"], "change-freeze/**", id="the first pattern names it"),
             pytest.param("release/1", ["!release/1", "release/*"], "change-freeze/release/*", id="not exclusions"),
+            pytest.param("release/1", ["release/*", "!release/1"], "change-freeze/release/1", id="an excluded one"),
         ],
     )
     def test_the_name_of_a_branchs_check(self, branch: str, auto_watch: list[str], expected: str) -> None:

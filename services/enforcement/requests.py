@@ -49,7 +49,6 @@ def verify(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
     """Have the rules of every branch in the scope looked at; raises what `resolve_targets` raises."""
     reached = resolve_targets(unit, scope).branches
     ask_for_probes(unit, [fact.branch_id for fact in reached])
-    unit.wake("verify")
     _audit(unit, "enforcement.verify_requested", scope, reached)
     return {"branch_count": len(reached), "requested_at": unit.now}
 

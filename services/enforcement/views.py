@@ -117,7 +117,7 @@ def _pending(unit: Unit) -> dict[str, int]:
     """Return how much of what was asked for is not done yet."""
     branches = (
         select(
-            func.count().filter(BranchEnforcement.probe_due_at <= unit.now),
+            func.count(BranchEnforcement.probe_due_at),
             func.count().filter(WatchedBranch.written_generation < WatchedBranch.wanted_generation),
         )
         .select_from(WatchedBranch)

@@ -163,15 +163,15 @@ class TestGetEnforcement:
             refusal(acme.key().get(self.path, repo=reference), 404, "repository_not_found")
 
     def test_what_is_not_done_yet_is_counted(self, acme: Tenant, session: Session, web: Repository) -> None:
-        due, later = factories.now(), factories.now() + timedelta(hours=1)
-        for name, probe in (("a", due), ("b", later), ("c", None)):
+        due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)
+        for name, probe in (("a", due), ("b", tried_again), ("c", None)):
             branch = factories.branch(session, web, name, wanted_generation=2, written_generation=2)
             factories.branch_enforcement(session, branch, probe_due_at=probe)
         factories.branch(session, web, "d", wanted_generation=2, written_generation=1)
         for state in ("queued", "done", "awaiting_authorization", "failed"):
             session.add(setup_of(acme, state))
         session.flush()
-        assert acme.key().get(self.path).json()["pending"] == {"verify": 1, "seed": 1, "setup": 1}
+        assert acme.key().get(self.path).json()["pending"] == {"verify": 2, "seed": 1, "setup": 1}
 
     def test_nothing_of_another_organisation_shows(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         branch = factories.branch(session, globex.repository("secret"), wanted_generation=1)
@@ -303,6 +303,11 @@ class TestVerifyEnforcement:
         assert answer.json()["branchCount"] == 1
         assert answer.json()["requestedAt"].endswith("Z")
         assert "verify" in wakeups.sent
+        assert acme.key().get("/v1/enforcement").json()["pending"]["verify"] == 1
+
+    def test_one_that_nobody_has_looked_at_waits_too(self, acme: Tenant, main: WatchedBranch) -> None:
+        acme.key().post(self.path, EVERYWHERE)
+        assert acme.key().get("/v1/enforcement").json()["pending"]["verify"] == 1
 
     def test_it_is_audited_once_with_its_scope(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
         acme.key().post(self.path, EVERYWHERE)

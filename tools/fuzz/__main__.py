@@ -20,7 +20,7 @@ from tools.sandbox.clients import Client
 from tools.sandbox.settings import ROOT
 
 PHASES = "examples,coverage,fuzzing,stateful"
-QUICK_PHASES = "fuzzing"
+QUICK_PHASES = "examples,fuzzing"
 EVERYTHING = "all"
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
 from tools.sandbox.keepsakes import Keepsakes
 from tools.sandbox.settings import Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG
@@ -35,6 +36,9 @@ def child_environment(
         "GITHUB_APP_ID": str(APP_ID),
         "GITHUB_APP_SLUG": APP_SLUG,
         "GITHUB_APP_PRIVATE_KEY_FILE": str(private_key),
+        "GITHUB_CLIENT_ID": CLIENT_ID,
+        "GITHUB_CLIENT_SECRET": CLIENT_SECRET,
+        "GITHUB_WEB_URL": settings.code_host_url,
         "GITHUB_WEBHOOK_SECRET": keepsakes.webhook_secret,
         "CURSOR_SECRET": keepsakes.cursor_secret,
         "SESSION_JWT_TTL": str(settings.session_ttl_seconds),

@@ -1,11 +1,12 @@
 """Wake-ups through RQ: a job's name and nothing else, at most one waiting for each name.
 
 A wake-up is deduplicated only against one that has not begun: the mark is taken away by the job's first line. It is
-never needed for correctness, so a Redis that is away, hung or full costs at most a fraction of a second.
+never needed for correctness, so a Redis that is away, hung or full costs at most a fraction of a second; one that
+hangs is then left alone for a while, or a job that sends many would come to a crawl.
 """
 
 import logging
-from contextlib import suppress
+from time import monotonic
 
 import redis
 from redis.backoff import NoBackoff
@@ -18,6 +19,8 @@ logger = logging.getLogger(__name__)
 QUEUE = "wakeups"
 LONGEST_WAIT = 0.3
 """Seconds that a request may lose to a Redis that does not answer."""
+REST_SECONDS = 3.0
+"""Seconds without wake-ups after a Redis that did not answer; the sweeper finds what they would have told."""
 MARK_SECONDS = 5
 JOB_SECONDS = 120
 
@@ -35,21 +38,33 @@ class RedisWakeups:
     def __init__(self, url: str) -> None:
         self._redis = connect(url)
         self._queue = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer)
+        self._rest_until = 0.0
 
     def send(self, names: set[str]) -> None:
         """Wake the named jobs; a failure is logged, never raised."""
+        if monotonic() < self._rest_until:
+            return
         for name in sorted(names):
             try:
                 if self._redis.set(mark(name), b"1", nx=True, ex=MARK_SECONDS):
                     self._queue.enqueue(f"jobs.{name}.run", job_timeout=JOB_SECONDS, result_ttl=0, failure_ttl=60)
             except redis.RedisError as error:
                 logger.warning("wake-up of %s was not sent, the sweeper will find the work: %s", name, error)
+                self._rest_after(error)
                 return
 
     def begun(self, name: str) -> None:
         """Say that the named job has begun: what is asked for from now on is asked anew."""
-        with suppress(redis.RedisError):
+        if monotonic() < self._rest_until:
+            return  # the mark is gone by itself within seconds
+        try:
             self._redis.delete(mark(name))
+        except redis.RedisError as error:
+            self._rest_after(error)
+
+    def _rest_after(self, error: redis.RedisError) -> None:
+        if isinstance(error, redis.TimeoutError):
+            self._rest_until = monotonic() + REST_SECONDS
 
 
 def mark(name: str) -> str:

@@ -1,0 +1,204 @@
+"""Which rulesets are needed where, and what has to be changed for that: tables without a code host."""
+
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from rules.check_names import check_name, watched_automatically
+from rules.globs import compile_globs
+from rules.ruleset_needs import (
+    BranchFact,
+    Need,
+    RepositoryFact,
+    Target,
+    needs_of,
+    sample_branch,
+    targets_of,
+)
+from rules.ruleset_plans import Change, Existing, Found, Place, difference, mended, plan_removal, plan_target, settled
+
+APP = 4207
+MAIN = "change-freeze/main"
+RELEASE = "change-freeze/release/*"
+HERE = Place("repository", "acme", "rep_1", "acme/web")
+
+
+def repository(number: int = 1, auto_watch: tuple[str, ...] = (), **branches: str) -> RepositoryFact:
+    """Build a repository; a branch's value is its check name, with `-` in front where the scope does not reach it."""
+    facts = tuple(
+        BranchFact(f"wbr_{name}", name.replace("__", "/"), check.removeprefix("-"), not check.startswith("-"))
+        for name, check in branches.items()
+    )
+    return RepositoryFact(
+        f"rep_{number}", number, "acme", f"r{number}", archived=False, auto_watch=auto_watch, branches=facts
+    )
+
+
+def needs(fact: RepositoryFact, *, with_patterns: bool = True) -> dict[str, tuple[str, ...]]:
+    return {need.check_name: need.spared for need in needs_of(fact, with_patterns=with_patterns)}
+
+
+def target(check: str = MAIN, **branches: str) -> Target:
+    fact = repository(**(branches or {"main": MAIN}))
+    [found] = [each for each in targets_of(needs_of(fact, with_patterns=False), APP, None) if each.check_name == check]
+    return found
+
+
+class TestNeeds:
+    def test_each_check_name_of_the_scope_is_needed_once(self) -> None:
+        fact = repository(main=MAIN, release__1=RELEASE, release__2=RELEASE, old="-change-freeze/old")
+        assert set(needs(fact)) == {MAIN, RELEASE}
+
+    def test_a_pattern_is_needed_before_any_branch_matches_it(self) -> None:
+        fact = repository(auto_watch=("release/*", "!release/old"), main=MAIN)
+        assert set(needs(fact)) == {MAIN, RELEASE}
+        assert set(needs(fact, with_patterns=False)) == {MAIN}
+
+    def test_branches_on_which_the_check_is_not_written_are_spared(self) -> None:
+        fact = repository(
+            auto_watch=("release/*", "!release/old*"), release__1=RELEASE, release__2="change-freeze/release/2"
+        )
+        assert needs(fact)[RELEASE] == ("release/2", "release/old*")
+
+    def test_branches_of_an_earlier_pattern_are_spared(self) -> None:
+        fact = repository(auto_watch=("release/*", "**/stable", "next"))
+        assert needs(fact)["change-freeze/**/stable"] == ("release/*",)
+        assert needs(fact)["change-freeze/next"] == ()
+
+    def test_a_pattern_that_leaves_out_what_has_its_check_is_not_spared(self) -> None:
+        fact = repository(auto_watch=("release/*", "!release/old*"), release__old1=RELEASE)
+        assert needs(fact)[RELEASE] == ()
+
+    @given(
+        st.lists(
+            st.sampled_from(["a/*", "b/*", "**/x", "*/x", "a/**", "main", "!a/x", "!b/*"]), unique=True, max_size=5
+        ),
+        st.sampled_from(["main", "a/x", "a/y", "b/x", "c/d/x", "b/y/z"]),
+    )
+    def test_no_rule_holds_a_new_branch_whose_check_nobody_writes(self, globs: list[str], name: str) -> None:
+        """A branch that appears and is watched by a pattern is held by the rules that require its own check alone."""
+        assume(any(not glob.startswith("!") for glob in globs))
+        own, watched = check_name(name, globs), watched_automatically(name, globs)
+        for check, spared in needs(repository(auto_watch=tuple(globs))).items():
+            held = compile_globs([check.removeprefix("change-freeze/")], "branch", "").matches(name)
+            held = held and not any(compile_globs([each], "branch", "").matches(name) for each in spared)
+            assert not held or (watched and check == own)
+
+    def test_a_sample_is_a_branch_that_the_rule_does_not_spare(self) -> None:
+        fact = repository()
+        assert sample_branch(Need(fact, RELEASE, ())) == "release/0"
+        assert sample_branch(Need(fact, RELEASE, ("release/0*",))) is None
+        assert sample_branch(Need(fact, MAIN, ())) is None
+
+
+class TestLevels:
+    def all_needs(self, *facts: RepositoryFact) -> list[Need]:
+        return [need for fact in facts for need in needs_of(fact, with_patterns=True)]
+
+    def test_two_that_share_a_pattern_share_a_ruleset(self) -> None:
+        found = targets_of(self.all_needs(repository(1, main=MAIN), repository(2, main=MAIN)), APP, set())
+        assert [(each.level, each.ruleset["conditions"]["repository_id"]) for each in found] == [
+            ("organization", {"repository_ids": [1, 2]})
+        ]
+
+    def test_one_alone_has_its_own_unless_the_organisation_has_a_ruleset_of_ours(self) -> None:
+        alone = self.all_needs(repository(1, main=MAIN))
+        assert [each.level for each in targets_of(alone, APP, set())] == ["repository"]
+        assert [each.level for each in targets_of(alone, APP, {MAIN})] == ["organization"]
+
+    def test_one_that_spares_other_branches_has_its_own(self) -> None:
+        other = repository(3, auto_watch=("release/*",), release__1="change-freeze/release/1")
+        same = [repository(number, auto_watch=("release/*",)) for number in (1, 2)]
+        found = [each for each in targets_of(self.all_needs(*same, other), APP, set()) if each.check_name == RELEASE]
+        assert [(each.level, len(each.needs)) for each in found] == [("organization", 2), ("repository", 1)]
+
+    def test_an_archived_repository_takes_no_ruleset(self) -> None:
+        archived = RepositoryFact("rep_1", 1, "acme", "web", True, (), (BranchFact("wbr_1", "main", MAIN, True),))
+        assert targets_of(needs_of(archived, with_patterns=True), APP, None) == []
+
+
+class TestChanges:
+    def plan(self, found: Found) -> Change:
+        return plan_target(target(), HERE, found)
+
+    def at_code_host(self, **changes: Any) -> dict[str, Any]:
+        return {"id": 7, "node_id": "RRS_7", "updated_at": "2026-11-21T09:00:00Z", **target().ruleset, **changes}
+
+    def test_what_is_missing_is_created(self) -> None:
+        change = self.plan(Found())
+        assert (change.action, change.before, change.after) == ("create", None, target().ruleset)
+
+    def test_what_is_right_stays(self) -> None:
+        change = self.plan(Found(own=Existing(7, self.at_code_host())))
+        assert (change.action, change.ruleset_id, change.diff) == ("none", 7, "")
+
+    def test_what_an_active_rule_requires_already_is_not_required_twice(self) -> None:
+        assert self.plan(Found(covered=True)).action == "none"
+
+    @pytest.mark.parametrize("name", ["enforcement", "bypass_actors", "rules", "conditions", "pin", "target"])
+    def test_each_way_of_loosening_is_mended(self, name: str) -> None:
+        other_pin = {"context": MAIN, "integration_id": 1}
+        parameters = {**target().ruleset["rules"][0]["parameters"], "required_status_checks": [other_pin]}
+        loosened = {
+            "enforcement": {"enforcement": "evaluate"},
+            "target": {"target": "tag"},
+            "bypass_actors": {"bypass_actors": [{"actor_type": "Team", "actor_id": 1, "bypass_mode": "always"}]},
+            "rules": {"rules": []},
+            "conditions": {"conditions": {"ref_name": {"include": ["refs/heads/other"], "exclude": []}}},
+            "pin": {"rules": [{"type": "required_status_checks", "parameters": parameters}]},
+        }[name]
+        change = self.plan(Found(own=Existing(7, self.at_code_host(**loosened))))
+        assert (change.action, change.after) == ("update", target().ruleset)
+        assert change.diff
+
+    def test_what_people_add_stays_while_it_does_not_loosen(self) -> None:
+        own = target().ruleset
+        theirs = {"context": "build"}
+        parameters = {
+            **own["rules"][0]["parameters"],
+            "strict_required_status_checks_policy": True,
+            "required_status_checks": [theirs, *own["rules"][0]["parameters"]["required_status_checks"]],
+        }
+        rules = [{"type": "deletion"}, {"type": "required_status_checks", "parameters": parameters}]
+        added = self.at_code_host(name="Ours, renamed", rules=rules)
+        assert self.plan(Found(own=Existing(7, added))).action == "none"
+        disabled = self.plan(Found(own=Existing(7, {**added, "enforcement": "disabled"})))
+        assert disabled.after == settled(added)
+
+    def test_bypass_actors_that_are_hidden_from_us_are_no_difference(self) -> None:
+        hidden = self.at_code_host()
+        del hidden["bypass_actors"]
+        assert self.plan(Found(own=Existing(7, hidden))).action == "none"
+
+    def test_the_order_of_what_has_none_is_no_difference(self) -> None:
+        two = target(RELEASE, release__1=RELEASE)
+        shuffled = {**two.ruleset, "conditions": {"ref_name": {"exclude": [], "include": ["refs/heads/release/*"]}}}
+        assert mended(shuffled, two) == shuffled
+
+    def test_another_name_is_taken_beside_a_ruleset_of_others(self) -> None:
+        taken = {"Change freeze: main": None, "Change freeze: main (2)": None}
+        assert self.plan(Found(taken=taken)).name == "Change freeze: main (3)"
+
+    def test_only_the_very_ruleset_that_we_began_to_create_is_adopted(self) -> None:
+        left = Existing(7, self.at_code_host())
+        adopted = self.plan(Found(taken={"Change freeze: main": left}))
+        assert (adopted.action, adopted.adopted, adopted.ruleset_id) == ("none", True, 7)
+        changed = Existing(7, self.at_code_host(rules=[*target().ruleset["rules"], {"type": "deletion"}]))
+        assert self.plan(Found(taken={"Change freeze: main": changed})).name == "Change freeze: main (2)"
+
+    def test_a_removal_shows_what_is_removed(self) -> None:
+        change = plan_removal(Existing(7, self.at_code_host()), HERE, MAIN)
+        assert (change.action, change.after) == ("delete", None)
+        assert all(line.startswith(("---", "+++", "@@", "-")) for line in change.diff.splitlines())
+
+    def test_a_diff_is_readable(self) -> None:
+        before = target().ruleset
+        lines = difference(before, {**before, "enforcement": "disabled"}).splitlines()
+        assert [line for line in lines if line[0] in "+-"] == [
+            "--- before",
+            "+++ after",
+            '-  "enforcement": "active",',
+            '+  "enforcement": "disabled",',
+        ]

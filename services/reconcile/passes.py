@@ -37,7 +37,7 @@ DEFAULT_PAUSE = 60.0
 """Seconds, where the code host limits us and does not say for how long."""
 SPARE = 0.2
 """Demotions of superseded heads leave this share of the hourly allowance to verdicts."""
-TURN = 2.0
+TURN = 1.0
 """Seconds of writing after which another installation that waits has its turn."""
 
 Item = TypeVar("Item")

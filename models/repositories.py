@@ -95,6 +95,7 @@ class WatchedBranch(Base):
     landings_due_at: Mapped[datetime | None]
     """Since when commits that landed on it wait to be looked into; what landed before `landings_since` is known."""
     landings_since: Mapped[datetime | None]
+    landings_attempts: Mapped[int] = mapped_column(server_default="0")
     read_back: Mapped[bool] = mapped_column(server_default="false")
     """Whether the next look must read what the code host shows instead of trusting our record."""
     lease_token: Mapped[str | None]

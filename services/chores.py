@@ -14,6 +14,7 @@ from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
 from services.enforcement.applying import setups_wait
 from services.enforcement.probing import ask_for_every_probe, probes_wait
+from services.landing_reports import clear_what_is_over
 from services.landings import landings_wait
 from services.lifting import end_what_is_over
 from services.receipts import complete_forgotten
@@ -128,4 +129,5 @@ def tidy(units: Units) -> bool:
             ("DELETE FROM spendings WHERE at < :before", KEPT_SPENDINGS),
         ):
             unit.session.execute(text(statement), {"before": unit.now - age})
+        clear_what_is_over(unit)
     return True

@@ -22,7 +22,8 @@ ALTER TABLE watched_branches
     ADD COLUMN tip_sha TEXT,
     ADD COLUMN tip_seen_at TIMESTAMP WITH TIME ZONE,
     ADD COLUMN landings_due_at TIMESTAMP WITH TIME ZONE,
-    ADD COLUMN landings_since TIMESTAMP WITH TIME ZONE;
+    ADD COLUMN landings_since TIMESTAMP WITH TIME ZONE,
+    ADD COLUMN landings_attempts INTEGER DEFAULT '0' NOT NULL;
 CREATE INDEX ix_watched_branches_landings ON watched_branches (landings_due_at) WHERE landings_due_at IS NOT NULL;
 """
 
@@ -149,6 +150,7 @@ BRANCH_COLUMNS = (
     "tip_seen_at",
     "landings_due_at",
     "landings_since",
+    "landings_attempts",
 )
 DROPPED = ("attention_items", "landings", "enforcement_setups", "written_rulesets", "branch_enforcement", "spendings")
 

@@ -17,6 +17,13 @@ from services.unit import Unit
 _LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
 """Errors of a branch that waits for the code host's limits to pass, and has not failed."""
 
+_SETUP_STATES = {
+    "queued": "applying",
+    "awaiting_authorization": "awaiting_authorization",
+    "done": "applied",
+    "failed": "failed",
+}
+
 # The heads that could merge now: of open pull requests, and those that we follow besides (queue entries).
 _HEADS = text("""
     WITH heads AS (
@@ -57,6 +64,7 @@ def overview(unit: Unit, filters: EnforcementFilters, cursor: str | None, limit:
         "light": worst(light for light in LIGHTS if count[light]),
         "counts": count,
         "pending": _pending(unit),
+        "last_setup": _last_setup(unit),
         "data": [_view(*row) for row in page.data],
         "next_cursor": page.next_cursor,
     }
@@ -130,3 +138,23 @@ def _pending(unit: Unit) -> dict[str, int]:
         EnforcementSetup.organization_id == unit.organization, EnforcementSetup.state == "queued"
     )
     return {"verify": verify, "seed": seed, "setup": unit.session.scalar(setups) or 0}
+
+
+def _last_setup(unit: Unit) -> dict[str, Any] | None:
+    """Return how far the setup has come that was asked for last."""
+    mine = select(EnforcementSetup).where(EnforcementSetup.organization_id == unit.organization)
+    last = unit.session.scalar(mine.order_by(EnforcementSetup.created_at.desc(), EnforcementSetup.id.desc()).limit(1))
+    if last is None:
+        return None
+    state = _SETUP_STATES[last.state]
+    if state == "awaiting_authorization" and last.expires_at is not None and last.expires_at <= unit.now:
+        state = "expired"
+    code = last.last_error_code
+    return {
+        "state": state,
+        "requested_at": last.created_at,
+        "total": last.total,
+        "written": last.written,
+        "last_error": {"code": code, "message": last.last_error_message or ""} if code else None,
+        "finished_at": last.finished_at,
+    }

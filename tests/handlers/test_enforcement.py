@@ -53,6 +53,7 @@ class TestGetEnforcement:
             "light": "amber",
             "counts": {"green": 0, "amber": 0, "red": 0},
             "pending": {"verify": 0, "seed": 0, "setup": 0},
+            "lastSetup": None,
             "data": [],
             "nextCursor": None,
         }
@@ -173,24 +174,50 @@ class TestGetEnforcement:
         session.flush()
         assert acme.key().get(self.path).json()["pending"] == {"verify": 2, "seed": 1, "setup": 1}
 
+    @pytest.mark.parametrize(
+        ("columns", "state", "error"),
+        [
+            ({"state": "queued", "total": 3, "written": 1}, "applying", None),
+            ({"state": "awaiting_authorization", "expires_at": timedelta(minutes=1)}, "awaiting_authorization", None),
+            ({"state": "awaiting_authorization", "expires_at": timedelta(0)}, "expired", None),
+            ({"state": "done", "finished_at": timedelta(0)}, "applied", None),
+            ({"state": "failed", "last_error_code": "github_unavailable"}, "failed", "github_unavailable"),
+        ],
+    )
+    def test_the_setup_that_was_asked_for_last_tells_how_far_it_is(
+        self, acme: Tenant, session: Session, columns: dict[str, Any], state: str, error: str | None
+    ) -> None:
+        now = factories.now()
+        values: dict[str, Any] = {
+            name: now + value if isinstance(value, timedelta) else value for name, value in columns.items()
+        }
+        session.add(setup_of(acme, "failed", created_at=now - timedelta(minutes=9)))
+        session.add(setup_of(acme, **values))
+        session.flush()
+        shown = acme.key().get(self.path).json()["lastSetup"]
+        assert (shown["state"], shown["lastError"] and shown["lastError"]["code"]) == (state, error)
+        assert (shown["total"], shown["written"]) == (columns.get("total", 0), columns.get("written", 0))
+        assert (shown["finishedAt"] is not None) == (state == "applied")
+
     def test_nothing_of_another_organisation_shows(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         branch = factories.branch(session, globex.repository("secret"), wanted_generation=1)
         factories.branch_enforcement(session, branch, "red", probe_due_at=factories.now())
         session.add(setup_of(globex, "queued"))
         session.flush()
         shown = acme.key().get(self.path).json()
-        assert (shown["data"], shown["light"]) == ([], "amber")
+        assert (shown["data"], shown["light"], shown["lastSetup"]) == ([], "amber", None)
         assert not any([*shown["counts"].values(), *shown["pending"].values()])
 
 
-def setup_of(tenant: Tenant, state: str) -> EnforcementSetup:
+def setup_of(tenant: Tenant, state: str, **columns: Any) -> EnforcementSetup:
     return EnforcementSetup(
         id=new_id("set"),
         organization_id=tenant.id,
         scope={"type": "organization"},
         state=state,
         requested_by=factories.SYSTEM,
-        created_at=factories.now(),
+        created_at=columns.pop("created_at", factories.now()),
+        **columns,
     )
 
 

@@ -92,6 +92,10 @@ class Credentials:
         token = f"ghs_{installation.app_id}_{body}.{self._sign(body)}"
         return token, timestamp(expires)
 
+    def revoke(self, installation_id: int) -> None:
+        """Refuse every token of an installation that has been used until now."""
+        self.revoked |= {token for token, claims in self._read.items() if claims["installation"] == installation_id}
+
     def identify(self, header: str | None) -> Caller:
         """Return the caller of an `Authorization` header, or refuse with 401."""
         kind, _, token = (header or "").partition(" ")

@@ -5,7 +5,8 @@ from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.faults.suite.judge import is_busy, wrong_heads
+from tests.faults.suite.catalogue.ways import first_caught, is_settled, trap_writes
+from tests.faults.suite.judge import is_busy
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 from tools.codehost.model import installations
@@ -17,11 +18,6 @@ DEADLINE = 20.0
 """Seconds that one call to the code host may take (`integrations/github/settings.py`)."""
 PATIENCE = 300.0
 """Seconds of stored time that make every retry due."""
-
-
-def settled(trial: Trial) -> bool:
-    """Tell whether everything is right and nobody has anything to do."""
-    return not wrong_heads(trial.stack) and not is_busy(trial.stack)
 
 
 def failed_targets(trial: Trial, freeze: str) -> list[dict[str, Any]]:
@@ -117,7 +113,7 @@ def _lose_answers(trial: Trial, kind: str, **details: Any) -> None:
     trial.injected()
     wait_until(lambda: not _is_held(trial), "the end of those calls", 90)
     stack.skip(PATIENCE)
-    wait_until(lambda: settled(trial), "reading back", 90)
+    wait_until(lambda: is_settled(stack), "reading back", 90)
     twice = [head for (head, _verdict), count in (verdicts(trial) - before).items() if count > 1]
     trial.require(not twice, f"{len(twice)} heads got a second check of the same verdict")
 
@@ -198,23 +194,25 @@ def _allow(trial: Trial, level: str) -> None:
     with stack.host.world.lock:
         permissions = {**found.permissions, "checks": level}
         installations.accept_permissions(stack.host.world, Actor(stack.host.maintainer), found, permissions)
-    if level == "read":
-        stack.host.faults.add("revoked", "graphql", count=len(stack.hands))
+        if level == "read":
+            stack.host.credentials.revoke(found.id)
 
 
 @fault("The installation's tokens are refused (401) in mid fan-out: new ones are bought, and it goes on")
 def tokens_refused(trial: Trial) -> None:
-    refused = trial.stack.host.faults.add("revoked", "graphql", count=6)
+    stack = trial.stack
+    traps = trap_writes(stack)
     trial.client.freeze()
-    wait_until(lambda: refused.struck >= 2, "the refusals", 20)
+    hand = first_caught(traps)
+    stack.host.credentials.revoke(stack.acme.installation_id)
     trial.injected()
-    trial.stack.skip(PATIENCE)
+    traps[hand].release()
 
 
 @fault("Repositories are hidden from the App in mid-freeze and shown again: parked, and freed when they are back")
 def hidden(trial: Trial) -> None:
     stack, freeze = trial.stack, trial.client.freeze()
-    wait_until(lambda: settled(trial), "the freeze", 60)
+    wait_until(lambda: is_settled(stack), "the freeze", 60)
     _choose(trial, len(stack.acme.repositories) // 2, heard=False)
     trial.client.lift(freeze)
     half = len(stack.acme.repositories) - len(stack.acme.repositories) // 2
@@ -243,7 +241,7 @@ def _choose(trial: Trial, count: int | None, *, heard: bool) -> None:
 @fault("The installation is suspended in mid-freeze, and works again: it goes on where it stood")
 def suspended(trial: Trial) -> None:
     stack, freeze = trial.stack, trial.client.freeze()
-    wait_until(lambda: settled(trial), "the freeze", 60)
+    wait_until(lambda: is_settled(stack), "the freeze", 60)
     _suspend(trial, suspended=True)
     wait_until(lambda: _state(trial) == "suspended", "noticing", 20)
     trial.client.lift(freeze)
@@ -269,7 +267,7 @@ def _state(trial: Trial) -> str:
 @fault("The App is uninstalled in silence and installed again: its freezes end, and everything is looked at anew")
 def uninstalled(trial: Trial) -> None:
     stack, freeze = trial.stack, trial.client.freeze()
-    wait_until(lambda: settled(trial), "the freeze", 60)
+    wait_until(lambda: is_settled(stack), "the freeze", 60)
     trial.client.asking_to_lift(freeze)  # from now on its end may come at any moment
     silence = stack.host.faults.add("webhook_drop", "webhook installation")
     world = stack.host.world

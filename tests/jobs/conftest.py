@@ -208,7 +208,8 @@ def build(town: Town) -> Builder:
 
 
 def _first(town: Town, name: str, github_id: int, node_id: str, installation_id: int) -> Any:
-    factories.installation(town.session, town.organization, "acme", id=installation_id)
+    permissions = dict(town.host.world.installations[installation_id].permissions)
+    factories.installation(town.session, town.organization, "acme", id=installation_id, permissions=permissions)
     return factories.repository(town.session, town.organization, f"acme/{name}", github_id=github_id, node_id=node_id)
 
 

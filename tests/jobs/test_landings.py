@@ -240,6 +240,31 @@ def test_a_merge_in_the_second_of_the_failure_accuses_nobody(
     assert [action for action, _who, _details in told(town)] == ["freeze.landed_before_block"]
 
 
+@pytest.mark.parametrize(
+    ("verified", "expected"),
+    [
+        pytest.param("-1 hour", "freeze.bypassed", id="only whoever is let past a rule merges without it"),
+        pytest.param("1 hour", "freeze.landed_before_block", id="the rule was seen only later, it may be new"),
+        pytest.param(None, "freeze.landed_before_block", id="no rule is known"),
+    ],
+)
+def test_a_merge_without_any_check(
+    town: Town, web: list[PullRequest], clocks: Clocks, post: Post, verified: str | None, expected: str
+) -> None:
+    frozen(town, clocks)
+    pull = town.host.organization("acme").repository("web").pull_request()
+    merge(town, pull)
+    if verified:
+        town.sql(
+            "INSERT INTO branch_enforcement (branch_id, organization_id, required, verified_at) "
+            "SELECT id, organization_id, true, clock_timestamp() + CAST(:verified AS interval) FROM watched_branches",
+            verified=verified,
+        )
+    look_everywhere(town)
+    examine(town)
+    assert [action for action, _who, _details in told(town)] == [expected]
+
+
 def test_the_queue_merges_what_a_late_success_let_through(
     town: Town, build: Builder, clocks: Clocks, notice: Notice
 ) -> None:

@@ -249,7 +249,8 @@ def _end(lease: Lease, branch_ids: list[str], message: str | None = None, code: 
         setup = unit.session.get_one(EnforcementSetup, lease.setup_id, with_for_update=True)
         if message is None and lease.failures:
             code = str(setup.progress.get("failureCode"))
-            message = f"{len(lease.failures)} could not be written: " + "; ".join(lease.failures[:TOLD_FAILURES])
+            told = "; ".join(list(dict.fromkeys(lease.failures))[:TOLD_FAILURES])
+            message = f"{len(lease.failures)} could not be written: {told}"
         setup.state = "failed" if message else "done"
         setup.last_error_code, setup.last_error_message = code, message
         setup.finished_at, setup.due_at, setup.lease_until = unit.now, None, None

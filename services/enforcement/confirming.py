@@ -45,6 +45,7 @@ class Result:
     """What came of a confirmation."""
 
     login: str
+    account: str
     total: int = 0
     written: list[Change] = field(default_factory=list)
     left: list[Change] = field(default_factory=list)
@@ -130,11 +131,10 @@ class Authorizations:
                 keep=lambda _unit: None,
                 details={"authorizedBy": login},
             )
-            return self._write(pen, login, changes, ends)
+            return self._write(pen, Result(login, facts.account, len(_due(changes)), left=_due(changes)), changes, ends)
 
-    def _write(self, pen: Pen, login: str, changes: list[Change], ends: float) -> Result:
+    def _write(self, pen: Pen, result: Result, changes: list[Change], ends: float) -> Result:
         """Write until the time is up, first those whose heads have their verdicts; removals come last."""
-        result = Result(login, len(_due(changes)), left=_due(changes))
         for change in changes:
             if change.adopted:
                 pen.settle(change, change.ruleset_id or 0)
@@ -172,7 +172,7 @@ class Authorizations:
             if branch_ids:
                 ask_for_probes(unit, branch_ids)
                 unit.wake("verify")
-            target = ("organization", unit.organization, unit.organization)
+            target = ("organization", unit.organization, result.account)
             unit.audit(
                 "enforcement.authorized",
                 target,

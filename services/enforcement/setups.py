@@ -59,14 +59,25 @@ class Pen:
             with self.units.open(self.caller) as unit:
                 self.keep(unit)
                 note(unit, self.setup_id, writing=_announced(change))
-        self.settle(change, self._carry_out(change))
+        try:
+            ruleset_id = self._carry_out(change)
+        except GitHubError as error:
+            if not error.maybe_applied:
+                self._forget(change)
+            raise
+        self.settle(change, ruleset_id)
+
+    def _forget(self, change: Change) -> None:
+        """Take back the announcement of what the code host refused: a like one that appears later is not ours."""
+        with self.units.open(self.caller) as unit:
+            self.keep(unit)
+            forget_announced(unit, change)
 
     def settle(self, change: Change, ruleset_id: int) -> None:
         """Record and audit what has been done."""
         with self.units.open(self.caller) as unit:
             self.keep(unit)
             record(unit, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
-            unit.session.execute(_FORGET_WRITING, {"id": self.setup_id})
             unit.session.execute(_COUNT, {"id": self.setup_id})
 
     def recover(self, announced: dict[str, Any]) -> None:
@@ -82,6 +93,8 @@ class Pen:
             now = None
         if now == change.after:
             self.settle(change, change.ruleset_id)
+        else:
+            self._forget(change)
 
     def _carry_out(self, change: Change) -> int:
         access = self.access(change.place)
@@ -133,7 +146,12 @@ def _recalled(announced: dict[str, Any]) -> Change:
     )
 
 
-_FORGET_WRITING = text("UPDATE enforcement_setups SET progress = progress - 'writing' WHERE id = :id")
+_FORGET = text("""
+    UPDATE enforcement_setups SET progress = progress - 'writing'
+    WHERE organization_id = :organization AND progress -> 'writing' ->> 'level' = :level
+      AND progress -> 'writing' ->> 'name' = :name
+      AND progress -> 'writing' ->> 'repositoryId' IS NOT DISTINCT FROM CAST(:repository AS text)
+""")
 _COUNT = text(
     "UPDATE enforcement_setups SET written = written + 1, total = greatest(total, written + 1) WHERE id = :id"
 )
@@ -145,10 +163,18 @@ def note(unit: Unit, setup_id: str, **changes: Any) -> None:
     unit.session.execute(_NOTE, {"id": setup_id, "changes": orjson.dumps(changes).decode()})
 
 
+def forget_announced(unit: Unit, change: Change) -> None:
+    """Take back every announcement of a ruleset of this name in this place: its writing is over."""
+    place = change.place
+    values = {"level": place.level, "name": change.name, "repository": place.repository_id}
+    unit.session.execute(_FORGET, {"organization": unit.organization, **values})
+
+
 def record(unit: Unit, installation_id: int, change: Change, ruleset_id: int, **details: Any) -> None:
     """Record and audit that a ruleset was written; one that was only recognised was created by us before."""
     place = change.place
     _own(unit, installation_id, change, ruleset_id)
+    forget_announced(unit, change)
     unit.audit(
         _ACTIONS[change.action],
         ("ruleset", str(ruleset_id), change.name),

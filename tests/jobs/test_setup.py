@@ -1,6 +1,7 @@
 """Setting enforcement up: what is planned, what a job writes, and what is left alone, as facts."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -9,14 +10,13 @@ import pytest
 from rules.errors import ServiceError
 from services.enforcement.applying import apply_due
 from services.enforcement.planning import set_up
-from services.unit import Caller
+from services.unit import Caller, Unit, Units
 from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tools.codehost import CodeHost
 
 ORGANIZATION = {"type": "organization"}
 MAIN = "change-freeze/main"
-Settle = Callable[[str], None]
 
 
 def add(town: Town, *names: str, branches: tuple[str, ...] = ("main",), pulls: int = 1, **columns: Any) -> None:
@@ -304,6 +304,42 @@ class TestDeath:
         assert state(town)[0] == "done"
 
 
+class DyingUnits(Units):
+    """Units of a process that dies as it begins the n-th transaction: whatever went before has happened."""
+
+    def __init__(self, units: Units, left: int) -> None:
+        super().__init__(units.engine, units.clock, units.wakeups, units.surroundings)
+        self.left = left
+
+    @contextmanager
+    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[Unit]:
+        self.left -= 1
+        if self.left < 0:
+            raise DeathError
+        with super().open(caller, read_only=read_only) as unit:
+            yield unit
+
+
+class DeathError(BaseException):
+    """Nothing handles it, as nothing handles kill -9."""
+
+
+@pytest.mark.parametrize("transactions", range(1, 12))
+def test_wherever_a_worker_dies_each_ruleset_is_written_and_audited_once(town: Town, transactions: int) -> None:
+    add(town, "web", "api", branches=("main", "next"))
+    ask(town, scope={"type": "repositories", "repositories": ["acme/web", "acme/api"]})
+    town.settle()
+    with suppress(DeathError):
+        apply_due(DyingUnits(town.jobs, transactions), town.github)
+    town.sql("UPDATE enforcement_setups SET lease_until = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
+    work(town)
+    both = ["Change freeze: main", "Change freeze: next"]
+    assert names(town.host) == {"web": both, "api": both}
+    assert state(town) == ("done", 4, None)
+    assert audit(town) == ["enforcement.setup_requested"] + ["ruleset.created"] * 4
+    assert town.sql("SELECT count(*) FROM written_rulesets")[0][0] == 4
+
+
 class TestRefusals:
     def test_a_code_host_that_is_down_is_asked_again_later(self, town: Town) -> None:
         add(town, "web")
@@ -339,6 +375,7 @@ class TestRefusals:
         town.host.faults.add("error", "POST /repos/acme/web/rulesets", status=403)
         work(town)
         assert names(town.host) == {"api": ["Change freeze: main"]}
+        assert town.sql("SELECT id FROM enforcement_setups WHERE jsonb_exists(progress, 'writing')") == []
         outcome, written, told = state(town)
         assert (outcome, written) == ("failed", 1)
         assert told is not None

@@ -173,6 +173,7 @@ def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: CodeHost) ->
     assert moved.full_name == "globex/newer"
     person.rest.repos.delete("globex", "newer")
     assert person.rest.orgs.get("acme").parsed_data.login == "acme"
+    assert person.rest.orgs.get_membership_for_authenticated_user("acme").parsed_data.state == "active"
     assert person.rest.users.get_authenticated().parsed_data.login == "maintainer"
     assert person.rest.rate_limit.get().parsed_data.resources.core.limit == 5000
 

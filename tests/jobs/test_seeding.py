@@ -1,0 +1,66 @@
+"""Seeding: the present verdict is written on every head that could merge, whatever stood there before."""
+
+from typing import Any
+
+from services.enforcement import requests, views
+from services.unit import Caller, Unit
+from tests.jobs.conftest import ADA, Builder, Town
+
+EVERYWHERE = {"type": "organization"}
+
+
+def runs_of(town: Town) -> dict[str, list[str]]:
+    """Return the conclusions that each open head's check ever had, the oldest first, by commit."""
+    heads = [sha for (sha,) in town.sql("SELECT head_sha FROM pull_requests WHERE state = 'open'")]
+    return {sha: [run["conclusion"] for run in _runs(town, sha)] for sha in heads}
+
+
+def _runs(town: Town, sha: str) -> list[dict[str, Any]]:
+    found = town.person("GET", f"/repos/acme/web/commits/{sha}/check-runs?filter=all").json()["check_runs"]
+    return sorted(found, key=lambda run: run["id"])
+
+
+def seed(town: Town) -> dict[str, Any]:
+    with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
+        return requests.seed(unit, EVERYWHERE)
+
+
+def shown(town: Town) -> tuple[int, list[dict[str, Any]]]:
+    """Return how many branches are left to be seeded, and the checks of each branch."""
+    with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
+        page = views.overview(unit, views.EnforcementFilters(), None, 100)
+        return page["pending"]["seed"], [_checks(unit, row["branch_id"]) for row in page["data"]]
+
+
+def _checks(unit: Unit, branch_id: str) -> dict[str, Any]:
+    checks: dict[str, Any] = views.show(unit, branch_id)["checks"]
+    return checks
+
+
+def test_every_head_is_written_once_more_and_tells_its_progress(town: Town, build: Builder) -> None:
+    build("web", pulls=3)
+    town.settle()
+    assert shown(town) == (0, [{"state": "written", "total": 3, "written": 3, "last_error": None}])
+    answer = seed(town)
+    assert (answer["branch_count"], answer["head_count"]) == (1, 3)
+    assert shown(town) == (1, [{"state": "pending", "total": 3, "written": 0, "last_error": None}])
+    town.settle()
+    assert list(runs_of(town).values()) == [["success", "success"]] * 3
+    assert shown(town) == (0, [{"state": "written", "total": 3, "written": 3, "last_error": None}])
+
+
+def test_what_is_frozen_is_seeded_with_the_verdict_of_its_freeze(town: Town, build: Builder) -> None:
+    build("web", pulls=1)
+    town.settle()
+    town.freeze()
+    town.settle()
+    seed(town)
+    town.settle()
+    assert list(runs_of(town).values()) == [["success", "failure", "failure"]]
+
+
+def test_a_head_that_was_never_judged_gets_its_first_verdict(town: Town, build: Builder) -> None:
+    build("web", pulls=2)
+    seed(town)
+    town.settle()
+    assert list(runs_of(town).values()) == [["success"]] * 2

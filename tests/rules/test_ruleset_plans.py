@@ -41,7 +41,7 @@ def needs(fact: RepositoryFact, *, with_patterns: bool = True) -> dict[str, tupl
 
 
 def target(check: str = MAIN, **branches: str) -> Target:
-    fact = repository(**(branches or {"main": MAIN}))
+    fact = repository(1, (), **(branches or {"main": MAIN}))
     [found] = [each for each in targets_of(needs_of(fact, with_patterns=False), APP, None) if each.check_name == check]
     return found
 
@@ -141,15 +141,15 @@ class TestChanges:
     def test_each_way_of_loosening_is_mended(self, name: str) -> None:
         other_pin = {"context": MAIN, "integration_id": 1}
         parameters = {**target().ruleset["rules"][0]["parameters"], "required_status_checks": [other_pin]}
-        loosened = {
+        loosened: dict[str, dict[str, Any]] = {
             "enforcement": {"enforcement": "evaluate"},
             "target": {"target": "tag"},
             "bypass_actors": {"bypass_actors": [{"actor_type": "Team", "actor_id": 1, "bypass_mode": "always"}]},
             "rules": {"rules": []},
             "conditions": {"conditions": {"ref_name": {"include": ["refs/heads/other"], "exclude": []}}},
             "pin": {"rules": [{"type": "required_status_checks", "parameters": parameters}]},
-        }[name]
-        change = self.plan(Found(own=Existing(7, self.at_code_host(**loosened))))
+        }
+        change = self.plan(Found(own=Existing(7, self.at_code_host(**loosened[name]))))
         assert (change.action, change.after) == ("update", target().ruleset)
         assert change.diff
 

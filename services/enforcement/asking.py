@@ -25,6 +25,18 @@ _THESE = text(_ASK.format(which="b.id = ANY(:ids)"))
 _OF_REPOSITORY = text(_ASK.format(which="r.github_id = :github_id AND r.removed_at IS NULL"))
 _OF_INSTALLATION = text(_ASK.format(which="i.id = :installation AND r.removed_at IS NULL"))
 _EVERY = text(_ASK.format(which="i.state = 'active' AND r.removed_at IS NULL"))
+_FORGET = text("""
+    WITH gone AS (
+        SELECT a.id FROM attention_items a
+        JOIN watched_branches b ON b.id = a.subject ->> 'id' AND b.organization_id = a.organization_id
+        JOIN repositories r ON r.id = b.repository_id
+        JOIN installations i ON i.id = r.installation_id
+        WHERE a.cleared_at IS NULL AND a.type IN ('unenforced_branch', 'orphaned_requirement')
+          AND (r.removed_at IS NOT NULL OR i.state = 'removed')
+        ORDER BY a.key FOR UPDATE OF a
+    )
+    UPDATE attention_items a SET cleared_at = :now FROM gone WHERE a.id = gone.id
+""")
 
 
 def ask_for_probes(unit: Unit, branch_ids: Collection[str]) -> None:
@@ -47,6 +59,10 @@ def ask_for_probes_of_installation(unit: Unit, installation_id: int) -> None:
 
 
 def ask_for_every_probe(unit: Unit) -> None:
-    """Have every branch of every active installation probed; for the full pass."""
+    """Have every branch of every active installation probed; for the full pass.
+
+    What a probe once found needs nobody's attention any more where there is nothing left that could be probed.
+    """
+    unit.session.execute(_FORGET, {"now": unit.now})
     unit.session.execute(_EVERY, {"now": unit.now})
     unit.wake("verify")

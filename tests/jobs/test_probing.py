@@ -506,3 +506,12 @@ def test_a_branch_of_another_installation_is_not_held_back(town: Town, web: Repo
     look(town)
     assert found(town).light == "green"
     assert installation.state == "suspended"
+
+
+def test_a_repository_that_is_gone_needs_nobodys_attention(town: Town, web: RepositoryBuilder) -> None:
+    remove(town, web)
+    look(town)
+    assert attention(town) == [("unenforced_branch", "critical")]
+    town.sql("UPDATE repositories SET removed_at = now()")
+    look(town)
+    assert attention(town) == []

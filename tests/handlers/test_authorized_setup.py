@@ -1,0 +1,89 @@
+"""A setup that an administrator authorises, over HTTP: from the refusal to the page that the same process serves."""
+
+import re
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.enforcement import EnforcementSetup
+from models.requests import IdempotencyKey
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tools.codehost import CodeHost
+
+SETUP, PAGE = "/v1/enforcement/setup", "/enforcement/authorized"
+APPLY = {"scope": {"type": "organization"}, "mode": "apply"}
+WEB_ORIGIN = "http://127.0.0.1:8080"
+
+
+@pytest.fixture
+def unpermitted(acme: Tenant, session: Session, code_host: CodeHost) -> Tenant:
+    """Watch a branch of an organisation whose App may not write rulesets."""
+    factories.branch(session, acme.repository("web"))
+    code_host.people.client_id, code_host.people.client_secret = "Iv1.tests", "a secret of the client"
+    code_host.world.installations[acme.installation.id].permissions = {"metadata": "read", "checks": "write"}
+    return acme
+
+
+def setups(session: Session) -> int:
+    return session.scalar(select(func.count()).select_from(EnforcementSetup)) or 0
+
+
+def sent_back(address: str) -> dict[str, str]:
+    """Authorise at the code host, and return what the browser is sent back with."""
+    answer = httpx.get(address, follow_redirects=False, timeout=10)
+    return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+
+
+def test_under_a_key_the_refusal_is_one_setup_and_one_address(unpermitted: Tenant, session: Session) -> None:
+    admin = unpermitted.person("admin")
+    first, again = (admin.post(SETUP, APPLY, headers={"Idempotency-Key": "one"}) for _ in range(2))
+    details = refusal(first, 409, "admin_authorization_required")["details"]
+    assert refusal(again, 409, "admin_authorization_required")["details"] == details
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert setups(session) == 1
+    assert unpermitted.audit() == ["enforcement.authorization_requested"]
+    [row] = session.scalars(select(IdempotencyKey))
+    assert row.secret
+    state = dict(parse_qsl(urlsplit(details[0]["authorizationUrl"]).query))["state"]
+    assert state.encode() not in (row.body or b"")
+
+
+def test_each_refusal_without_a_key_opens_its_own_way(unpermitted: Tenant, session: Session) -> None:
+    admin = unpermitted.person("admin")
+    shown = [refusal(admin.post(SETUP, APPLY), 409, "admin_authorization_required")["details"] for _ in range(2)]
+    assert shown[0][0]["authorizationUrl"] != shown[1][0]["authorizationUrl"]
+    assert setups(session) == 2
+
+
+def test_the_page_of_the_service_writes_what_was_asked_for(
+    unpermitted: Tenant, code_host: CodeHost, http: httpx.Client, session: Session
+) -> None:
+    error = refusal(unpermitted.person("admin").post(SETUP, APPLY), 409, "admin_authorization_required")
+    session.execute(EnforcementSetup.__table__.update().values(progress={}))  # its heads have their verdicts
+    page = http.get(PAGE, params=sent_back(error["details"][0]["authorizationUrl"]))
+    assert page.status_code == 200
+    assert page.headers["referrer-policy"] == "no-referrer"
+    assert page.headers["x-request-id"].startswith("req_")
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
+    cookie = page.headers["set-cookie"].partition(";")[0]
+    done = http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
+    assert "<h1>Done</h1>" in done.text
+    assert [ruleset.name for ruleset in code_host.world.rulesets.values()] == ["Change freeze: main"]
+    assert code_host.people.tokens == set()
+
+
+@pytest.mark.parametrize(("path", "status"), [(PAGE, 400), (PAGE + "?code=x&state=y", 404)])
+def test_an_address_that_leads_nowhere_is_a_page(http: httpx.Client, path: str, status: int) -> None:
+    answer = http.get(path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_what_is_beside_the_page_is_refused_like_everything_else(http: httpx.Client) -> None:
+    refusal(http.get("/enforcement/other"), 404, "not_found")
+    refusal(http.delete(PAGE), 405, "method_not_allowed")

@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from models.enforcement import EnforcementSetup
@@ -63,7 +63,7 @@ def test_the_page_of_the_service_writes_what_was_asked_for(
     unpermitted: Tenant, code_host: CodeHost, http: httpx.Client, session: Session
 ) -> None:
     error = refusal(unpermitted.person("admin").post(SETUP, APPLY), 409, "admin_authorization_required")
-    session.execute(EnforcementSetup.__table__.update().values(progress={}))  # its heads have their verdicts
+    session.execute(update(EnforcementSetup).values(progress={}))  # its heads have their verdicts
     page = http.get(PAGE, params=sent_back(error["details"][0]["authorizationUrl"]))
     assert page.status_code == 200
     assert page.headers["referrer-policy"] == "no-referrer"

@@ -1,0 +1,134 @@
+"""The code host's limits: the whole installation is quiet for as long as it was told to be, and then goes on."""
+
+import time
+
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.trial import Trial, fault
+from tools.codehost.limits import HOUR, Window
+
+WRITES = "createCheckRun"
+TOLD = 4
+"""Seconds that the code host asks for."""
+SHORTEST = 60
+"""Seconds that are waited where it does not say."""
+SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+PRIMARY = "API rate limit exceeded for installation ID 4711."
+
+
+def calls(trial: Trial) -> int:
+    """Return how many calls the code host has had."""
+    return trial.stack.host.calls.total
+
+
+def pause(trial: Trial) -> float:
+    """Return for how many seconds every worker is kept away from `acme`'s installation."""
+    rows = trial.stack.sql(
+        "SELECT extract(epoch FROM paused_until - clock_timestamp()) FROM installations WHERE id = %s",
+        trial.stack.acme.installation_id,
+    )
+    return float(rows[0][0] or 0)
+
+
+def be_refused(trial: Trial, **answer: object) -> float:
+    """Freeze `acme`, have its first write refused in this way, and return how long it is then quiet.
+
+    A call that was under way when the refusal came may still be answered: after that there is none.
+    """
+    refusal = trial.stack.host.faults.add("error", WRITES, count=1, **answer)
+    trial.client.freeze()
+    wait_until(lambda: refusal.struck, "the refusal", 20)
+    wait_until(lambda: pause(trial) > 0, "the pause", 10)
+    return pause(trial)
+
+
+def require_silence(trial: Trial, seconds: float) -> None:
+    """Require that nobody calls for so long."""
+    time.sleep(0.5)
+    before = calls(trial)
+    time.sleep(seconds)
+    trial.require(calls(trial) == before, f"{calls(trial) - before} calls in spite of the limit")
+
+
+def forget_the_lesson(trial: Trial) -> None:
+    """Forget what the refusal has taught about the counting of content: it would slow everything for a day."""
+    trial.stack.sql("UPDATE installations SET content_counting = NULL, content_learnt_at = NULL")
+
+
+def restart_hands(trial: Trial) -> None:
+    """Start anew whoever remembers the pause itself, so that a quick run need not wait for it."""
+    if trial.stack.quick:
+        for hand in trial.stack.hands:
+            hand.kill()
+            hand.start()
+
+
+def _secondary(trial: Trial, status: int) -> None:
+    waits = be_refused(trial, status=status, message=SECONDARY, headers={"Retry-After": str(TOLD)})
+    forget_the_lesson(trial)
+    trial.require(waits <= TOLD + 2, f"a pause of {waits:.1f} s instead of {TOLD}")
+    require_silence(trial, waits - 1.5)
+    trial.injected()
+
+
+@fault("A secondary limit (403) with Retry-After: the whole installation waits for it, and goes on", load=False)
+def secondary_403(trial: Trial) -> None:
+    _secondary(trial, 403)
+
+
+@fault("A secondary limit (429) with Retry-After: the whole installation waits for it, and goes on", load=False)
+def secondary_429(trial: Trial) -> None:
+    _secondary(trial, 429)
+
+
+@fault("A secondary limit that does not say how long: the whole installation waits a minute", within=120, load=False)
+def secondary_without_words(trial: Trial) -> None:
+    waits = be_refused(trial, status=403, message=SECONDARY)
+    forget_the_lesson(trial)
+    trial.require(waits > SHORTEST - 3, f"a pause of {waits:.1f} s")
+    require_silence(trial, 2)
+    restart_hands(trial)
+    trial.injected()
+    trial.stack.skip(SHORTEST * 2)
+
+
+def _primary(trial: Trial, status: int) -> None:
+    reset = str(int(time.time()) + TOLD + 1)
+    told = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": reset, "x-ratelimit-resource": "graphql"}
+    waits = be_refused(trial, status=status, message=PRIMARY, headers={**told, "x-ratelimit-limit": "5000"})
+    trial.require(waits <= TOLD + 3, f"a pause of {waits:.1f} s instead of {TOLD}")
+    require_silence(trial, waits - 1.5)
+    trial.injected()
+
+
+@fault("The hourly allowance is spent (403): nothing is asked until it is filled again", load=False)
+def primary_403(trial: Trial) -> None:
+    _primary(trial, 403)
+
+
+@fault("The hourly allowance is spent (429): nothing is asked until it is filled again", load=False)
+def primary_429(trial: Trial) -> None:
+    _primary(trial, 429)
+
+
+@fault("The hourly allowance of points runs out, told with status 200: it waits for the reset", load=False)
+def points_run_out(trial: Trial) -> None:
+    host = trial.stack.host
+    with host.world.lock:
+        window = _points(trial)
+        window.start = host.world.clock().timestamp() - HOUR + TOLD + 1
+        host.settings.graphql_points_per_hour = int(window.used) + 4
+        host.settings.primary_limits = True
+    try:
+        trial.client.freeze()
+        wait_until(lambda: pause(trial) > 0, "the pause", 20)
+        trial.require(pause(trial) <= TOLD + 3, f"a pause of {pause(trial):.1f} s instead of {TOLD}")
+        wait_until(lambda: pause(trial) <= 0, "the reset", 30)
+    finally:
+        host.settings.primary_limits, host.settings.graphql_points_per_hour = False, None
+    trial.injected()
+
+
+def _points(trial: Trial) -> Window:
+    """Return what `acme`'s installation has spent of its points."""
+    limits = trial.stack.host.limits
+    return limits._window(f"installation {trial.stack.acme.installation_id}", "graphql", HOUR)

@@ -58,10 +58,9 @@ async def run(given: argparse.Namespace) -> None:
         webhook_url=given.webhook_url,
         webhook_secret=given.webhook_secret,
         person_token=given.person_token,
-        client_id=given.client_id,
-        client_secret=given.client_secret,
         state=given.state,
     )
+    host.people.client_id, host.people.client_secret = given.client_id, given.client_secret
     listener = listen(given.host, given.port)
     host.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
     print(f"code host at {host.base_url}", flush=True)

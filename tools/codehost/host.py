@@ -14,7 +14,7 @@ from tools.codehost.model.reactions import reactions
 from tools.codehost.model.records import Account
 from tools.codehost.model.world import World
 from tools.codehost.payloads.view import View
-from tools.codehost.people import CLIENT_ID, CLIENT_SECRET, People
+from tools.codehost.people import People
 from tools.codehost.rest.identity import Credentials
 from tools.codehost.settings import Settings
 from tools.codehost.webhooks.sender import Sender
@@ -43,8 +43,6 @@ class CodeHost:
         webhook_url: str | None = None,
         webhook_secret: str | None = None,
         person_token: str = PERSON_TOKEN,
-        client_id: str = CLIENT_ID,
-        client_secret: str = CLIENT_SECRET,
         state: Path | None = None,
     ) -> None:
         self.app_id, self.app_slug, self.state = app_id, app_slug, state
@@ -55,7 +53,7 @@ class CodeHost:
         self.settings = Settings()
         self.faults = Faults()
         self.calls = Calls()
-        self.people = People(self, client_id, client_secret)
+        self.people = People(self)
         self.credentials = Credentials(self.world)
         self.limits = Limits(self.world, self.settings, self.calls)
         self.sender = Sender(self)

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from rules import findings as found
+from rules.check_names import PREFIX
 from rules.findings import Finding, Light, light_of
 
 Level = Literal["repository", "organization", "enterprise"]
@@ -138,7 +139,7 @@ def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
     noted = [*_judged(facts, best), *_classic(facts, best, before), *_queue(facts, facts.rules)]
     if any(each.pin not in {None, facts.app_id} for each in requirements):
         noted = [finding for finding in noted if finding is not found.NOT_PINNED] + [found.PINNED_TO_OTHER_APP]
-    noted = [*_for_the_state(facts, noted, required=bool(requirements)), *_infos(facts)]
+    noted = [*_for_the_state(facts, noted, required=bool(requirements)), *_others(facts, facts.rules), *_infos(facts)]
     return Enforcement(
         light=_light(facts, noted),
         required=bool(requirements),
@@ -247,6 +248,15 @@ def _for_the_state(facts: BranchFacts, noted: Sequence[Finding], *, required: bo
     if facts.archived:
         return [Finding(each.code, "warning", each.message) if each.severity == "critical" else each for each in noted]
     return list(noted)
+
+
+def _others(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
+    """Tell of checks of ours that are required here under a name that has no verdicts here."""
+    required = [check for rule in rules if rule.type == "required_status_checks" for check in rule.checks]
+    for check in (*required, *(facts.classic.checks if facts.classic else ())):
+        ours = check.context.startswith(PREFIX) and check.app_id in {None, facts.app_id}
+        if ours and check.context != facts.check_name and not facts.archived:
+            yield found.other_check_required(check.context)
 
 
 def _infos(facts: BranchFacts) -> Iterator[Finding]:

@@ -108,3 +108,17 @@ def orphaned_requirement(check_name: str) -> Finding:
         "warning",
         f"{check_name} is still required here, though the branch is not watched: remove the rule, or watch the branch.",
     )
+
+
+def other_check_required(check_name: str) -> Finding:
+    """Say that a rule requires a check of ours that is written on other branches, and never on this one."""
+    return Finding(
+        "other_check_required",
+        "critical",
+        f"A rule requires {check_name} here, which is not written on this branch: nothing can merge. Set enforcement "
+        "up anew, or take the branch out of that rule.",
+    )
+
+
+NOBODY_WRITES_IT = frozenset({"orphaned_requirement", "other_check_required"})
+"""Codes of findings that would block merging for ever, or will once we stop writing."""

@@ -9,6 +9,7 @@ from sqlalchemy.sql import bindparam
 
 from integrations.github import GitHubError
 from rules.enforcement import Enforcement
+from rules.findings import NOBODY_WRITES_IT
 from services.attention import Item, clear_items, raise_items
 from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, hold
 from services.reconcile.recording import delay
@@ -104,7 +105,7 @@ def _attend(unit: Unit, probed: Collection[Probed]) -> None:
     raised: list[Item] = []
     cleared: list[str] = []
     for each in probed:
-        orphaned = any(finding.code == "orphaned_requirement" for finding in each.found.findings)
+        orphaned = any(finding.code in NOBODY_WRITES_IT for finding in each.found.findings)
         for kind, raises in (
             ("unenforced_branch", each.probe.watched and each.found.light == "red"),
             ("orphaned_requirement", orphaned and not each.probe.watched),
@@ -127,7 +128,8 @@ def _item(kind: str, each: Probed) -> Item:
     action = ("Show what was found", f"/enforcement/branches/{each.probe.branch_id}")
     if kind == "orphaned_requirement":
         return Item(_key(kind, each.probe), kind, "warning", _subject(each.probe), f"{place}: {worst}", action)
-    message = f"Freezes do not block {place}. {worst}"
+    worst_code = each.found.findings[0].code
+    message = f"{place}: {worst}" if worst_code in NOBODY_WRITES_IT else f"Freezes do not block {place}. {worst}"
     return Item(_key(kind, each.probe), kind, "critical", _subject(each.probe), message, action)
 
 

@@ -50,6 +50,24 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
         pytest.param(facts(required(ABOVE)), "green", [], id="the same by the organisation's ruleset"),
         pytest.param(facts(), "red", ["check_not_required"], id="no rule at all"),
         pytest.param(facts(required(context="ci")), "red", ["check_not_required"], id="another check is required"),
+        pytest.param(
+            facts(required(), required(context="change-freeze/release/*")),
+            "red",
+            ["other_check_required"],
+            id="a check of ours that is never written here is required besides",
+        ),
+        pytest.param(
+            facts(required(), required(context="change-freeze/release/*", app_id=OTHER)),
+            "green",
+            [],
+            id="what another App is to write under such a name is its own business",
+        ),
+        pytest.param(
+            facts(required(context="change-freeze/release/*"), watched=False),
+            "amber",
+            ["other_check_required"],
+            id="such a check is required of a branch that nobody watches",
+        ),
         pytest.param(facts(inactive=(DISABLED,)), "red", ["ruleset_disabled"], id="the rule was disabled"),
         pytest.param(
             facts(inactive=(replace(DISABLED, enforcement="evaluate"),)),

@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Each makes .venv first, and needs nothing else of the machine than Python ≥ 3.11.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint bench fuzz migrate sdk
+.PHONY: help run test lint faults bench fuzz migrate sdk
 
 PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
 VENV := .venv/.installed
@@ -25,6 +25,9 @@ lint: $(VENV) $(NODE) ## Check style, types, layers and the contract
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tools.contract_lint
 	@npx --no-install spectral lint --fail-severity=error openapi.yaml
+
+faults: $(VENV) ## Inject every fault into the whole service (ARGS="--times 5 --only redis", "--minutes 60 --seed 7", "--without-redis")
+	@$(BIN)/python -m tests.faults.suite $(ARGS)
 
 bench: $(VENV) ## Measure the figures, side by side, as ratios
 	@$(BIN)/python -m tools.bench $(ARGS)

@@ -5,14 +5,16 @@ How to add a fault
 Write a function in a module of `catalogue/` (a new module is found by itself) and give it a sentence as its name::
 
     @fault("A worker is killed in mid fan-out", within=90)
-    def kill_a_worker(trial: Trial) -> None:
-        stack = trial.stack                                # everything that runs, and the ways to hurt it
-        hand, _ = stack.hands                              # who does the fan-out: workers, or sweepers without Redis
-        traps = [stack.wire(one, "codehost").trap("createCheckRun") for one in stack.hands]
-        trial.client.freeze()                              # over HTTP, insisting, and noted for the judge
-        ...
+    def killed_in_mid_fan_out(trial: Trial) -> None:
+        stack = trial.stack                  # everything that runs, and the ways to hurt it
+        traps = trap_writes(stack)           # on the wires of who does the fan-out: workers, or sweepers without Redis
+        trial.client.freeze()                # over HTTP, insisting, and noted for the judge
+        hand = first_caught(traps)           # its first write is held
         hand.kill()
-        trial.injected()                                   # recovery is counted from here (default: from the start)
+        trial.injected()                     # recovery is counted from here (default: from the start)
+        traps[hand].cut()
+        hand.start()
+        stack.skip(LEASE)
 
 The function prepares, injects and (if that is part of the fault) heals. Then the runner mends whatever is left broken
 (`Stack.mend`: faults of the simulator cleared, wires healed, servers and processes running), stops the load, waits
@@ -21,11 +23,12 @@ lost or doubled, no `success` was sent that a freeze forbade, and all that withi
 promises is said with `assert` or `trial.require`.
 
 What there is: `stack.wire(process, "postgres" | "redis" | "codehost")` and `stack.wires_to(server)` can `cut`,
-`refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer; `stack.host` is the simulated code host
-itself (`stack.host.faults.add("error", "graphql mutation", status=502, count=3)`); `stack.processes[...]` take signals;
+`refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer; `stack.host` is the simulated code
+host itself (`stack.host.faults.add("error", "graphql mutation", status=502)`); `stack.processes[...]` take signals;
 `stack.sql` looks past everything; `stack.skip(seconds)` lets stored time (leases, retries, pauses) pass at once in a
 quick run and does nothing in a long one. Organisation `acme` is the fault's own; a load of freezes, lifts and pushes
-runs in `beta` all the while (`load=False` keeps it away). `needs_redis=True` leaves a fault out where there is no Redis.
+runs in `beta` all the while (`load=False` keeps it away). `needs_redis=True` leaves a fault out where there is no
+Redis, `quick=False` leaves it out of `make test`.
 
 `python -m tests.faults.suite --help` runs it.
 """

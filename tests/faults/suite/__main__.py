@@ -16,7 +16,9 @@ from tests.support.seeds import USUAL
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.suite", description=__doc__)
-    parser.add_argument("--only", action="append", metavar="NAME", help="faults whose name has this in it; may be repeated")
+    parser.add_argument(
+        "--only", action="append", metavar="NAME", help="faults whose name has this in it; may be repeated"
+    )
     parser.add_argument("--times", type=int, default=3, metavar="N", help="tries of each fault (default: 3)")
     parser.add_argument("--seed", type=int, default=USUAL, help=f"of everything random (default: {USUAL})")
     parser.add_argument("--minutes", type=float, help="go on for so long, in random order, instead of N times")

@@ -52,9 +52,7 @@ def wrong_heads(stack: Stack, of: Organization | None = None) -> dict[str, tuple
         for repository_id, sha in stack.host.world.suites_on:
             shas[repository_id].append(sha)
         for repository in of.repositories if of else stack.host.world.repositories.values():
-            for head, shown, expected in _compare(
-                stack, repository, bases.get(repository.id, {}), shas[repository.id]
-            ):
+            for head, shown, expected in _compare(stack, repository, bases.get(repository.id, {}), shas[repository.id]):
                 wrong[head] = (shown, expected)
     return wrong
 
@@ -116,7 +114,9 @@ def forbidden(stack: Stack, ledger: Ledger) -> list[str]:
     told = []
     for write in writes:
         branch_id, number = (write["externalId"] or "-/0").split("/")[:2]
-        for freeze in intervals.get(branch_id, ()):
-            if freeze.since < int(number) and (freeze.until is None or int(number) <= freeze.until):
-                told.append(f"evaluation {number} wrote a success on {write['headSha'][:8]} in spite of {freeze.id}")
+        told += [
+            f"evaluation {number} wrote a success on {write['headSha'][:8]} in spite of {freeze.id}"
+            for freeze in intervals.get(branch_id, ())
+            if freeze.since < int(number) and (freeze.until is None or int(number) <= freeze.until)
+        ]
     return told

@@ -7,6 +7,7 @@ HTTP by this one. Without Redis there are no workers, and three sweepers do the 
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -101,10 +102,17 @@ class Stack:
                     cursor = self._connection.execute(statement.encode(), parameters or None)
                     return cursor.fetchall() if cursor.description else []
             except psycopg.OperationalError:
-                self._connection = None
+                self.disconnect()
                 if time.monotonic() > give_up:
                     raise
             time.sleep(0.05)
+
+    def disconnect(self) -> None:
+        """Close our own connection; the next statement opens another."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
 
     def skip(self, seconds: float) -> None:
         """Let stored time pass at once where this is a quick run; in a long run it is waited for.
@@ -126,7 +134,7 @@ class Stack:
 
     def stop_postgres(self, *, crash: bool = False) -> None:
         """Stop PostgreSQL, ending its sessions in order, or kill -9 all of it."""
-        self._connection = None
+        self.disconnect()
         if crash and self.postgres.child is not None:
             stop_child(self.postgres.child, signal.SIGKILL, 5)
         self.postgres.stop()
@@ -222,8 +230,7 @@ def _lay_wires(stack: Stack) -> None:
 
 
 def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
-    with requests.Session() as _, _free_port() as port:
-        stack.api_port = port
+    stack.api_port = _free_port()
     stack.host.settings.webhook_url = f"{stack.address}/webhooks/github"
     programs = {
         "api": ["gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", "app.main:app"],
@@ -247,13 +254,11 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
         stack.processes[role] = Process(role, arguments, environment, stack.home / f"{role}.log")
 
 
-@contextmanager
-def _free_port() -> Iterator[int]:
-    import socket
-
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        yield probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _keep_logs(home: Path) -> None:
@@ -274,5 +279,4 @@ def _end(stack: Stack) -> None:
         time.sleep(0.02)
     for process in running_ones:
         process.kill()
-    if stack._connection is not None:  # noqa: SLF001 - its own module
-        stack._connection.close()  # noqa: SLF001
+    stack.disconnect()

@@ -53,19 +53,21 @@ class Fault:
     """Seconds in which everything has to be right again."""
     load: bool
     needs_redis: bool
+    quick: bool
+    """Whether it is in the short run of `make test`: not if a process has to wait out a deadline of its own."""
 
 
 _catalogue: dict[str, Fault] = {}
 
 
 def fault(
-    name: str, *, within: float = 60.0, load: bool = True, needs_redis: bool = False
+    name: str, *, within: float = 60.0, load: bool = True, needs_redis: bool = False, quick: bool = True
 ) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
     """Register a function as a fault."""
 
     def register(function: Callable[[Trial], None]) -> Callable[[Trial], None]:
         assert name not in _catalogue, f"two faults are called {name!r}"
-        _catalogue[name] = Fault(name, function, within, load, needs_redis)
+        _catalogue[name] = Fault(name, function, within, load, needs_redis, quick)
         return function
 
     return register

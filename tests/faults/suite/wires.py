@@ -12,13 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-import uvloop
-
 from tests.faults.suite.dialects import Bytes, Dialect
 
 CHUNK = 1 << 16
-GONE = (OSError, RuntimeError, asyncio.CancelledError)
-"""What carrying ends with when a side has gone (uvloop: RuntimeError when it went in mid-write)."""
+GONE = (OSError, asyncio.CancelledError)
+"""What carrying ends with when a side has gone."""
 T = TypeVar("T")
 Place = Literal["request", "answer"]
 Address = tuple[str, int] | str
@@ -29,7 +27,8 @@ class Exchange:
     """The thread that carries everything."""
 
     def __init__(self) -> None:
-        self.loop = uvloop.new_event_loop()
+        self.loop = asyncio.new_event_loop()
+        self.wires: list[Wire] = []
         self._thread = threading.Thread(target=self.loop.run_forever, name="wires", daemon=True)
         self._thread.start()
 
@@ -38,9 +37,20 @@ class Exchange:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
 
     def stop(self) -> None:
-        """End the thread."""
+        """Break what flows, and end the thread."""
+        for wire in self.wires:
+            wire.refuse()
+        self.do(self._cancel())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(5)
+        self.loop.close()
+
+    @staticmethod
+    async def _cancel() -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
 
 @dataclass(eq=False)
@@ -109,6 +119,7 @@ class Wire:
         self._flows: set[_Flow] = set()
         self._flowing = asyncio.Event()
         self._flowing.set()
+        exchange.wires.append(self)
         exchange.do(self._listen())
 
     # --- faults ---------------------------------------------------------------------------------------------------
@@ -179,6 +190,7 @@ class Wire:
         try:
             await flow.run()
         finally:
+            flow.abort()
             self._flows.discard(flow)
 
     async def may_pass(self, seconds: float = 0.0) -> None:

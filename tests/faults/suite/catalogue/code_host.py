@@ -137,7 +137,12 @@ def answers_null(trial: Trial) -> None:
     _lose_answers(trial, "null_check_run", after=True)
 
 
-@fault("Writes take effect and their answers never come: given up at the deadline of 20 s", within=90, load=False)
+@fault(
+    "Writes take effect and their answers never come: given up at the deadline of 20 s",
+    within=90,
+    load=False,
+    quick=False,
+)
 def never_answers(trial: Trial) -> None:
     stack = trial.stack
     hung = stack.host.faults.add("timeout", WRITES, after=True, count=1, seconds=120)
@@ -146,7 +151,7 @@ def never_answers(trial: Trial) -> None:
     _require_given_up(trial)
 
 
-@fault("The code host sends a byte now and then: given up at the deadline of 20 s", within=90, load=False)
+@fault("The code host sends a byte now and then: given up at the deadline of 20 s", within=90, load=False, quick=False)
 def dribbles(trial: Trial) -> None:
     stack = trial.stack
     slow = stack.host.faults.add("slow_body", "graphql", count=1, seconds=100)

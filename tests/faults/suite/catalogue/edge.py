@@ -80,7 +80,7 @@ def _send(trial: Trial, header: str, *, chunked: bool) -> tuple[int, int]:
         connection.sendall(head.encode())
         piece = b"x" * 65536
         data, sent, answer = (b"%x\r\n%s\r\n" % (len(piece), piece) if chunked else piece), 0, b""
-        connection.setblocking(False)  # noqa: FBT003
+        connection.setblocking(False)
         give_up = time.monotonic() + 10
         while not answer and sent < 1 << 26 and time.monotonic() < give_up:
             try:

@@ -1,7 +1,7 @@
 """Moves that several faults begin with."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tests.faults.suite.judge import is_busy, wrong_heads
 from tests.faults.suite.processes import Process
@@ -22,14 +22,21 @@ def is_settled(stack: Stack) -> bool:
     return is_right(stack) and not is_busy(stack, stack.acme)
 
 
+def trap_hands(
+    stack: Stack, server: str, request: Callable[[str], bool] | str, place: Place = "request"
+) -> dict[Process, Trap]:
+    """Lie in wait on the wire of everyone who does the fan-out."""
+    return {hand: stack.wire(hand, server).trap(request, place) for hand in stack.hands}
+
+
 def trap_writes(stack: Stack, place: Place = "request") -> dict[Process, Trap]:
-    """Lie in wait for a write of checks to `acme`'s heads, on the wire of everyone who does the fan-out."""
+    """Lie in wait for a write of checks to `acme`'s heads."""
     ids = [repository.node_id for repository in stack.acme.repositories]
 
     def is_ours(request: str) -> bool:
         return "createCheckRun" in request and any(one in request for one in ids)
 
-    return {hand: stack.wire(hand, "codehost").trap(is_ours, place) for hand in stack.hands}
+    return trap_hands(stack, "codehost", is_ours, place)
 
 
 def first_caught(traps: Mapping[Process, Trap], patience: float = 15.0) -> Process:

@@ -4,8 +4,8 @@ from collections import Counter
 
 from tests.faults.suite.catalogue.ways import LEASE, first_caught, is_right, is_settled, trap_writes
 from tests.faults.suite.processes import wait_until
-from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault
+
 
 @fault("A worker is killed in mid fan-out", within=90)
 def killed_in_mid_fan_out(trial: Trial) -> None:

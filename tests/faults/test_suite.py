@@ -1,0 +1,75 @@
+"""One try of every fault on one stack, stored time skipped (`make faults` is the long way), and what the judge sees."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults.suite.client import Client, Interval, Ledger
+from tests.faults.suite.judge import forbidden, lost, wrong_heads
+from tests.faults.suite.runner import attempt, rest
+from tests.faults.suite.stack import Stack, running
+from tests.faults.suite.table import complaints
+from tests.faults.suite.trial import Fault, catalogue
+from tests.support.seeds import chosen_seed
+from tools.codehost.model import checks
+from tools.codehost.model.world import Actor
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with running(quick=True, small=True) as made:
+        rest(made)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chance() -> random.Random:
+    return random.Random(chosen_seed())
+
+
+@pytest.mark.parametrize("fault", [one for one in catalogue() if one.quick], ids=lambda fault: fault.name)
+def test_the_service_recovers(stack: Stack, chance: random.Random, fault: Fault) -> None:
+    outcome = attempt(stack, fault, chance.randrange(2**32))
+    assert outcome.recovered, "\n".join(complaints(outcome))
+
+
+class TestTheJudge:
+    def test_sees_a_head_that_shows_another_verdict(self, stack: Stack) -> None:
+        repository = stack.acme.repositories[0]
+        sha = next(pull.head_sha for pull in repository.pulls.values() if pull.state == "open")
+        with stack.host.quietly():
+            ours = Actor(stack.host.world.accounts[stack.host.app.bot_id], stack.host.app_id)
+            wrong = {"name": "change-freeze/main", "head_sha": sha, "conclusion": "failure"}
+            checks.create_check_run(stack.host.world, ours, stack.host.app_id, repository, wrong)
+        assert list(wrong_heads(stack).values()) == [("failure", "success")]
+        stack.look_everywhere()
+        rest(stack)
+
+    def test_sees_what_was_acknowledged_and_is_not_there(self, stack: Stack) -> None:
+        ledger = Ledger()
+        ledger.freezes["frz_never"] = Interval("frz_never", frozenset(), "a key", 0)
+        assert lost(stack, ledger) == ["frz_never was acknowledged and has 0 audit rows of its start"]
+
+    def test_sees_a_freeze_that_was_started_twice(self, stack: Stack) -> None:
+        ledger = Ledger()
+        client = Client(stack, stack.acme, ledger)
+        freeze = client.freeze()
+        stack.sql("UPDATE freezes SET reason = 'Asked for under twice.' WHERE id = %s", freeze)
+        other = client.freeze()
+        stack.sql("UPDATE freezes SET reason = 'Asked for under twice.' WHERE id = %s", other)
+        ledger.keys = {"twice"}
+        assert lost(stack, ledger) == ["the key twice started 2 freezes"]
+        client.lift(freeze)
+        client.lift(other)
+        rest(stack)
+
+    def test_sees_a_success_that_a_freeze_forbade(self, stack: Stack) -> None:
+        ledger = Ledger()
+        with stack.host.world.lock:
+            write = next(one for one in reversed(stack.host.calls.writes) if one["conclusion"] == "success")
+        branch, number = write["externalId"].split("/")[:2]
+        ledger.freezes["frz_it"] = Interval("frz_it", frozenset({branch}), "a key", int(number) - 1)
+        assert forbidden(stack, ledger)
+        ledger.freezes["frz_it"].since = int(number)
+        assert not forbidden(stack, ledger)

@@ -55,10 +55,12 @@ _NEXT_INSTALLATION = text("""
     FOR UPDATE SKIP LOCKED
 """)
 
-# A lease that is still named when it is claimed has run out.
+# A lease that is still named when it is claimed has run out. The wish to read back goes over to the claim, so that one
+# which is made from now on is told apart: whoever gives the lease back leaves that one alone.
 _LEASE_BRANCHES = text("""
     WITH due AS (
-        SELECT b.id, r.node_id, b.lease_token IS NOT NULL AS taken_over
+        SELECT b.id, r.node_id, b.lease_token IS NOT NULL AS taken_over,
+               b.read_back OR b.lease_token IS NOT NULL AS read_back
         FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
         WHERE r.installation_id = :installation AND b.due_at <= :now
           AND (b.lease_until IS NULL OR b.lease_until <= :now)
@@ -67,10 +69,10 @@ _LEASE_BRANCHES = text("""
         FOR UPDATE OF b SKIP LOCKED
     )
     UPDATE watched_branches b
-    SET read_back = b.read_back OR due.taken_over, lease_token = :token, lease_until = :until
+    SET read_back = false, lease_token = :token, lease_until = :until
     FROM due WHERE b.id = due.id
     RETURNING b.id, b.organization_id, b.repository_id, due.node_id, b.name, b.check_name, b.wanted_generation,
-              b.read_back, b.attempts, due.taken_over
+              due.read_back, b.attempts, due.taken_over
 """)
 
 

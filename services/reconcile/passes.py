@@ -231,8 +231,8 @@ class Pass:
         for decision in planned:  # the most urgent of each branch comes first
             urgency.setdefault(decision.head.branch_id, decision.urgency)
         left = [
-            Unfinished(branch_id, urgency.get(branch_id), total, max(0, total - self.waiting[branch_id]))
-            for branch_id, total in ((branch_id, self.total[branch_id]) for branch_id in self.open)
+            Unfinished(branch, urgency.get(branch_id), total, max(0, total - self.waiting[branch_id]))
+            for branch_id, branch, total in ((each, branch, self.total[each]) for each, branch in self.open.items())
             if branch_id not in self.errors and (branch_id in urgency or branch_id not in self.looked_at)
         ]
         if not left:
@@ -242,7 +242,7 @@ class Pass:
                 pause_installation(unit, self.claim.installation_id, unit.now + self.wait)
             make_way(unit, self.claim.token, left, unit.now + self.wait)
         for one in left:
-            del self.open[one.branch_id]
+            del self.open[one.branch.id]
 
     def _fail(self, worst: GitHubError | None) -> None:
         """Give back what failed, with the reason and the time of the next attempt."""

@@ -79,12 +79,13 @@ def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object
 
 
 # A lease that was taken over leaves a worker behind that may still be about to write. The pass that took it over has
-# read back; it looks again once every call of the old worker must have ended.
+# read back; it looks again once every call of the old worker must have ended. What was asked for since the claim (a
+# higher generation, or to be read back) is due at once, whatever this pass has come to.
 _FINISH = text("""
     UPDATE watched_branches b
     SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0, waiting_rank = NULL,
-        read_back = d.taken_over, last_error_code = NULL, last_error_message = NULL,
-        due_at = CASE WHEN b.wanted_generation > d.generation THEN CAST(:now AS timestamptz)
+        read_back = b.read_back OR d.taken_over, last_error_code = NULL, last_error_message = NULL,
+        due_at = CASE WHEN b.wanted_generation > d.generation OR b.read_back THEN CAST(:now AS timestamptz)
                       WHEN d.taken_over THEN CAST(:now AS timestamptz) + :look_again END
     FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[]), CAST(:taken_over AS boolean[]))
          AS d (branch, generation, taken_over)
@@ -139,8 +140,10 @@ def _columns(done: Sequence[tuple[ClaimedBranch, int]]) -> dict[str, list[Any]]:
 
 _MAKE_WAY = text("""
     UPDATE watched_branches b
-    SET lease_token = NULL, lease_until = NULL, due_at = :due, waiting_rank = d.rank
-    FROM unnest(CAST(:branches AS text[]), CAST(:ranks AS smallint[])) AS d (branch, rank)
+    SET lease_token = NULL, lease_until = NULL, due_at = :due, read_back = b.read_back OR d.read_back,
+        waiting_rank = CASE WHEN b.wanted_generation > d.generation THEN b.waiting_rank ELSE d.rank END
+    FROM unnest(CAST(:branches AS text[]), CAST(:ranks AS smallint[]), CAST(:generations AS bigint[]),
+                CAST(:read_back AS boolean[])) AS d (branch, rank, generation, read_back)
     WHERE b.id = d.branch AND b.lease_token = :token
 """)
 _PROGRESS = text("""
@@ -156,7 +159,7 @@ _PROGRESS = text("""
 class Unfinished:
     """A branch that a pass leaves to a later one: how urgent the rest of it is, and how far it has come."""
 
-    branch_id: str
+    branch: ClaimedBranch
     rank: int | None
     total: int
     written: int
@@ -164,27 +167,35 @@ class Unfinished:
 
 def make_way(unit: Unit, token: str, left: Sequence[Unfinished], due: datetime) -> None:
     """Give back the leases of branches that have not failed: what is more urgent, or somebody else, goes first."""
-    listed = sorted(left, key=lambda one: one.branch_id)
-    branches = [one.branch_id for one in listed]
+    listed = sorted(left, key=lambda one: one.branch.id)
+    branches = [one.branch.id for one in listed]
     renew(unit, token, branches)
-    values = {"branches": branches, "ranks": [one.rank for one in listed], "token": token, "due": due}
-    unit.session.execute(_MAKE_WAY, values)
+    values = {
+        "branches": branches,
+        "ranks": [one.rank for one in listed],
+        "generations": [one.branch.generation for one in listed],
+        "read_back": [one.branch.read_back for one in listed],
+    }
+    unit.session.execute(_MAKE_WAY, {**values, "token": token, "due": due})
     progress = {"totals": [one.total for one in listed], "written": [one.written for one in listed]}
     unit.session.execute(_PROGRESS, {"branches": branches, **progress})
 
 
 _FAIL = text("""
     UPDATE watched_branches b
-    SET lease_token = NULL, lease_until = NULL, attempts = b.attempts + 1, due_at = :due,
-        read_back = b.read_back OR :read_back, last_error_code = :code, last_error_message = :message
+    SET lease_token = NULL, lease_until = NULL, last_error_code = :code, last_error_message = :message,
+        due_at = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN CAST(:now AS timestamptz)
+                      ELSE CAST(:due AS timestamptz) END,
+        attempts = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN b.attempts ELSE b.attempts + 1 END,
+        read_back = b.read_back OR :read_back
     WHERE b.id = :branch AND b.lease_token = :token
-    RETURNING b.id
+    RETURNING b.due_at
 """)
 _FAILED_TARGETS = text("""
     UPDATE freeze_targets t
     SET state = CASE WHEN :waits THEN t.state ELSE 'failed' END, attempts = t.attempts + 1, last_error_code = :code,
         last_error_message = :message, next_attempt_at = :due, heads_total = :heads, heads_written = :written
-    WHERE t.branch_id = :branch AND t.state IN ('pending', 'releasing', 'failed')
+    WHERE t.branch_id = :branch AND t.generation <= :generation AND t.state IN ('pending', 'releasing', 'failed')
 """)
 
 
@@ -192,21 +203,24 @@ def fail(unit: Unit, token: str, branch: ClaimedBranch, error: GitHubError, head
     """Give back the lease of a branch that could not be brought up to date, and say when it is tried again.
 
     `heads` are how many it has, and how many carry their verdict. A branch that only waits for the code host's limits
-    to pass has not failed.
+    to pass has not failed. What was asked for since the claim is tried at once.
     """
     values = {
         "branch": branch.id,
+        "generation": branch.generation,
         "token": token,
+        "now": unit.now,
         "code": error.code,
         "message": error.message[:500],
         "due": unit.now + delay(error, branch.attempts),
-        "read_back": error.maybe_applied,
+        "read_back": error.maybe_applied or branch.read_back,
         "heads": heads[0],
         "written": heads[1],
         "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT},
     }
-    if unit.session.scalar(_FAIL, values) is not None:
-        unit.session.execute(_FAILED_TARGETS, values)
+    due = unit.session.scalar(_FAIL, values)
+    if due is not None:
+        unit.session.execute(_FAILED_TARGETS, {**values, "due": due})
 
 
 def delay(error: GitHubError, attempts: int) -> timedelta:

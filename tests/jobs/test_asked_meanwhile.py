@@ -1,0 +1,119 @@
+"""What is asked for while a pass is under way is not lost with the end of that pass."""
+
+from datetime import timedelta
+
+import pytest
+
+from integrations.github import ErrorKind, GitHubError
+from services.chores import full_pass
+from services.installations import look_at_everything
+from services.reconcile.claims import claim
+from services.reconcile.passes import JOB, Pass
+from tests.jobs.conftest import Builder, Town
+from tools.codehost.model import checks
+from tools.codehost.model.records import PullRequest
+from tools.codehost.model.world import Actor
+
+PERIOD = timedelta(minutes=5)
+DENIED = GitHubError(ErrorKind.PERMISSION, "Resource not accessible by integration")
+
+
+def claimed_pass(town: Town) -> Pass:
+    """Return a pass that has leased what is due, and has done nothing yet."""
+    with town.jobs.open(JOB) as unit:
+        claimed = claim(unit)
+    assert claimed is not None
+    begun = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
+    begun.open = {branch.id: branch for branch in claimed.branches}
+    return begun
+
+
+def forge_a_success(town: Town, pull: PullRequest) -> None:
+    """Write a success over our check, as somebody does who can act for the App."""
+    repository = town.host.organization("acme").repository("web").record
+    bot = Actor(town.host.world.accounts[town.host.app.bot_id], town.host.app_id)
+    fields = {"name": "change-freeze/main", "head_sha": pull.head_sha, "conclusion": "success"}
+    checks.create_check_run(town.host.world, bot, town.host.app_id, repository, fields)
+
+
+def ask_of_everything(town: Town) -> None:
+    installation_id = next(iter(town.host.world.installations))
+    with town.jobs.open(JOB) as unit:
+        look_at_everything(unit, installation_id)
+
+
+class TestWhileAPassIsUnderWay:
+    @pytest.mark.parametrize("reads_back", [False, True])
+    def test_a_full_pass_still_reads_back_afterwards(self, town: Town, build: Builder, *, reads_back: bool) -> None:
+        [pull] = build("web", pulls=1)
+        town.freeze()
+        town.settle()
+        town.make_due(f"read_back = {reads_back}")
+        begun = claimed_pass(town)
+        heads = begun._settle(begun._look())
+        forge_a_success(town, pull)
+        assert full_pass(town.jobs, PERIOD)
+        assert begun._plan(heads) == []
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+
+    def test_a_check_that_is_to_be_read_back_still_is_afterwards(self, town: Town, build: Builder) -> None:
+        [pull] = build("web", pulls=1)
+        town.freeze()
+        town.settle()
+        town.make_due()
+        begun = claimed_pass(town)
+        heads = begun._settle(begun._look())
+        forge_a_success(town, pull)
+        town.sql(
+            "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, "
+            "due_at = date_trunc('milliseconds', clock_timestamp())"
+        )
+        assert begun._plan(heads) == []
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+
+    def test_a_permission_that_is_granted_is_used_at_once_though_the_pass_was_refused(
+        self, town: Town, build: Builder
+    ) -> None:
+        build("web", pulls=1)
+        town.freeze()
+        begun = claimed_pass(town)
+        begun.errors = dict.fromkeys(begun.open, DENIED)
+        ask_of_everything(town)
+        begun._give_back([])
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+
+    def test_a_retry_is_done_at_once_though_the_pass_failed(self, town: Town, build: Builder) -> None:
+        build("web", pulls=1)
+        town.freeze()
+        begun = claimed_pass(town)
+        begun.errors = dict.fromkeys(begun.open, DENIED)
+        town.freeze()
+        begun._give_back([])
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+
+    def test_what_failed_before_anything_was_seen_is_read_back_all_the_same(self, town: Town, build: Builder) -> None:
+        [pull] = build("web", pulls=1)
+        town.freeze()
+        town.settle()
+        forge_a_success(town, pull)
+        town.look_at_everything()
+        begun = claimed_pass(town)
+        begun.errors = dict.fromkeys(begun.open, DENIED)
+        begun._give_back([])
+        town.make_due()
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+
+    def test_a_branch_that_makes_way_is_as_urgent_as_what_was_asked_for_meanwhile(
+        self, town: Town, build: Builder
+    ) -> None:
+        build("web", pulls=1)
+        begun = claimed_pass(town)
+        planned = begun._plan(begun._settle(begun._look()))
+        town.freeze()
+        begun._make_way(planned)
+        assert town.sql("SELECT waiting_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]

@@ -22,6 +22,10 @@ again a little later. What is left is a worker that is paused for longer than it
 sent: its verdict stands until the next full pass, and on a head that was given up meanwhile, until that head is opened
 again and looked at.
 
+Two workers can also be at one head at the same time, on account of two branches that share it under one check name. A
+slow call of the one then arrives after the newer verdict of the other. The code host numbers runs as they arrive: where
+that order is not the order of the evaluations, whoever records finds it out and has the head read back at once.
+
 A pass
 ------
 `claims.py` leases due branches of one installation, the most mergeable first → `looking.py` reads their open heads and

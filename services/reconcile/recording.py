@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
 from services.reconcile.claims import LEASE, ClaimedBranch, renew
-from services.reconcile.doubts import doubt
+from services.reconcile.doubts import columns, doubt
+from services.reconcile.heads import Head, HeadKey
 from services.reconcile.judging import Decision
 from services.unit import Unit
 
@@ -32,6 +33,22 @@ _RECORD = text("""
 """)
 
 
+# A head that two branches share under one name can be written on account of either, by two workers at once. The code
+# host shows the run that it numbered last; where that is not the one that was judged last, it shows an older verdict.
+_CROSSED = text("""
+    SELECT h.repository_id, h.check_name, h.head_sha
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]),
+                CAST(:evaluations AS bigint[]), CAST(:runs AS bigint[])) AS k (repository, name, sha, evaluation, run)
+    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha
+    WHERE h.evaluation <> k.evaluation AND (h.evaluation > k.evaluation) <> (h.check_run_id > k.run)
+    ORDER BY h.repository_id, h.check_name, h.head_sha FOR UPDATE OF h
+""")
+_LOOK_AGAIN = text(
+    "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, due_at = :now "
+    "WHERE id = ANY(:ids)"
+)
+
+
 def record(
     unit: Unit, token: str, written: Sequence[tuple[Decision, int | None]], unsure: Sequence[Decision] = ()
 ) -> set[str]:
@@ -39,26 +56,36 @@ def record(
 
     `unsure` are decisions that may have been written, though the answer was lost. What was written for a lost lease is
     recorded by nobody (I2): its branch becomes due at once, to be read back, and its `success` is doubted anew, because
-    the present holder may have written and believed something else meanwhile.
+    the present holder may have written and believed something else meanwhile. So it is with a head that another worker
+    has written on account of a sibling branch, if the two arrived in another order than they were judged in.
     """
     branch_ids = sorted({decision.head.branch_id for decision in (*unsure, *(done for done, _run in written))})
     held = renew(unit, token, branch_ids)
-    rows = [_row(unit, decision, run) for decision, run in written if decision.head.branch_id in held]
-    if rows:
-        unit.session.execute(_RECORD, rows)
+    kept = [(decision, run) for decision, run in written if decision.head.branch_id in held]
+    crossed = _crossed(unit, kept)
+    if kept:
+        unit.session.execute(_RECORD, [_row(unit, decision, run) for decision, run in kept])
     lost = set(branch_ids) - held
-    if lost:
-        unit.session.execute(
-            text(
-                "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, "
-                "due_at = :now WHERE id = ANY(:ids)"
-            ),
-            {"ids": sorted(lost), "now": unit.now},
-        )
+    again = lost.union(head.branch_id for head in crossed)
+    if again:
+        unit.session.execute(_LOOK_AGAIN, {"ids": sorted(again), "now": unit.now})
         late = [decision.head for decision in (*unsure, *(done for done, _run in written))]
-        doubt(unit, (head for head in late if head.branch_id in lost))
+        doubt(unit, [*crossed, *(head for head in late if head.branch_id in lost)])
         unit.wake("reconcile")
     return lost
+
+
+def _crossed(unit: Unit, written: Sequence[tuple[Decision, int | None]]) -> list[Head]:
+    """Return the heads whose last run at the code host is not that of the last judgement."""
+    heads = {decision.head.key: decision.head for decision, _run in written}
+    if not heads:
+        return []
+    values = {
+        **columns(decision.head.key for decision, _run in written),
+        "evaluations": [decision.evaluation for decision, _run in written],
+        "runs": [run for _decision, run in written],
+    }
+    return [heads[HeadKey(*row)] for row in unit.session.execute(_CROSSED, values)]
 
 
 def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object]:

@@ -1,0 +1,82 @@
+"""Heads that two watched branches share under one check name, while two workers are at one of these branches each."""
+
+import pytest
+
+from models.repositories import Repository, WatchedBranch
+from services.reconcile.doubts import doubt
+from services.reconcile.judging import Decision, decide
+from services.reconcile.passes import JOB, Pass
+from services.reconcile.writing import Sent, send
+from tests import factories
+from tests.jobs.conftest import Builder, Town
+from tests.jobs.test_asked_meanwhile import claimed_pass
+
+
+@pytest.fixture
+def sibling(town: Town, build: Builder) -> WatchedBranch:
+    """Watch `main` and `release/8` of one repository, each with a pull request of one and the same head."""
+    [pull] = build("web", pulls=1)
+    web = town.host.organization("acme").repository("web")
+    web.branch("release/8")
+    web.pull_request(base="release/8", sharesHeadWith=pull.number)
+    repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
+    other = factories.branch(town.session, repository, "release/8", check_name="change-freeze/main")
+    town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp())")
+    town.settle()
+    town.sql("UPDATE head_checks SET summary_hash = ''")  # so that the first worker has something to write
+    town.sql(
+        "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name = 'main'",
+    )
+    return other
+
+
+def judged(town: Town) -> tuple[Pass, list[Decision]]:
+    """Return the pass of a worker that has judged, and said that it is about to send."""
+    begun = claimed_pass(town)
+    planned = begun._plan(begun._settle(begun._look()))
+    with town.jobs.open(JOB) as unit:
+        decisions = decide(unit, begun.claim.token, [decision.head for decision in planned])
+        doubt(unit, [decision.head for decision in decisions if decision.conclusion == "success"])
+    return begun, decisions
+
+
+def sent(town: Town, begun: Pass, decisions: list[Decision]) -> list[Sent]:
+    assert decisions
+    return send(begun.client, decisions, town.reconciler.details_url)
+
+
+def test_a_success_that_arrives_after_the_siblings_failure_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
+    """The first worker's call is slow; its lease holds all the time, so nobody takes its branch over."""
+    slow, allowed = judged(town)
+    town.freeze({"type": "branch", "branchId": sibling.id})
+    quick, blocked = judged(town)
+    quick._record([], sent(town, quick, blocked))
+    slow._record([], sent(town, slow, allowed))
+    assert set(town.conclusions().values()) == {"success"}
+    town.settle()
+    assert set(town.conclusions().values()) == {"failure"}
+    assert town.sql("SELECT DISTINCT conclusion, doubtful FROM head_checks") == [("failure", False)]
+
+
+def test_a_success_that_arrives_late_and_is_recorded_first_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
+    slow, allowed = judged(town)
+    town.freeze({"type": "branch", "branchId": sibling.id})
+    quick, blocked = judged(town)
+    failures = sent(town, quick, blocked)
+    slow._record([], sent(town, slow, allowed))
+    quick._record([], failures)
+    assert set(town.conclusions().values()) == {"success"}
+    town.settle()
+    assert set(town.conclusions().values()) == {"failure"}
+
+
+def test_what_arrives_in_the_order_of_its_judgement_is_not_written_again(town: Town, sibling: WatchedBranch) -> None:
+    slow, allowed = judged(town)
+    town.freeze({"type": "branch", "branchId": sibling.id})
+    quick, blocked = judged(town)
+    slow._record([], sent(town, slow, allowed))
+    quick._record([], sent(town, quick, blocked))
+    town.host.calls.reset()
+    town.settle()
+    assert town.host.calls.writes == []
+    assert set(town.conclusions().values()) == {"failure"}

@@ -12,6 +12,7 @@ from pathlib import Path
 from tools.embedded.children import Program, session_members, start_child, stop_child, tail
 
 ROOT = Path(__file__).resolve().parents[3]
+SHIFTED_CLOCK = Path(__file__).with_name("shifted_clock")
 Arguments = list[str]
 
 
@@ -23,6 +24,7 @@ class Process:
         self.environment = {**os.environ, **environment, "PYTHONUNBUFFERED": "1"}
         self._arguments = [sys.executable, "-m", *arguments]
         self._child: subprocess.Popen[bytes] | None = None
+        self._clock_shift = 0.0
 
     @property
     def pid(self) -> int:
@@ -38,9 +40,24 @@ class Process:
     def start(self) -> None:
         """Start it, unless it runs."""
         if not self.runs:
-            program = Program(self._arguments, self.environment, directory=ROOT, stop_signal=signal.SIGKILL)
+            environment = {**self.environment, **self._clock()}
+            program = Program(self._arguments, environment, directory=ROOT, stop_signal=signal.SIGKILL)
             with self.log.open("ab") as log:
                 self._child = start_child(program, log)
+
+    def set_clock(self, shift: float) -> None:
+        """End it in order if its clock is to be wrong by other seconds, which the next start does."""
+        if shift != self._clock_shift and self.runs:
+            self.terminate()
+            with suppress(AssertionError):
+                self.ended(20)
+            self.kill()
+        self._clock_shift = shift
+
+    def _clock(self) -> dict[str, str]:
+        if not self._clock_shift:
+            return {}
+        return {"PYTHONPATH": str(SHIFTED_CLOCK), "CLOCK_SHIFT": str(self._clock_shift)}
 
     def kill(self) -> None:
         """Kill -9 it and all its children, and wait until they are gone."""

@@ -156,7 +156,7 @@ class Stack:
     # --- mending --------------------------------------------------------------------------------------------------
 
     def mend(self) -> None:
-        """Undo whatever a fault has left: servers run, wires carry, processes run and go on."""
+        """Undo whatever a fault has left: servers run, wires carry, processes run, go on, and know the time."""
         self.host.faults.clear()
         self.start_postgres()
         self.start_redis()
@@ -165,6 +165,7 @@ class Stack:
         for process in self.processes.values():
             if process.runs:
                 process.go_on()
+            process.set_clock(0)
         self.run_all()
 
     def run_all(self) -> None:

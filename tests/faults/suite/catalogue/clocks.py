@@ -1,0 +1,172 @@
+"""Clocks that are ten minutes off: PostgreSQL's clock rules, and the code host's own where its tokens are concerned."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from tests.faults.suite.catalogue.sweepers import all_ended, freezes_that_end, require_once
+from tests.faults.suite.catalogue.ways import LEASE, first_caught, is_right, is_settled, trap_writes
+from tests.faults.suite.processes import Process, wait_until
+from tests.faults.suite.trial import Trial, fault
+from tools.codehost.model.records import Repository
+
+OFF = 600.0
+"""Seconds: more than a lease, more than the code host forgives, and more than the App's tokens live."""
+
+
+def start_with_clock(processes: Iterable[Process], shift: float) -> None:
+    """Start processes anew whose clocks are wrong by so many seconds."""
+    for process in processes:
+        process.set_clock(shift)
+        process.start()
+
+
+def sweepers(trial: Trial) -> list[Process]:
+    """Return the sweepers that run when nobody does harm."""
+    return [trial.stack.processes[name] for name in sorted(trial.stack.usual) if name.startswith("sweeper")]
+
+
+def database_time(trial: Trial, seconds: float) -> str:
+    """Return what time PostgreSQL will think it is so many seconds from now."""
+    rows = trial.stack.sql("SELECT clock_timestamp()")
+    return str((rows[0][0] + timedelta(seconds=seconds)).isoformat())
+
+
+def is_frozen(trial: Trial, repository: str) -> bool:
+    """Ask the API whether `main` of a repository is frozen."""
+    answer = trial.client.insist("GET", f"/v1/freeze-state?repo={repository}&branch=main")
+    return bool(answer.json()["frozen"])
+
+
+def writes_in(trial: Trial, repositories: Iterable[Repository]) -> int:
+    """Count the verdicts that were written in some repositories."""
+    ids = {repository.id for repository in repositories}
+    with trial.stack.host.world.lock:
+        return sum(write["repositoryId"] in ids for write in trial.stack.host.calls.writes)
+
+
+def leases(trial: Trial) -> set[tuple[str, str]]:
+    """Return who holds which of `acme`'s branches."""
+    rows = trial.stack.sql(
+        "SELECT id, lease_token FROM watched_branches WHERE lease_token IS NOT NULL AND organization_id = %s",
+        trial.stack.acme.id,
+    )
+    return {(branch, token) for branch, token in rows}
+
+
+@fault("One worker's clock is ten minutes behind, another's ahead: tokens are bought, and no lease is stolen")
+def workers_disagree(trial: Trial) -> None:
+    stack = trial.stack
+    behind, ahead = stack.hands
+    start_with_clock([behind], -OFF)
+    start_with_clock([ahead], OFF)
+    wait_until(lambda: stack.host.calls.by_status[401] >= 2, "the refusal of both their tokens", 30)
+    ahead.pause()
+    trap = trap_writes(stack)[behind]
+    freeze = trial.client.freeze()
+    trap.wait(30)
+    ahead.go_on()
+    held, others = leases(trial), writes_in(trial, stack.beta.repositories)
+    trial.require(held, "the one behind holds leases")
+    wait_until(lambda: writes_in(trial, stack.beta.repositories) >= others + 3, "the work of the one ahead", 30)
+    trial.require(held <= leases(trial), "the one ahead has taken a lease that had not ended")
+    trap.release()
+    wait_until(lambda: is_right(stack), "the freeze", 60)
+    trial.client.lift(freeze)
+    trial.injected()
+
+
+@fault(
+    "A worker whose clock is ten minutes ahead is killed: its leases end by the database's clock",
+    within=90,
+    quick=False,
+)
+def killed_with_its_clock_ahead(trial: Trial) -> None:
+    stack = trial.stack
+    start_with_clock(stack.hands, OFF)
+    traps = trap_writes(stack)
+    trial.client.freeze()
+    hand = first_caught(traps, 30)
+    hand.kill()
+    trial.injected()
+    traps[hand].cut()
+    stack.skip(LEASE)
+    wait_until(lambda: is_right(stack), "the other worker", 90)
+
+
+def _api_off_by(trial: Trial, shift: float) -> None:
+    stack, client = trial.stack, trial.client
+    start_with_clock([stack.api], shift)
+    stack.wait_for_api()
+    _require_keys_to_end_in_time(trial)
+    long, short = stack.acme.names[4], stack.acme.names[0]
+    before = database_time(trial, 0)
+    scope = {"type": "repositories", "repositories": [long]}
+    freeze = client.freeze(scope, endsAt=database_time(trial, OFF / 2))
+    shown = client.insist("GET", f"/v1/freezes/{freeze}").json()
+    started = stack.sql("SELECT %s::timestamptz BETWEEN %s AND clock_timestamp()", shown["startedAt"], before)
+    trial.require(started[0][0], f"a freeze that began now began at {shown['startedAt']}")
+    over = {"scope": scope, "reason": "Too late", "impactAcknowledged": True, "endsAt": database_time(trial, -OFF / 2)}
+    answer = client.insist("POST", "/v1/freezes", over)
+    trial.require(answer.status_code == 422, f"an end that is over was answered with {answer.status_code}")
+    ending = freezes_that_end(trial, 1.5, 1)
+    trial.require(is_frozen(trial, short), "what begins now is in force now")
+    wait_until(lambda: not is_frozen(trial, short), "the end of the short freeze", 30)
+    ends = stack.sql("SELECT ends_at <= clock_timestamp() FROM freezes WHERE id = ANY(%s)", ending)
+    trial.require(ends[0][0], "it ended before its time")
+    trial.require(is_frozen(trial, long), "what ends later is in force")
+    trial.injected()
+
+
+def _key_ends(trial: Trial, seconds: float | None) -> None:
+    trial.stack.sql(
+        "UPDATE api_keys SET expires_at = clock_timestamp() + make_interval(secs => %s) WHERE organization_id = %s",
+        seconds,
+        trial.stack.acme.id,
+    )
+
+
+def _require_keys_to_end_in_time(trial: Trial) -> None:
+    """Require keys to end by the database's clock."""
+    ask = trial.client.request
+    try:
+        _key_ends(trial, OFF / 2)
+        trial.require(ask("GET", "/v1/freezes").status_code == 200, "a key that ends later is taken")
+        _key_ends(trial, -OFF / 2)
+        trial.require(ask("GET", "/v1/freezes").status_code == 401, "a key that has ended is refused")
+    finally:
+        _key_ends(trial, None)
+
+
+@fault("The API's clock is ten minutes ahead: freezes and keys end by the database's clock", quick=False)
+def api_ahead(trial: Trial) -> None:
+    _api_off_by(trial, OFF)
+
+
+@fault("The API's clock is ten minutes behind: freezes and keys end by the database's clock", quick=False)
+def api_behind(trial: Trial) -> None:
+    _api_off_by(trial, -OFF)
+
+
+def _sweepers_off_by(trial: Trial, shift: float) -> None:
+    stack = trial.stack
+    start_with_clock(sweepers(trial), shift)
+    last = {"type": "repositories", "repositories": [stack.acme.names[4]]}
+    long = trial.client.freeze(last, endsAt=database_time(trial, OFF / 2))
+    ending = freezes_that_end(trial, 1.5, 3)
+    wait_until(lambda: all_ended(trial, ending), "recording the ends", 60)
+    require_once(trial, ending)
+    early = stack.sql("SELECT id FROM freezes WHERE id = ANY(%s) AND ended_at < ends_at", ending)
+    trial.require(not early, f"ended before their time: {early}")
+    trial.require(not all_ended(trial, [long]), "what ends later is in force")
+    wait_until(lambda: is_settled(stack), "the end of the short freezes", 60)
+    trial.injected()
+
+
+@fault("The sweeper's clock is ten minutes ahead: it ends freezes by the database's clock")
+def sweeper_ahead(trial: Trial) -> None:
+    _sweepers_off_by(trial, OFF)
+
+
+@fault("The sweeper's clock is ten minutes behind: it ends freezes by the database's clock", quick=False)
+def sweeper_behind(trial: Trial) -> None:
+    _sweepers_off_by(trial, -OFF)

@@ -95,11 +95,13 @@ def take(unit: Unit, name: str, period: timedelta) -> bool:
 def full_pass(units: Units, period: timedelta) -> bool:
     """Have everything read anew, once in each period: every branch, and the list of repositories.
 
-    Heals webhooks that were missed, and checks that were edited by hand.
+    Heals webhooks that were missed, and checks that were edited by hand. Installations are locked before branches, as
+    they are by a worker that pauses one and gives its branches back.
     """
     with units.open(JOB) as unit:
         if not take(unit, "full_pass", period):
             return False
+        ask_every_installation(unit)
         unit.session.execute(
             text(
                 "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
@@ -112,7 +114,6 @@ def full_pass(units: Units, period: timedelta) -> bool:
         )
         unit.wake("reconcile")
         ask_for_every_probe(unit)
-        ask_every_installation(unit)
     return True
 
 

@@ -7,7 +7,7 @@ as wanted, and one whose creation was announced and not recorded is recognised (
 
 import logging
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -180,13 +180,17 @@ def _branches(facts: Facts, repository_ids: Iterable[str], progress: dict[str, A
     return [branch.branch_id for each in ids for branch in facts.repositories[each].branches if branch.in_scope]
 
 
-def _planned(lease: Lease, survey: Survey, repository_id: str) -> Iterator[Change]:
-    """Plan one repository; what the code host refuses to show for good is a failure of that repository alone."""
+def _planned(lease: Lease, survey: Survey, repository_id: str) -> list[Change]:
+    """Plan one repository; what the code host refuses to show for good is a failure of that repository alone.
+
+    The common deadline is that of the reading: it has ended when the first change is written.
+    """
     try:
         with survey.client.together():
-            yield from survey.below(repository_id)
+            return survey.below(repository_id)
     except GitHubError as error:
         _fail(lease, survey.facts.repositories[repository_id].full_name, error)
+        return []
 
 
 def _write(lease: Lease, pen: Pen, changes: Iterable[Change]) -> None:

@@ -1,5 +1,6 @@
 """Setting enforcement up: what is planned, what a job writes, and what is left alone, as facts."""
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from integrations.github.sockets import STOPWATCH
 from rules.errors import ServiceError
 from services.enforcement.applying import apply_due
 from services.enforcement.planning import set_up
@@ -352,6 +354,18 @@ class TestRefusals:
         town.host.faults.clear(fault.id)
         work(town)
         assert state(town)[0] == "done"
+
+    def test_a_write_that_failed_leaves_no_deadline_to_what_is_done_next(self, town: Town) -> None:
+        add(town, "web")
+        ask(town)
+        town.settle()
+        town.host.faults.add("error", "POST /repos/acme/web/rulesets", status=502)
+        gc.disable()  # what the error holds would else be freed sooner or later
+        try:
+            assert apply_due(town.jobs, town.github)
+            assert STOPWATCH.get(None) is None
+        finally:
+            gc.enable()
 
     def test_a_limit_is_obeyed(self, town: Town) -> None:
         add(town, "web")

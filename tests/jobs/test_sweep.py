@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 import redis
+from sqlalchemy import text
 
 from integrations.wakeups import RedisWakeups, connect
 from jobs import context
@@ -14,6 +15,7 @@ from jobs.context import Context
 from jobs.sweep import Sweeper
 from rules.permissions import CODE_HOST
 from services.chores import end_freezes, full_pass, tidy, work_waiting
+from services.reconcile.claims import pause_installation
 from services.reconcile.passes import JOB
 from services.repository_sync import request_sync
 from services.unit import Caller, Units
@@ -187,6 +189,23 @@ class TestTwoSweepers:
         assert full_pass(town.jobs, hour) is False
         pass_time(town, minutes=2)
         assert sorted(map(bool, at_once(*[lambda: full_pass(town.jobs, hour)] * 3))) == [False, False, True]
+
+    def test_begin_a_full_pass_while_a_worker_gives_branches_back(self, town: Town, build: Builder) -> None:
+        """The worker has paused the installation and now takes its branches: nobody waits for the other in a circle."""
+        build("web")
+        blocked = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        done: list[bool] = []
+        begun = threading.Thread(target=lambda: done.append(full_pass(town.jobs, timedelta(hours=1))))
+        with town.jobs.open(JOB) as unit:
+            pause_installation(unit, next(iter(town.host.world.installations)), unit.now)
+            begun.start()
+            while town.sql(blocked) == [(0,)]:
+                assert begun.is_alive()
+            unit.session.execute(text("SELECT FROM watched_branches FOR NO KEY UPDATE"))
+        begun.join(30)
+        assert done == [True]
 
     def test_sweep_at_once_without_harm(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("api", "web")

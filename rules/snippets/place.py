@@ -58,6 +58,13 @@ class Place:
         name = address.netloc.removeprefix("api.") if not address.path else address.netloc
         return None if name == "github.com" else name
 
+    @property
+    def found_by_name(self) -> bool:
+        """Whether `gh` finds the API by the name of its host: it takes no port, no plain HTTP, and no other path."""
+        address = urlsplit(self.api_url)
+        usual = address.netloc.startswith("api.") if not address.path else address.path == "/api/v3"
+        return address.scheme == "https" and ":" not in address.netloc and usual
+
 
 @dataclass(frozen=True, slots=True)
 class Snippet:

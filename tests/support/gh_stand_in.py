@@ -1,7 +1,8 @@
 """Stands in for `gh api` where GitHub's command line is not installed: the flags that its manual documents, no others.
 
 Run as a program: `GH_ADDRESS` is the API's address (the true one takes https://api.github.com, or that of
-`--hostname`), `GH_TOKEN` the token. A refusal is printed with its body, and ends with status 1.
+`--hostname`), `GH_TOKEN` the token; with a whole address as endpoint it is `GH_ENTERPRISE_TOKEN`. A refusal is printed
+with its body, and ends with status 1.
 """
 
 import argparse
@@ -51,8 +52,10 @@ def main() -> None:
     fields = dict(field.split("=", 1) for field in given.raw_field)
     body = sys.stdin.buffer.read() if given.input == "-" else json.dumps(fields).encode() if fields else None
     headers = dict(header.split(":", 1) for header in given.header)
-    headers |= {"Authorization": f"token {os.environ['GH_TOKEN']}", "Content-Type": "application/json"}
-    url: str | None = f"{os.environ['GH_ADDRESS']}/{given.endpoint.lstrip('/')}"
+    token = os.environ["GH_ENTERPRISE_TOKEN" if "://" in given.endpoint else "GH_TOKEN"]
+    headers |= {"Authorization": f"token {token}", "Content-Type": "application/json"}
+    address = given.endpoint if "://" in given.endpoint else f"{os.environ['GH_ADDRESS']}/{given.endpoint.lstrip('/')}"
+    url: str | None = address
     while url:
         content, answered = send(
             urllib.request.Request(url, body, headers, method=given.method or ("POST" if body else "GET"))

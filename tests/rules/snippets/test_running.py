@@ -174,6 +174,22 @@ def test_no_name_is_executed_by_gh(branch: str, host: CodeHost, gh: Shell) -> No
     _switched_by("gh", gh, host, branch, GITHUB)
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_gh_reaches_a_host_that_has_a_port(
+    host: CodeHost, gh: Shell, merges: Callable[[int], bool], level: Level
+) -> None:
+    web = host.organization("acme").repository("web")
+    pull = web.pull_request()
+    snippets = made("main", gh.address, [web.record.id])
+    gh.settings["GH_ENTERPRISE_TOKEN"] = gh.settings.pop("GH_TOKEN")
+    for purpose in ("enable", "disable", "restore"):
+        gh.succeeds(snippets["gh", level, purpose].content)
+    assert not merges(pull.number)
+    gh.succeeds(snippets["gh", level, "disable"].content)
+    assert merges(pull.number)
+    assert "GH_ENTERPRISE_TOKEN" in snippets["gh", level, "enable"].title
+
+
 def test_a_host_of_ones_own_is_named_to_gh(host: CodeHost, gh: Shell) -> None:
     content = made("main", "https://ghe.acme.test/api/v3")["gh", "repository", "enable"].content
     assert "gh api --hostname ghe.acme.test " in content

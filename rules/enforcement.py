@@ -55,9 +55,11 @@ class Ruleset:
     """`active`, `evaluate` or `disabled`."""
     level: Level | None
     bypass_actors: tuple[BypassActor, ...] | None = None
+    updated_at: str | None = None
+    """When somebody last changed it, in the code host's words, to be compared only; None: not told."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the ruleset as it is stored and shown."""
+        """Return the ruleset as it is shown and audited."""
         return {"id": self.id, "name": self.name, "enforcement": self.enforcement}
 
 

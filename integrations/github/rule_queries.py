@@ -18,7 +18,7 @@ _RULES = """fragment Rules on RepositoryRuleConnection{
   repositoryRuleset{...Ruleset}}
 }
 """
-_RULESET = "fragment Ruleset on RepositoryRuleset{id databaseId name enforcement source{__typename}}\n"
+_RULESET = "fragment Ruleset on RepositoryRuleset{id databaseId name enforcement updatedAt source{__typename}}\n"
 _CLASSIC = """fragment Classic on BranchProtectionRule{
  isAdminEnforced lockBranch requiresStatusChecks requiredStatusChecks{context app{databaseId}}
 }

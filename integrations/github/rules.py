@@ -179,7 +179,13 @@ def _app(number: Any) -> int | None:
 def _ruleset(node: Mapping[str, Any]) -> Ruleset:
     number = node.get("databaseId")
     level = _LEVELS.get((node.get("source") or {}).get("__typename") or "")
-    return Ruleset(int(number) if number is not None else None, str(node["name"]), node["enforcement"].lower(), level)
+    return Ruleset(
+        int(number) if number is not None else None,
+        str(node["name"]),
+        node["enforcement"].lower(),
+        level,
+        updated_at=node.get("updatedAt"),
+    )
 
 
 def _listed(node: Mapping[str, Any]) -> ListedRuleset:

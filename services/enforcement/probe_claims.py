@@ -34,6 +34,7 @@ class ClaimedProbe:
     light: str
     required: bool
     findings: list[dict[str, Any]]
+    ruleset: dict[str, Any] | None
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ _LEASE = text(f"""
     )
     UPDATE branch_enforcement e SET probe_lease_until = :until FROM due WHERE e.branch_id = due.branch_id
     RETURNING e.branch_id, e.organization_id, due.node_id, due.full_name, due.name, due.check_name, due.watched,
-              e.probe_due_at, e.probe_attempts, e.light, e.required, e.findings
+              e.probe_due_at, e.probe_attempts, e.light, e.required, e.findings, e.ruleset
 """)  # noqa: S608 - both halves are written here
 _RENEW = text("""
     WITH mine AS (

@@ -1,4 +1,8 @@
-"""Recording what probes found: the branch's row, the audit of a block that was lost or is back, and what to look at."""
+"""Recording what probes found: the branch's row, the audit of a block that was lost or is back, and what to look at.
+
+A rule that was switched off and on again between two looks, with or without us running, is told by the time of its last
+change.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -34,6 +38,15 @@ class Probed:
         """Whether the check did not block, and does now."""
         return self.probe.watched and self.found.seen and self.probe.light == "red" and self.found.light != "red"
 
+    @property
+    def touched(self) -> bool:
+        """Whether somebody changed the ruleset since the last look, though it blocks now as it did then."""
+        before, after = (self.probe.ruleset or {}), self.found.ruleset
+        if after is None or after.id is None or after.id != before.get("id") or self.lost or self.restored:
+            return False
+        known = before.get("updated_at") is not None and after.updated_at is not None
+        return self.probe.watched and known and before["updated_at"] != after.updated_at
+
 
 # What cannot be seen any more is still taken to be required.
 _RECORD = text("""
@@ -63,6 +76,8 @@ def record(unit: Unit, claim: ProbeClaim, probed: Sequence[Probed]) -> None:
     for each in kept:
         if each.lost or each.restored:
             _audit(unit, each)
+    for each in {each.found.ruleset.id: each for each in kept if each.touched and each.found.ruleset}.values():
+        _audit_change(unit, each)
     _attend(unit, kept)
 
 
@@ -73,7 +88,7 @@ def _row(each: Probed) -> dict[str, object]:
         "light": found.light,
         "seen": found.seen,
         "required": found.required,
-        "ruleset": found.ruleset.as_json() if found.ruleset else None,
+        "ruleset": {**found.ruleset.as_json(), "updated_at": found.ruleset.updated_at} if found.ruleset else None,
         "pinned": found.pinned,
         "actors": None if found.bypass_actors is None else [actor.as_json() for actor in found.bypass_actors],
         "queue": found.merge_queue,
@@ -94,6 +109,19 @@ def _audit(unit: Unit, each: Probed) -> None:
             "ruleset": found.ruleset.as_json() if found.ruleset else None,
         },
     )
+
+
+def _audit_change(unit: Unit, each: Probed) -> None:
+    """Tell that a ruleset was changed, once for all branches that were looked at together."""
+    before, after = (each.probe.ruleset or {}), each.found.ruleset
+    if after is not None:
+        unit.audit(
+            "enforcement.ruleset_changed",
+            ("ruleset", str(after.id), after.name),
+            before={"light": each.probe.light, "updatedAt": before.get("updated_at")},
+            after={"light": each.found.light, "updatedAt": after.updated_at, "ruleset": after.as_json()},
+            branch={"id": each.probe.branch_id, "name": _subject(each.probe)[2]},
+        )
 
 
 def _subject(probe: ClaimedProbe) -> tuple[str, str, str]:

@@ -94,13 +94,17 @@ def _view(branch: WatchedBranch, found: BranchEnforcement | None, owner: str, na
         "branch": branch.name,
         "light": known.light,
         "check_name": branch.check_name,
-        "ruleset": seen and seen.ruleset,
+        "ruleset": seen and _ruleset(seen.ruleset),
         "integration_pinned": seen and seen.integration_pinned,
         "bypass_actors": seen and seen.bypass_actors,
         "merge_queue": seen and seen.merge_queue,
         "findings": seen.findings if seen else [NOT_VERIFIED.as_json()],
         "last_verified_at": known.last_verified_at,
     }
+
+
+def _ruleset(found: dict[str, Any] | None) -> dict[str, Any] | None:
+    return found and {key: found[key] for key in ("id", "name", "enforcement")}
 
 
 def _checks(unit: Unit, branch: WatchedBranch) -> dict[str, Any]:

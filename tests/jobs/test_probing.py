@@ -212,10 +212,12 @@ def test_a_branch_that_is_enforced_is_told_with_its_ruleset(town: Town, web: Rep
     web.merge_queue(strategy="HEADGREEN")
     look(town)
     row = found(town)
+    number, ruleset = next(iter(town.host.world.rulesets.items()))
     assert row.ruleset == {
-        "id": next(iter(town.host.world.rulesets)),
+        "id": number,
         "name": f"Require {CHECK}",
         "enforcement": "active",
+        "updated_at": ruleset.updated_at,
     }
     assert (row.required, row.integration_pinned, row.bypass_actors) == (True, True, [])
     assert row.merge_queue == {"groupingStrategy": "HEADGREEN", "reported": True}
@@ -260,6 +262,25 @@ def test_a_ruleset_that_is_disabled_and_back_is_lost_and_restored_once_each(town
     assert restored.details["before"]["light"] == "red"
     assert restored.details["after"]["light"] == "green"
     assert attention(town) == []
+
+
+def test_a_ruleset_that_was_off_and_on_again_between_two_looks_is_told_once(town: Town, build: Builder) -> None:
+    build("web", "api")
+    remove(town, town.host.organization("acme").repository("api"))
+    above(town, town.host.organization("acme").repository("web"))
+    look(town)
+    begun = town.host.world.clock
+    town.host.world.clock = lambda: begun() + timedelta(seconds=2)
+    [ruleset] = town.host.world.rulesets.values()
+    for enforcement in ("disabled", "active"):
+        update_ruleset(town.host.world, Actor(town.host.maintainer), ruleset, {"enforcement": enforcement})
+    look(town)
+    look(town)
+    [changed] = audits(town)
+    assert (changed.action, changed.source) == ("enforcement.ruleset_changed", "code_host")
+    assert changed.target == {"type": "ruleset", "id": str(ruleset.id), "name": "Everywhere"}
+    assert changed.details["before"]["light"] == changed.details["after"]["light"] == "green"
+    assert changed.details["before"]["updatedAt"] < changed.details["after"]["updatedAt"]
 
 
 def test_a_branch_that_was_never_enforced_has_lost_nothing_and_needs_attention(

@@ -52,7 +52,7 @@ def refusal(unit: Unit, survey: Survey, scope: dict[str, Any], due: list[Change]
     unit.audit("enforcement.authorization_requested", target, scope=scope, changes=len(due), setupId=setup.id)
     told = Detail(
         "/scope",
-        f"An administrator has to authorise the writing of {counted}.",
+        f"Have an administrator open authorizationUrl before expiresAt: it lets the service write {counted}, once.",
         CODE,
         {"authorizationUrl": url, "expiresAt": setup.expires_at},
     )

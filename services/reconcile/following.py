@@ -12,6 +12,7 @@ from integrations.github import BranchHeads
 from rules.ordering import SUPERSEDED
 from services.reconcile.claims import ClaimedBranch
 from services.reconcile.doubts import columns
+from services.reconcile.failures import lasting
 from services.reconcile.heads import Head, HeadKey, Way
 from services.unit import Unit
 
@@ -53,8 +54,11 @@ def follow(
     A head may have been written on account of a sibling branch under the same check name, which nobody looks at now.
     Whoever sees it fall out demotes it. While the sibling still has it, it is the sibling's business, unless it was
     ours `before` as well (repository and commit), so that its verdict or its words may have to change.
+
+    A branch whose queue could not be read just now lets nothing fall out. One whose queue we may not see does: nothing
+    of that queue has a `success` of ours.
     """
-    whole = [branch for branch, found in seen if found.error is None and found.queue_error is None]
+    whole = [branch for branch, found in seen if found.error is None and lasting(found.queue_error) is None]
     missing = _rows(unit, _FOLLOWED, whole, heads)
     heads |= {head.key: head for head, _own in missing}
     _add_siblings(unit, heads)

@@ -115,15 +115,15 @@ class Pass:
         return self.wait <= NO_WAIT
 
     def _settle(self, seen: list[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
-        """Turn what was seen into heads to judge, and refresh the mirror."""
+        """Turn what was seen into heads to judge, and refresh the mirror, both for the leases that still hold."""
         for branch, found in seen:
             error = found.error or lasting(found.queue_error)
             if error is not None:
                 self.errors[branch.id] = error
-        whole = [(branch, found) for branch, found in seen if found.error is None]
-        heads = gather(whole)
         with self.reconciler.units.open(JOB) as unit:
-            renew(unit, self.claim.token, self.open)
+            held = renew(unit, self.claim.token, self.open)
+            whole = [(branch, found) for branch, found in seen if found.error is None and branch.id in held]
+            heads = gather(whole)
             before = mirrored_heads(unit, [branch for branch, _found in whole])
             mirror(unit, whole)
             note_tips(unit, [(branch.id, found) for branch, found in whole])

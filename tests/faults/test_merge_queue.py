@@ -274,3 +274,18 @@ def test_nothing_of_a_frozen_queue_merges_in_whatever_order_webhooks_arrive(
     post.run()
     work(town)
     assert open_numbers(pulls) == []
+
+
+def test_a_closed_pull_request_is_demoted_though_the_queue_may_not_be_seen(town: Town, build: Builder) -> None:
+    """Reopened in silence during a freeze, it could be merged with the success that it had."""
+    [pull] = build("web", pulls=1)
+    installation = next(iter(town.host.world.installations.values()))
+    installation.permissions = {
+        name: level for name, level in installation.permissions.items() if name != "merge_queues"
+    }
+    town.settle()
+    town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
+    town.freeze()
+    town.settle()
+    town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
+    assert town.merge("acme/web", pull.number).status_code == 405

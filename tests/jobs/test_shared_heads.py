@@ -80,3 +80,17 @@ def test_what_arrives_in_the_order_of_its_judgement_is_not_written_again(town: T
     town.settle()
     assert town.host.calls.writes == []
     assert set(town.conclusions().values()) == {"failure"}
+
+
+def test_a_worker_that_overslept_does_not_write_down_what_it_saw_long_ago(town: Town, build: Builder) -> None:
+    """It has seen no pull request; meanwhile one was opened, and seen by whoever took the branch over."""
+    build("web", pulls=0)
+    asleep = claimed_pass(town)
+    seen = asleep._look()
+    town.host.organization("acme").repository("web").pull_request()
+    town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
+    town.settle()
+    assert town.sql("SELECT state FROM pull_requests") == [("open",)]
+    asleep._settle(seen)
+    assert town.sql("SELECT state FROM pull_requests") == [("open",)]
+    assert town.sql("SELECT followed FROM head_checks") == [(True,)]

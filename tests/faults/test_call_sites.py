@@ -1,0 +1,151 @@
+"""I3 at every call site in turn: whatever fails, no `success` reaches a frozen branch, and all is healed afterwards.
+
+`acme/api` is frozen and `acme/web` is freed while people push to both, so that one pass has failures and successes to
+send. One of its calls to the code host fails, or its connection to the database dies at one of its statements; then
+`acme/web` is frozen again. This is repeated for the first, the second, … until a pass had no such call any more.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import DBAPIError
+
+from integrations.github import GitHub
+from tests.faults.test_new_branches import push
+from tests.jobs.conftest import Builder, Town
+from tests.services.conftest import MovedClock
+from tests.support.post import Post, disagreements, look_everywhere, work
+
+DENIED = "Resource not accessible by integration"
+FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "502 before it": ("error", {"status": 502}),
+    "502 after it": ("error", {"status": 502, "after": True}),
+    "disconnected before it": ("disconnect", {}),
+    "disconnected after it": ("disconnect", {"after": True}),
+    "no check run in the answer": ("null_check_run", {}),
+    "denied": ("error", {"status": 403, "message": DENIED}),
+    "not found": ("error", {"status": 404}),
+    "limited": ("error", {"status": 429}),
+    "the token is revoked": ("revoked", {}),
+}
+each_failure = pytest.mark.parametrize(("kind", "details"), FAILURES.values(), ids=FAILURES)
+
+
+def scope(name: str) -> dict[str, Any]:
+    return {"type": "repositories", "repositories": [name]}
+
+
+@dataclass
+class Rehearsal:
+    """Two repositories, of which one is frozen and the other is freed again and again."""
+
+    town: Town
+    api: str | None = None
+    """The freeze of `acme/api`, if it is frozen."""
+    web: str = ""
+
+    def take_a_turn(self) -> None:
+        """Freeze `acme/api`, free `acme/web`, and have people push to both; a worker has yet to hear of it."""
+        if self.api is not None:
+            self.town.lift(self.api)
+            self.town.settle()
+        assert self.town.conclusions() == self._shown(api="success", web="failure")
+        for name in ("acme/api", "acme/web"):
+            pull = self.town.host.world.repository_named(name).pulls[1]
+            assert push(self.town, name, pull.head_ref).status_code == 201
+        self.api = self.town.freeze(scope("acme/api"))
+        self.town.lift(self.web)
+        self.town.host.calls.reset()
+        self.hand_over_to_a_new_worker()
+
+    def hand_over_to_a_new_worker(self) -> None:
+        """Have somebody go on who remembers no token and no pause."""
+        self.town.reconciler = replace(self.town.reconciler, github=GitHub(self.town.github.settings))
+
+    def be_refused_by_the_judge(self) -> None:
+        """Freeze `acme/web` again, heal, and require that nothing was allowed which was frozen."""
+        self.web = self.town.freeze(scope("acme/web"))
+        allowed_so_far = self.allowed("acme/web")
+        cast(MovedClock, self.town.jobs.clock).ahead += timedelta(hours=1)  # leases, pauses and retries are over
+        self.hand_over_to_a_new_worker()
+        look_everywhere(self.town)
+        assert self.allowed("acme/api") == 0
+        assert self.allowed("acme/web") == allowed_so_far
+        assert disagreements(self.town) == {}
+        assert self.town.conclusions() == self._shown(api="failure", web="failure")
+        told = "SELECT state FROM freeze_targets WHERE freeze_id IN (:api, :web)"
+        assert self.town.sql(told, api=self.api, web=self.web) == [("applied",)] * 2
+
+    def allowed(self, name: str) -> int:
+        """Return how often a merge into a repository was allowed since the turn began."""
+        repository = self.town.host.world.repository_named(name)
+        writes = self.town.host.calls.writes
+        return sum(write["repositoryId"] == repository.id and write["conclusion"] == "success" for write in writes)
+
+    @staticmethod
+    def _shown(**repositories: str) -> dict[str, str]:
+        return {f"acme/{name}#{number}": shown for name, shown in repositories.items() for number in (1, 2)}
+
+
+@pytest.fixture
+def rehearsal(town: Town, build: Builder) -> Rehearsal:
+    build("api", "web", pulls=2)
+    Post(town)
+    made = Rehearsal(town, web=town.freeze(scope("acme/web")))
+    work(town)
+    return made
+
+
+@each_failure
+def test_no_call_to_the_code_host_that_fails_lets_a_success_through(
+    town: Town, rehearsal: Rehearsal, kind: str, details: dict[str, Any]
+) -> None:
+    for call in count():
+        rehearsal.take_a_turn()
+        failure = town.host.faults.add(kind, skip=call, count=1, **details)
+        town.settle()
+        town.host.faults.clear(failure.id)
+        rehearsal.be_refused_by_the_judge()
+        if not failure.struck:
+            break
+    assert call >= 3, "a token is bought, the heads are read, and checks are written"
+
+
+def test_no_statement_at_which_the_database_is_lost_lets_a_success_through(town: Town, rehearsal: Rehearsal) -> None:
+    for statement in count(1):
+        rehearsal.take_a_turn()
+        with losing_the_database(town, statement) as was_lost, suppress(DBAPIError):
+            town.settle()
+        rehearsal.be_refused_by_the_judge()
+        if not was_lost():
+            break
+    assert statement > 20, "a pass has that many statements"
+
+
+@contextmanager
+def losing_the_database(town: Town, statement: int) -> Iterator[Callable[[], bool]]:
+    """End the server's side of a worker's connection right before the n-th statement; a commit counts as one."""
+    seen = 0
+
+    def lose(connection: Connection, *_: Any) -> None:
+        nonlocal seen
+        seen += 1
+        driver = connection.connection.driver_connection
+        if seen == statement and driver is not None:
+            end = text("SELECT pg_terminate_backend(:process, 5000)").bindparams(process=driver.info.backend_pid)
+            assert town.session.scalar(end) is True
+
+    events = ("before_cursor_execute", "commit")
+    for name in events:
+        event.listen(town.jobs.engine, name, lose)
+    try:
+        yield lambda: seen >= statement
+    finally:
+        for name in events:
+            event.remove(town.jobs.engine, name, lose)

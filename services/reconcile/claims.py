@@ -1,8 +1,8 @@
 """Leases: which branches this worker may look at, and for how long nobody else will."""
 
 import secrets
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import text
@@ -41,10 +41,12 @@ class Claim:
     branches: tuple[ClaimedBranch, ...]
     best_left: int | None = None
     """How soon the most mergeable of the due branches that were left to others could merge; None: none was left."""
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    """What the App may do in the installation, as it was last told: a token that was bought earlier may do less."""
 
 
 _NEXT_INSTALLATION = text("""
-    SELECT i.id FROM installations i
+    SELECT i.id, i.permissions FROM installations i
     WHERE i.state = 'active' AND (i.paused_until IS NULL OR i.paused_until <= :now)
       AND EXISTS (
         SELECT FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
@@ -95,9 +97,10 @@ _OTHERS_WAIT = text("""
 
 def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
     """Lease due branches of the installation that was served longest ago; None when nothing is due."""
-    installation_id = unit.session.scalar(_NEXT_INSTALLATION, {"now": unit.now})
-    if installation_id is None:
+    next_one = unit.session.execute(_NEXT_INSTALLATION, {"now": unit.now}).first()
+    if next_one is None:
         return None
+    installation_id, permissions = next_one
     unit.session.execute(
         text("UPDATE installations SET served_at = :now WHERE id = :id"), {"now": unit.now, "id": installation_id}
     )
@@ -116,7 +119,7 @@ def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
     best_left = None
     if len(branches) == most:
         best_left = unit.session.scalar(_BEST_LEFT, {"installation": installation_id, "now": unit.now})
-    return Claim(installation_id, token, branches, best_left)
+    return Claim(installation_id, token, branches, best_left, permissions)
 
 
 def others_wait(unit: Unit, installation_id: int) -> bool:

@@ -35,6 +35,8 @@ class Decision:
     text_differs: bool
     adopts: bool = False
     """Whether the code host already says so, as was read back, and our record does not know it."""
+    frozen: bool = False
+    """Whether a freeze covers a branch that it can be merged into, or could before it was superseded."""
 
     @property
     def differs(self) -> bool:
@@ -76,7 +78,7 @@ def decide(unit: Unit, token: str, heads: Sequence[Head]) -> list[Decision]:
     held = renew(unit, token, sorted({head.branch_id for head in heads}))
     unit.catch_up()
     mine = [head for head in heads if head.branch_id in held]
-    branch_ids = {way.branch_id for head in mine for way in head.ways}
+    branch_ids = {way.branch_id for head in mine for way in head.ways} | {head.branch_id for head in mine}
     freezes = covering_freezes(unit.session, branch_ids, unit.now)
     written = _written(unit, [head.key for head in mine])
     evaluation = unit.session.scalar(text("SELECT nextval('evaluations')")) if mine else 0
@@ -109,7 +111,8 @@ def _decision(
     verdict_differs, text_differs = shown != conclusion, bool(head.ways) and known != words
     stale = written is None or (written.conclusion, recorded) != (conclusion, words)
     adopts = stale and head.shown is not None and not verdict_differs and not text_differs
-    return Decision(head, conclusion, heading, body, evaluation, verdict_differs, text_differs, adopts)
+    frozen = any(freezes.get(branch_id) for branch_id in (head.branch_id, *(way.branch_id for way in head.ways)))
+    return Decision(head, conclusion, heading, body, evaluation, verdict_differs, text_differs, adopts, frozen)
 
 
 def _verdict(head: Head, freezes: Mapping[str, Sequence[CoveringFreeze]]) -> tuple[Conclusion, str, str]:

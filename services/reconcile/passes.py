@@ -36,7 +36,7 @@ JOB = Caller(organization_id=None, actor=SYSTEM, source="system")
 DEFAULT_PAUSE = 60.0
 """Seconds, where the code host limits us and does not say for how long."""
 SPARE = 0.2
-"""Demotions of superseded heads leave this share of the hourly allowance to verdicts."""
+"""Demotions of superseded heads leave this share of the hourly allowance to verdicts, where nothing is frozen."""
 TURN = 1.0
 """Seconds of writing after which another installation that waits has its turn."""
 
@@ -58,7 +58,9 @@ class Reconciler:
             claimed = claim(unit)
         if claimed is None:
             return False
-        Pass(self, claimed, self.github.client(claimed.installation_id)).run()
+        client = self.github.client(claimed.installation_id)
+        client.renew_for(claimed.permissions)
+        Pass(self, claimed, client).run()
         return True
 
 
@@ -151,7 +153,8 @@ class Pass:
                 complete(unit, freezes)
 
     def _affordable(self, decision: Decision) -> bool:
-        if decision.head.ways:
+        """Tell whether to write it now: what nobody can merge waits for spare budget, unless its branch is frozen."""
+        if decision.head.ways or decision.frozen:
             return True
         allowance = self.client.budget.graphql
         return allowance.remaining is None or not allowance.limit or allowance.remaining / allowance.limit > SPARE

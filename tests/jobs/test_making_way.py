@@ -23,6 +23,31 @@ def failures(town: Town) -> int:
     return sum(shown == "failure" for shown in town.conclusions().values())
 
 
+class TestTheHourlyAllowance:
+    def test_is_saved_for_verdicts_where_nothing_is_frozen(self, town: Town, build: Builder) -> None:
+        self.scarce(town, build)
+        town.make_due()
+        town.settle()
+        assert town.sql("SELECT DISTINCT conclusion FROM head_checks") == [("success",)]
+
+    def test_does_not_keep_a_success_on_what_could_come_back_in_a_freeze(self, town: Town, build: Builder) -> None:
+        closed = self.scarce(town, build)
+        town.freeze()
+        town.settle()
+        town.person("PATCH", f"/repos/acme/web/pulls/{closed}", {"state": "open"})
+        assert town.merge("acme/web", closed).status_code == 405
+
+    def scarce(self, town: Town, build: Builder) -> int:
+        """Close a pull request that has its `success`, when the hour's allowance is all but used up."""
+        closed, _other = build("web", pulls=2)
+        town.settle()
+        town.person("PATCH", f"/repos/acme/web/pulls/{closed.number}", {"state": "closed"})
+        client = town.github.client(next(iter(town.host.world.installations)))
+        used = (client.budget.graphql.limit or 0) - (client.budget.graphql.remaining or 0)
+        town.host.settings.graphql_points_per_hour = used + 1
+        return closed.number
+
+
 class TestTheCodeHostsLimits:
     def test_a_minutes_room_is_used_and_not_more(self, town: Town, build: Builder) -> None:
         build("web", "api", pulls=3)

@@ -36,6 +36,7 @@ def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
         make_url(database_url).set(drivername="postgresql+psycopg"),
         pool_size=pool_size,
         max_overflow=0,
+        hide_parameters=True,  # an error is logged whole, and some are secrets (I10)
         pool_timeout=POOL_WAIT_SECONDS,
         connect_args={"options": _OPTIONS.format(role=role) + durability, "connect_timeout": _CONNECT_SECONDS},
     )

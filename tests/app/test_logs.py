@@ -6,9 +6,12 @@ import logging
 import sys
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from app import logs
 from app.access_log import AccessLog
+from app.database import make_engine
 from app.exchange import Exchange
 from services.api_key_secrets import new_secret
 
@@ -64,3 +67,15 @@ def test_the_request_line_has_no_query_and_escapes_its_path() -> None:
     assert (content["status"], content["code"], content["milliseconds"]) == (404, "not_found", 12.3)
     assert content["path"] == "/v1/a\n[redacted]"
     assert b"canary" not in line
+
+
+def test_what_a_statement_was_given_is_not_told_by_its_error(lines: io.StringIO, database: str) -> None:
+    engine = make_engine(database, 1)
+    try:
+        with engine.connect() as connection, pytest.raises(DBAPIError) as failed:
+            connection.execute(text("SELECT 1 / 0 WHERE :verifier <> ''"), {"verifier": "canary of a verifier"})
+        logging.getLogger("anything").error("failed", exc_info=failed.value)
+    finally:
+        engine.dispose()
+    assert "division by zero" in lines.getvalue()
+    assert "canary" not in lines.getvalue()

@@ -38,7 +38,7 @@ def _switch(place: Place, purpose: Purpose) -> Snippet:
             f"ruleset_id=$({_curl()} \\",
             f"  {shell_word(f'{place.api_url}/{place.listing}')} | jq '{found}') &&",
             f"{_curl()} \\",
-            f'  --request PUT {rulesets}"${{ruleset_id:?there is no such ruleset}}" \\',
+            f'  --request PUT {rulesets}"${{ruleset_id:?{place.missing}}}" \\',
             f"  --data-binary '{body}'",
         ]
     )

@@ -37,7 +37,7 @@ def _switch(place: Place, purpose: Purpose) -> Snippet:
         [
             f"ruleset_id=$({_api(place)} --paginate {shell_word(_address(place, place.listing))} \\",
             f"  --jq '{found}') &&",
-            f'{_api(place)} --method PUT {rulesets}/"${{ruleset_id:?there is no such ruleset}}" \\',
+            f'{_api(place)} --method PUT {rulesets}/"${{ruleset_id:?{place.missing}}}" \\',
             f"  --raw-field enforcement={ENFORCEMENT[purpose]}",
         ]
     )

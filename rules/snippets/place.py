@@ -52,6 +52,13 @@ class Place:
         return f"{self.owner}/{self.repository}"
 
     @property
+    def missing(self) -> str:
+        """What a command says when the place has no ruleset of that name; safe between double quotes of a shell."""
+        if self.level == "organization":
+            return "the organisation has no such ruleset, see whether the repository has"
+        return "the repository has no such ruleset, see whether its organisation has"
+
+    @property
     def host(self) -> str | None:
         """Name of the code host as `gh` takes it; None is github.com."""
         address = urlsplit(self.api_url)

@@ -100,20 +100,24 @@ def test_a_ruleset_on_the_second_page_is_found_by_gh(host: CodeHost, gh: Shell) 
 
 
 @pytest.mark.parametrize("purpose", ["disable", "restore"])
-def test_curl_says_so_when_there_is_no_such_ruleset(host: CodeHost, shell: Shell, purpose: str) -> None:
+@pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
+def test_curl_says_where_else_a_ruleset_may_be(
+    host: CodeHost, shell: Shell, purpose: str, level: Level, there: str
+) -> None:
     host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
-    ended = shell(made("main", shell.address)["curl", "repository", purpose].content)
+    ended = shell(made("main", shell.address)["curl", level, purpose].content)
     assert ended.returncode != 0
-    assert "there is no such ruleset" in ended.stderr
+    assert f"has no such ruleset, see whether {there} has" in ended.stderr
     assert enforcements(host) == [("Other", "active")]
 
 
 @pytest.mark.parametrize("purpose", ["disable", "restore"])
-def test_gh_says_so_when_there_is_no_such_ruleset(host: CodeHost, gh: Shell, purpose: str) -> None:
+@pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
+def test_gh_says_where_else_a_ruleset_may_be(host: CodeHost, gh: Shell, purpose: str, level: Level, there: str) -> None:
     host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
-    ended = gh(made("main", GITHUB)["gh", "repository", purpose].content)
+    ended = gh(made("main", GITHUB)["gh", level, purpose].content)
     assert ended.returncode != 0
-    assert "there is no such ruleset" in ended.stderr
+    assert f"has no such ruleset, see whether {there} has" in ended.stderr
     assert enforcements(host) == [("Other", "active")]
 
 

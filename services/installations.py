@@ -15,26 +15,35 @@ def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
     """Ask the code host about an installation and record its state; None for one that no organisation has claimed.
 
     A removed one ends the organisation's freezes: nothing can be written there any more, and what is written stays.
-    One that is active again, or may do more or less than before, gets every branch looked at anew.
+    One that is active again, or may do more or less than before, gets every branch looked at anew. Where somebody else
+    has recorded an answer while we waited for ours, ours may be the older one: it is asked for once more.
     """
-    info = _ask(github, installation_id)
-    with units.open(Caller(None, SYSTEM, "system")) as unit:
-        owner = unit.session.scalar(select(Installation.organization_id).where(Installation.id == installation_id))
-    if owner is None:
-        return None
-    with units.open(Caller(owner, CODE_HOST, "code_host")) as unit:
-        installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
-        before, after = installation.state, _state(info)
-        allowed = installation.permissions
-        installation.state = after
-        if info is not None:
-            installation.account = info.account_login
-            installation.repository_selection = info.repository_selection
-            installation.permissions = dict(info.permissions)
-        if before != after:
-            _react(unit, installation, after)
-        elif after == "active" and allowed != installation.permissions:
-            look_at_everything(unit, installation.id)
+    while True:
+        with units.open(Caller(None, SYSTEM, "system")) as unit:
+            found = unit.session.get(Installation, installation_id)
+            owner, examination = (found.organization_id, found.examination) if found else (None, 0)
+        if owner is None:
+            return None
+        info = _ask(github, installation_id)
+        with units.open(Caller(owner, CODE_HOST, "code_host")) as unit:
+            installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
+            if installation.examination == examination:
+                return _record(unit, installation, info)
+
+
+def _record(unit: Unit, installation: Installation, info: InstallationInfo | None) -> str:
+    installation.examination += 1
+    before, after = installation.state, _state(info)
+    allowed = installation.permissions
+    installation.state = after
+    if info is not None:
+        installation.account = info.account_login
+        installation.repository_selection = info.repository_selection
+        installation.permissions = dict(info.permissions)
+    if before != after:
+        _react(unit, installation, after)
+    elif after == "active" and allowed != installation.permissions:
+        look_at_everything(unit, installation.id)
     return after
 
 

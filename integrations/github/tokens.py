@@ -107,6 +107,8 @@ class InstallationToken:
         self._clock = clock
         self._lock = threading.Lock()
         self._kept = _NONE
+        self._accepted: tuple[Mapping[str, str], Mapping[str, str]] | None = None
+        """Permissions asked for and granted, whose difference has been bought off already."""
 
     def get(self) -> Bearer:
         """Return a token good for some minutes; raises `GitHubError`, `installation_removed` among others.
@@ -137,10 +139,15 @@ class InstallationToken:
             self._kept = _NONE
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
-        """Forget a token that was bought while the installation had other permissions than these."""
+        """Forget a token that was bought while the installation had other permissions than these.
+
+        Once for each difference: GitHub may spell what it grants to a token in another way than what it tells of the
+        installation, and that must not cost a purchase each time.
+        """
         with self._lock:
-            if self._kept.permissions != permissions:
-                self._kept = _NONE
+            difference = (permissions, self._kept.permissions)
+            if self._kept.permissions != permissions and difference != self._accepted:
+                self._kept, self._accepted = _NONE, difference
 
     def _buy(self) -> _Kept:
         asked = self._clock()

@@ -14,6 +14,7 @@ depends_on = None
 COLUMNS = """
 ALTER TABLE repositories ADD COLUMN former_globs TEXT[] DEFAULT '{}' NOT NULL;
 ALTER TABLE installations
+    ADD COLUMN examination INTEGER DEFAULT '0' NOT NULL,
     ADD COLUMN content_counting TEXT,
     ADD COLUMN content_learnt_at TIMESTAMP WITH TIME ZONE;
 ALTER TABLE watched_branches

@@ -1,6 +1,8 @@
 """What cannot be reached is left alone, without a hot loop, and looked at again as soon as it is back."""
 
 from datetime import timedelta
+from threading import Thread
+from time import sleep
 from typing import Any, cast
 
 import pytest
@@ -170,6 +172,34 @@ class TestAPermission:
         post.run()
         assert town.merge("acme/web", 1).status_code == 405
         assert shown(town, freeze)["targets"]["applied"] == 2
+
+    def test_that_is_granted_is_used_although_reading_has_bought_a_token_without_it(
+        self, town: Town, post: Post
+    ) -> None:
+        deny_checks(town)
+        post.run()
+        town.freeze()
+        work(town)
+        town.make_due()
+        failing = town.host.faults.add("error", "createCheckRun", status=502)
+        work(town)
+        town.host.faults.clear(failing.id)
+        allow(town, checks="write")
+        post.run()
+        assert disagreements(town) == {}
+
+    def test_that_was_told_of_while_an_older_answer_was_on_its_way_is_kept(self, town: Town, post: Post) -> None:
+        deny_checks(town)
+        late = town.host.faults.add("slow_body", "GET /app/installations/", count=1, seconds=0.6)
+        asking = Thread(target=post.run)
+        asking.start()
+        while not late.struck:
+            sleep(0.01)
+        allow(town, checks="write")
+        post.run()
+        asking.join()
+        [[allowed]] = town.sql("SELECT permissions->>'checks' FROM installations")
+        assert allowed == "write"
 
     def test_that_was_granted_in_silence_is_used_within_half_an_hour(self, town: Town, post: Post) -> None:
         deny_checks(town)

@@ -178,3 +178,17 @@ def test_installations_are_read_page_by_page(github: GitHub, script: Script) -> 
 def test_one_client_serves_one_installation(github: GitHub) -> None:
     assert github.client(7) is github.client(7)
     assert github.client(7) is not github.client(8)
+
+
+def test_a_token_that_is_spelled_otherwise_than_the_installation_is_not_bought_each_time(
+    github: GitHub, script: Script
+) -> None:
+    script.always[REPOSITORY] = FOUND
+    client = github.client(7)
+    for _ in range(3):
+        client.renew_for({"checks": "write", "metadata": "read"})
+        client.repository(9)
+    bought = len(script.asked(TOKEN))
+    client.renew_for({"checks": "write", "metadata": "read", "contents": "read"})
+    client.repository(9)
+    assert (bought, len(script.asked(TOKEN))) == (1, 2)

@@ -109,7 +109,9 @@ def awaiting(unit: Unit, state: str, *, lock: bool = False) -> EnforcementSetup:
     if setup is None:
         raise _unknown()
     if setup.state != "awaiting_authorization":
-        told = f"It was used already, and {setup.written} of {setup.total} rulesets are written."
+        told = f"This address was used already; {setup.written} of {setup.total} rulesets are written."
+        if setup.written < setup.total:
+            told += " Apply again for a new one."
         raise NotAuthorizedError("Used already", told, 409)
     if setup.expires_at is None or setup.expires_at <= unit.now:
         raise NotAuthorizedError("Too late", "This address was good for ten minutes. Apply again for a new one.", 410)

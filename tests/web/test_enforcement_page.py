@@ -141,6 +141,8 @@ class TestAttacks:
         page = asked.do()
         assert page.status_code == 403
         assert "root is no administrator of acme/api. Nothing was written." in page.text
+        assert "Apply again, and have an administrator open the new address." in page.text
+        assert "0 of 2 rulesets are written. Apply again for a new one." in asked.look(asked.go()).text
         assert names(asked.town.host) == {}
         assert asked.town.host.people.tokens == set()
 

@@ -211,7 +211,7 @@ def _require_rights(person: PersonClient, login: str, changes: list[Change]) -> 
     if missing:
         more = f" and {len(missing) - TOLD} more" if len(missing) > TOLD else ""
         told = (
-            f"{login} is no administrator of {', '.join(missing[:TOLD])}{more}. Nothing was written. Apply again, and have "
-            "an administrator open the new address."
+            f"{login} is no administrator of {', '.join(missing[:TOLD])}{more}. Nothing was written. Apply again, and "
+            "have an administrator open the new address."
         )
         raise NotAuthorizedError("Not an administrator", told, 403)

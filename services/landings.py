@@ -120,9 +120,9 @@ class _Turn:
 
 
 def examine_landings(units: Units, github: GitHub) -> bool:
-    """Look into the branches of one installation whose commits are due; False when none is."""
+    """Look into the branches of one installation whose commits are due; False when none is, or others hold them."""
     turn = _claim(units)
-    if turn is None:
+    if turn is None or not turn.branches:
         return False
     client = github.client(turn.installation_id)
     left = list(turn.branches)

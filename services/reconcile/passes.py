@@ -53,9 +53,11 @@ class Reconciler:
     limits: PaceLimits = field(default_factory=PaceLimits)
 
     def run_pass(self) -> bool:
-        """Serve the installation that has waited longest; False when nothing is due."""
+        """Serve the installation that has waited longest; False when nothing is due, or others hold all that is."""
         with self.units.open(JOB) as unit:
             claimed = claim(unit)
+            if claimed is not None and not claimed.branches:
+                return others_wait(unit, claimed.installation_id)
         if claimed is None:
             return False
         client = self.github.client(claimed.installation_id)

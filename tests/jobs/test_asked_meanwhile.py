@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
 from services.chores import full_pass
 from services.installations import look_at_everything
+from services.landings import examine_landings
 from services.reconcile.claims import claim
 from services.reconcile.passes import JOB, Pass
 from tests.jobs.conftest import Builder, Town
@@ -117,3 +119,21 @@ class TestWhileAPassIsUnderWay:
         town.freeze()
         begun._make_way(planned)
         assert town.sql("SELECT waiting_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]
+
+
+class TestWhileSomebodyHoldsEveryBranch:
+    """A freeze of thousands of branches locks them for a moment: nobody spins meanwhile."""
+
+    def test_a_worker_rests(self, town: Town, build: Builder) -> None:
+        build("web")
+        with town.jobs.open(JOB) as unit:
+            unit.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
+            assert town.reconciler.run_pass() is False
+        assert town.reconciler.run_pass() is True
+
+    def test_who_looks_into_landings_rests(self, town: Town, build: Builder) -> None:
+        build("web")
+        town.sql("UPDATE watched_branches SET landings_due_at = now() - interval '1 s', landings_since = now()")
+        with town.jobs.open(JOB) as unit:
+            unit.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
+            assert examine_landings(town.jobs, town.github) is False

@@ -42,7 +42,8 @@ def get_repository(unit: Unit, reference: str) -> Repository:
     """Return a repository by `rep_…` or `owner/name`; raises `repository_not_found`."""
     repository = find_repositories(unit, [reference]).get(reference)
     if repository is None:
-        raise ServiceError("repository_not_found", f"There is no repository {reference!r} in this organisation.")
+        hint = "" if "/" in reference or has_prefix(reference, "rep") else " Name it as owner/name."
+        raise ServiceError("repository_not_found", f"There is no repository {reference!r} in this organisation.{hint}")
     return repository
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import text
 
+from models.organizations import Organization
 from models.queries import raise_generation
 from rules.scope import BranchFact
 from services.enforcement.probing import ask_for_probes
@@ -70,5 +71,6 @@ def seed(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
 
 def _audit(unit: Unit, action: str, scope: dict[str, Any], reached: list[BranchFact], **more: Any) -> None:
     named = [fact.branch_id for fact in reached[:NAMED]]
-    target = ("organization", unit.organization, unit.organization)
+    organization = unit.session.get_one(Organization, unit.organization)
+    target = ("organization", organization.id, organization.name)
     unit.audit(action, target, scope=scope, branches=len(reached), branchIds=named, **more)

@@ -163,6 +163,10 @@ class TestGetEnforcement:
         for reference in ("acme/nothing", globex.repository("secret").id):
             refusal(acme.key().get(self.path, repo=reference), 404, "repository_not_found")
 
+    def test_a_repository_without_its_owner_is_told_how_it_is_named(self, acme: Tenant, web: Repository) -> None:
+        told = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
+        assert told["message"] == "There is no repository 'web' in this organisation. Name it as owner/name."
+
     def test_what_is_not_done_yet_is_counted(self, acme: Tenant, session: Session, web: Repository) -> None:
         due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)
         for name, probe in (("a", due), ("b", tried_again), ("c", None)):
@@ -341,6 +345,8 @@ class TestVerifyEnforcement:
         assert acme.audit() == ["enforcement.verify_requested"]
         details = details_of(session, "enforcement.verify_requested")
         assert details == {"scope": {"type": "organization"}, "branches": 1, "branchIds": [main.id]}
+        [entry] = session.query(AuditEntry)
+        assert (entry.target["type"], entry.target["name"]) == ("organization", "Acme")
 
     def test_a_scope_that_reaches_nothing_is_refused(self, acme: Tenant, web: Repository) -> None:
         refusal(acme.key().post(self.path, EVERYWHERE), 422, "no_targets_in_scope")

@@ -39,7 +39,7 @@ class Bytes:
 
 
 class Statements:
-    """PostgreSQL: the request is the transaction so far, a statement a line, also where one was prepared earlier."""
+    """PostgreSQL: the request is the transaction so far, a statement a line, with its values."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -87,10 +87,24 @@ class Statements:
             name, _, rest = payload.partition(b"\0")
             self._prepared[name] = rest.partition(b"\0")[0].decode("utf-8", "replace")
         elif kind == b"B":
-            name = payload.partition(b"\0")[2].partition(b"\0")[0]
-            self._hear(self._prepared.get(name, ""))
+            name, _, given = payload.partition(b"\0")[2].partition(b"\0")
+            self._hear(f"{self._prepared.get(name, '')} {_values(given)}")
 
     def _hear(self, statement: str) -> None:
         if self._transaction and self._transaction[-1].upper() in {"COMMIT", "ROLLBACK"}:
             self._transaction.clear()
         self._transaction.append(statement.strip())
+
+
+def _values(given: bytes) -> str:
+    """Return the values of a Bind message's end: the formats' count and formats, the values' count, and each value."""
+    (formats,) = struct.unpack_from("!h", given)
+    at = 2 + 2 * formats
+    (count,) = struct.unpack_from("!h", given, at)
+    at += 2
+    values = []
+    for _ in range(count):
+        (length,) = struct.unpack_from("!i", given, at)
+        values.append(given[at + 4 : at + 4 + max(0, length)].decode("utf-8", "replace"))
+        at += 4 + max(0, length)
+    return " ".join(values)

@@ -46,11 +46,13 @@ class Asked(threading.Thread):
 def ask_and_catch(trial: Trial, place: Place, *, strikes: bool = False) -> tuple[Asked, Trap]:
     """Ask for a freeze of `acme`, and catch it at its COMMIT."""
 
+    key = new_key()
+
     def is_ours(transaction: str) -> bool:
-        return commits_a_freeze(transaction)
+        return commits_a_freeze(transaction) and f"Asked for under {key}." in transaction
 
     trap = trial.stack.wire("api", "postgres").trap(is_ours, place, strikes=strikes)
-    asked = Asked(trial, new_key())
+    asked = Asked(trial, key)
     trap.wait()
     return asked, trap
 

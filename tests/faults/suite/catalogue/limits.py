@@ -116,7 +116,7 @@ def points_run_out(trial: Trial) -> None:
     with host.world.lock:
         window = _points(trial)
         window.start = host.world.clock().timestamp() - HOUR + TOLD + 1
-        host.settings.graphql_points_per_hour = int(window.used) + 4
+        host.settings.graphql_points_per_hour = int(window.used) + 1
         host.settings.primary_limits = True
     try:
         trial.client.freeze()

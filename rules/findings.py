@@ -106,7 +106,7 @@ def orphaned_requirement(check_name: str) -> Finding:
     return Finding(
         "orphaned_requirement",
         "warning",
-        f"{check_name} is still required here, though the branch is not watched: remove the rule, or watch the branch.",
+        f"{check_name} is still required here, though the branch is not watched: take it out of the rule, or watch it.",
     )
 
 

@@ -10,6 +10,8 @@ from services.unit import Units, Wakeups
 
 LONGEST_TURN = 20.0
 """Seconds after which a job makes way: what is left over is asked for anew, behind what came meanwhile."""
+SHORT_TURN = 2.0
+"""The same of a job that blocks nobody's merge: a freeze may be waiting for this worker (I12)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,10 @@ def given() -> Context:
     return _given[0]
 
 
-def take_turns(context: Context, name: str, step: Callable[[], bool]) -> None:
+def take_turns(context: Context, name: str, step: Callable[[], bool], *, longest: float = SHORT_TURN) -> None:
     """Repeat `step` while it finds work, for one turn at most."""
     context.begun(name)
-    end = monotonic() + LONGEST_TURN
+    end = monotonic() + longest
     while step():
         if monotonic() > end:
             context.wakeups.send({name})

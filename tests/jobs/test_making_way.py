@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
+from jobs import context
+from jobs.context import Context, take_turns
 from rules.pacing import PaceLimits
 from services.reconcile.claims import claim, others_wait
 from services.reconcile.passes import JOB
 from tests.jobs.conftest import Builder, Town
+from tests.services.conftest import Listener
 
 ALIASES = PaceLimits(content="aliases", content_per_minute=4, content_per_hour=1000)
 
@@ -162,3 +165,17 @@ class TestOthers:
 def claimed_long_ago(town: Town) -> Any:
     [[now]] = town.sql("SELECT clock_timestamp()")
     return now - timedelta(minutes=5)
+
+
+def test_what_blocks_no_merge_makes_way_to_a_freeze_within_seconds(town: Town, build: Builder) -> None:
+    """A worker looks at the rules of ten thousand branches, and its queue holds a freeze."""
+    build("web")
+    heard = cast(Listener, town.jobs.wakeups).heard
+    context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    try:
+        heard.clear()
+        take_turns(context.given(), "verify", lambda: True)
+        assert heard == ["verify"]
+        assert context.SHORT_TURN < 5
+    finally:
+        context._given.clear()

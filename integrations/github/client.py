@@ -1,6 +1,6 @@
 """What can be read and written for one installation of the App."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
@@ -90,15 +90,16 @@ class InstallationClient:
         *,
         read_back_app_id: int | None = None,
         check_names: Collection[str] | None = None,
+        between: Callable[[], object] = lambda: None,
     ) -> list[BranchHeads]:
         """Return the open pull requests and queue entries of each wanted branch, in the order wanted.
 
         One GraphQL call for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
         more for each further hundred pull requests of a branch. With `read_back_app_id`, one call for each 50 heads
-        besides tells the newest checks of that app, those of `check_names` only if these are given. What fails for one
-        branch is in its `error`; what is raised concerns them all.
+        besides tells the newest checks of that app, those of `check_names` only if these are given; `between` is called
+        before each of them. What fails for one branch is in its `error`; what is raised concerns them all.
         """
-        return heads.open_heads(self._calls, wanted, read_back_app_id, check_names)
+        return heads.open_heads(self._calls, wanted, read_back_app_id, check_names, between)
 
     def write_checks(self, writes: Sequence[CheckWrite]) -> list[CheckResult]:
         """Create check runs with one GraphQL mutation; the results are in the order of the writes.

@@ -1,6 +1,6 @@
 """Reading what may be merged: the open pull requests and merge-queue entries of many branches at once."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,7 @@ def open_heads(
     wanted: Sequence[BranchRef],
     read_back_app_id: int | None,
     check_names: Collection[str] | None,
+    between: Callable[[], object],
 ) -> list[BranchHeads]:
     """Return the heads of every wanted branch, in the order wanted; see `InstallationClient.open_heads`."""
     found: dict[BranchRef, BranchHeads] = {}
@@ -39,7 +40,7 @@ def open_heads(
     answered = [found[ref] for ref in wanted]
     if read_back_app_id is None:
         return answered
-    return read_back(calls, answered, read_back_app_id, check_names)
+    return read_back(calls, answered, read_back_app_id, check_names, between)
 
 
 def _grouped(wanted: Sequence[BranchRef]) -> list[_Group]:

@@ -1,6 +1,6 @@
 """Reading back the checks that this App has on known commits."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,15 +19,20 @@ _Found = dict[_Commit, tuple[CheckState, ...] | GitHubError]
 
 
 def read_back(
-    calls: Calls, branches: Sequence[BranchHeads], app_id: int, names: Collection[str] | None
+    calls: Calls,
+    branches: Sequence[BranchHeads],
+    app_id: int,
+    names: Collection[str] | None,
+    between: Callable[[], object],
 ) -> list[BranchHeads]:
-    """Return the branches with the newest check of each name on every head.
+    """Return the branches with the newest check of each name on every head; calls `between` before each query.
 
     Where a head's checks could not be read, its branch gets the error: unread is not the same as absent.
     """
     commits = list(dict.fromkeys(commit for branch in branches for commit in _commits(branch)))
     found: _Found = {}
     for start in range(0, len(commits), _COMMITS_PER_QUERY):
+        between()
         found |= _ask(calls, commits[start : start + _COMMITS_PER_QUERY], app_id, names)
     return [_filled(branch, found) for branch in branches]
 

@@ -1,6 +1,6 @@
 """Looking: reading the open heads of claimed branches, and refreshing the mirror of pull requests with what is seen."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from sqlalchemy import text
 
@@ -13,12 +13,18 @@ from services.unit import Unit
 Seen = list[tuple[ClaimedBranch, BranchHeads]]
 
 
-def look(client: InstallationClient, branches: Sequence[ClaimedBranch], app_id: int) -> Seen:
-    """Read the open heads of up to one query's worth of branches that are all read back, or all not."""
+def look(
+    client: InstallationClient, branches: Sequence[ClaimedBranch], app_id: int, between: Callable[[], object]
+) -> Seen:
+    """Read the open heads of up to one query's worth of branches that are all read back, or all not.
+
+    `between` is called before each query that reads back.
+    """
     read_back = branches[0].read_back
     answers = client.open_heads(
         [BranchRef(branch.repository_node_id, branch.name) for branch in branches],
         read_back_app_id=app_id if read_back else None,
+        between=between,
     )
     return list(zip(branches, answers, strict=True))
 

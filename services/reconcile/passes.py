@@ -101,7 +101,7 @@ class Pass:
                 if not self._may_look():
                     return seen
                 try:
-                    seen += look(self.client, chunk, settings.app_id)
+                    seen += look(self.client, chunk, settings.app_id, self._may_look)
                 except GitHubError as error:
                     self.errors |= {branch.id: error for branch in chunk}
                     if stops(error):
@@ -112,7 +112,11 @@ class Pass:
         return seen
 
     def _may_look(self) -> bool:
-        """Prolong the leases, and take the room for one query if there is some."""
+        """Prolong the leases, and take the room for one query if there is some.
+
+        Also before each query of a look that reads back: of many heads it takes many, and a slow code host for each of
+        them longer than the leases would last.
+        """
         with self.reconciler.units.open(JOB) as unit:
             self.wait = reserve_query(unit, self.claim.installation_id, self.reconciler.limits)
             renew(unit, self.claim.token, self.open)

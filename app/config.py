@@ -183,6 +183,10 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     key_file = values.get("github_app_private_key_file")
     if key_file and not key_file.is_file():
         faults.append(f"GITHUB_APP_PRIVATE_KEY_FILE: there is no file {key_file}")
+    pair = ("GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET")
+    for name, other in (pair, pair[::-1]):
+        if name.lower() in values and other.lower() not in values:
+            faults.append(f"{other} is required where {name} is set")
     if faults:
         raise ConfigurationError("\n".join(faults))
     values.setdefault("cursor_secret", secrets.token_urlsafe(32))

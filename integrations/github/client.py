@@ -118,13 +118,14 @@ class InstallationClient:
         with reading():
             return checks.check_runs(self._calls, owner, name, sha, check_name)
 
-    def rules(self, wanted: Sequence[BranchRef]) -> list[BranchRules]:
+    def rules(self, wanted: Sequence[BranchRef], *, between: Callable[[], object] = lambda: None) -> list[BranchRules]:
         """Return the active rules of each wanted branch, in the order wanted, and what is seen beside them.
 
         One GraphQL call for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
-        REST call for each branch whose rules that does not tell, such as one that does not exist yet.
+        REST call for each branch whose rules that does not tell, such as one that does not exist yet; `between` is
+        called before each of these.
         """
-        return read_branches(self._calls, wanted)
+        return read_branches(self._calls, wanted, between)
 
     def ruleset_details(self, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
         """Return who can bypass each ruleset and what it requires, by node id; one call for each hundred."""

@@ -5,7 +5,7 @@ because it does not exist yet or the answer has a hole, REST is asked for that o
 branch. GitHub leaves rulesets that are disabled or only evaluate out of both.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -69,14 +69,16 @@ class BranchRules:
     """Why `rules` is None."""
 
 
-def read_branches(calls: Calls, wanted: Sequence[BranchRef]) -> list[BranchRules]:
+def read_branches(
+    calls: Calls, wanted: Sequence[BranchRef], between: Callable[[], object] = lambda: None
+) -> list[BranchRules]:
     """Return the rules of every branch, in order; see `InstallationClient.rules`."""
     found: dict[BranchRef, BranchRules] = {}
     groups: dict[str, dict[str, None]] = {}
     for ref in wanted:
         groups.setdefault(ref.name, {})[ref.repository_node_id] = None
     for rules in _ask(calls, [(name, tuple(ids)) for name, ids in groups.items()]):
-        found[BranchRef(rules.repository_node_id, rules.name)] = _filled(calls, rules)
+        found[BranchRef(rules.repository_node_id, rules.name)] = _filled(calls, rules, between)
     return [found[ref] for ref in wanted]
 
 
@@ -202,10 +204,11 @@ def _classic(node: Mapping[str, Any]) -> ClassicProtection:
     return ClassicProtection(checks, bool(node["isAdminEnforced"]), bool(node["lockBranch"]))
 
 
-def _filled(calls: Calls, found: BranchRules) -> BranchRules:
+def _filled(calls: Calls, found: BranchRules, between: Callable[[], object]) -> BranchRules:
     """Ask REST for the rules that GraphQL did not tell."""
     if found.rules is not None or found.repository is None:
         return found
+    between()
     try:
         with reading():
             return replace(found, rules=tuple(_rest_rules(calls, found, found.repository)))

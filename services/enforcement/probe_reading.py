@@ -1,6 +1,6 @@
 """Reading for probes: from what the code host shows to the facts that `rules.enforcement` judges."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from integrations.github import BranchRef, GitHubError, InstallationClient
@@ -11,10 +11,12 @@ from services.enforcement.probe_claims import ClaimedProbe
 Read = Sequence[tuple[ClaimedProbe, BranchRules]]
 
 
-def read_rules(client: InstallationClient, probes: Sequence[ClaimedProbe]) -> list[tuple[ClaimedProbe, BranchRules]]:
-    """Read the rules of up to one query's worth of branches."""
+def read_rules(
+    client: InstallationClient, probes: Sequence[ClaimedProbe], between: Callable[[], object]
+) -> list[tuple[ClaimedProbe, BranchRules]]:
+    """Read the rules of up to one query's worth of branches; calls `between` where that takes further calls."""
     refs = [BranchRef(probe.repository_node_id, probe.branch) for probe in probes]
-    return list(zip(probes, client.rules(refs), strict=True))
+    return list(zip(probes, client.rules(refs, between=between), strict=True))
 
 
 def read_details(client: InstallationClient, read: Read) -> Mapping[str, RulesetDetails]:

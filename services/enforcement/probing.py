@@ -13,6 +13,7 @@ due again later, each time later; a limit of the code host holds every worker ba
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import groupby
 
 from integrations.github import GitHub, GitHubError
@@ -93,7 +94,7 @@ def _look(
     for chunk in _chunks(claim.probes, github.settings.repositories_per_query):
         _renew(units, claim)
         try:
-            seen += read_rules(client, chunk)
+            seen += read_rules(client, chunk, partial(_renew, units, claim))
         except GitHubError as error:
             if stops(error):
                 raise

@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from models.repositories import Repository
 from services.clock import whole_milliseconds
-from tests.jobs.conftest import Builder, Town
+from services.enforcement.probing import ask_for_probes, probe_due
+from services.unit import Caller
+from tests import factories
+from tests.jobs.conftest import ADA, Builder, Town
 
 
 @dataclass
@@ -26,3 +30,17 @@ def test_many_heads_are_read_back_within_one_lease(town: Town, build: Builder) -
     town.freeze()
     assert town.settle() <= 2
     assert set(town.conclusions().values()) == {"failure"}
+
+
+def test_the_rules_of_many_branches_that_are_yet_to_come_are_read_within_one_lease(town: Town, build: Builder) -> None:
+    """Each takes a call of its own, for GraphQL knows no rules of a branch that is not there."""
+    build("web")
+    repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
+    ids = [factories.branch(town.session, repository, f"release/{number}").id for number in range(8)]
+    town.session.commit()
+    with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
+        ask_for_probes(unit, ids)
+    town.jobs.clock = Waiting(town)
+    town.host.calls.reset()
+    assert probe_due(town.jobs, town.github)
+    assert town.sql("SELECT count(verified_at), count(probe_due_at) FROM branch_enforcement") == [(8, 0)]

@@ -4,16 +4,12 @@ import signal
 import sys
 from threading import Event
 
-import redis
-
 from app import logs
 from app.config import ConfigurationError, load_config
 from app.wiring import job_context
-from integrations.wakeups import connect
+from integrations.wakeups import WakeupWatch
 from jobs import context
 from jobs.sweep import Sweeper
-
-REMEMBERED_SECONDS = 60
 
 
 def main() -> int:
@@ -26,19 +22,12 @@ def main() -> int:
         return 3
     logs.configure(config.log_level)
     context.give(given)
-    client = connect(config.redis_url)
-
-    def reachable() -> bool:
-        """Tell whether a wake-up would be taken: a Redis that is full answers, and takes nothing."""
-        try:
-            return bool(client.set("sweeper:reachable", b"1", ex=REMEMBERED_SECONDS))
-        except redis.RedisError:
-            return False
-
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Sweeper(given, reachable, config.full_pass_every).run(stop, config.sweep_every.total_seconds())
+    Sweeper(given, WakeupWatch(config.redis_url).workers_come, config.full_pass_every).run(
+        stop, config.sweep_every.total_seconds()
+    )
     return 0
 
 

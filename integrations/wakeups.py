@@ -22,6 +22,9 @@ LONGEST_WAIT = 0.3
 REST_SECONDS = 3.0
 """Seconds without wake-ups after a Redis that did not answer; the sweeper finds what they would have told."""
 MARK_SECONDS = 5
+REACHABLE_SECONDS = 60
+LONGEST_UNTAKEN = 10.0
+"""Seconds that the next wake-up may stay the next one before the sweeper does the work itself."""
 JOB_SECONDS = 120
 
 
@@ -65,6 +68,32 @@ class RedisWakeups:
     def _rest_after(self, error: redis.RedisError) -> None:
         if isinstance(error, redis.TimeoutError):
             self._rest_until = monotonic() + REST_SECONDS
+
+
+class WakeupWatch:
+    """Tells whether workers take what they are sent.
+
+    A Redis that is full answers, and takes nothing; one without workers takes everything, and nobody comes. The
+    latter shows by the same wake-up being the next one all the while, by nobody's clock but ours.
+    """
+
+    def __init__(self, url: str, patience: float = LONGEST_UNTAKEN) -> None:
+        self._redis = connect(url)
+        self._queue_key = Queue(QUEUE, connection=self._redis, serializer=JSONSerializer).key
+        self._patience = patience
+        self._next: bytes | str | None = None
+        self._since = 0.0
+
+    def workers_come(self) -> bool:
+        """Tell whether Redis takes a wake-up, and the next one has not waited for longer than our patience."""
+        try:
+            self._redis.set("sweeper:reachable", b"1", ex=REACHABLE_SECONDS)
+            waiting = self._redis.lindex(self._queue_key, 0)
+        except redis.RedisError:
+            return False
+        if waiting != self._next:
+            self._next, self._since = waiting, monotonic()
+        return waiting is None or monotonic() - self._since <= self._patience
 
 
 def mark(name: str) -> str:

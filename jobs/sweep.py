@@ -1,7 +1,7 @@
 """The sweeper: a loop beside RQ that needs PostgreSQL alone.
 
 It records what time has done, wakes workers for whatever waits, and runs the work itself when Redis cannot be
-reached. RQ makes the service fast; this loop makes it right.
+reached or no worker comes. RQ makes the service fast; this loop makes it right.
 """
 
 import logging
@@ -35,8 +35,8 @@ class Sweeper:
     """One loop; any number of them may run."""
 
     context: Context
-    reachable: Callable[[], bool]
-    """Tells whether workers can be woken."""
+    workers_come: Callable[[], bool]
+    """Tells whether workers can be woken, and take what they are woken for."""
     full_pass_every: timedelta
 
     def sweep(self) -> None:
@@ -53,7 +53,7 @@ class Sweeper:
 
     def _see_to_what_waits(self) -> None:
         waiting = work_waiting(self.context.units)
-        if waiting and self.reachable():
+        if waiting and self.workers_come():
             self.context.wakeups.send(waiting)
             return
         for name, run in JOBS.items():

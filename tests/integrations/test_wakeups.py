@@ -1,9 +1,16 @@
-"""A Redis that hangs costs the first wake-up a fraction of a second, and the next ones nothing."""
+"""A Redis that hangs costs the first wake-up a fraction of a second, and the next ones nothing.
+
+Where Redis takes what nobody comes for, the sweeper notices.
+"""
 
 import socket
 import threading
+from collections.abc import Iterator
 
-from integrations.wakeups import RedisWakeups
+import pytest
+from redis import Redis
+
+from integrations.wakeups import QUEUE, RedisWakeups, WakeupWatch
 
 
 def test_a_redis_that_hangs_is_left_alone_for_a_while() -> None:
@@ -34,3 +41,38 @@ def test_a_redis_that_refuses_is_tried_each_time() -> None:
     wakeups = RedisWakeups("redis://127.0.0.1:1/0")
     wakeups.send({"reconcile"})
     assert wakeups._rest_until == 0.0
+
+
+@pytest.fixture
+def wakeups(redis: Redis, redis_url: str) -> Iterator[RedisWakeups]:
+    yield RedisWakeups(redis_url)
+    redis.flushall()
+
+
+def test_workers_that_have_nothing_to_take_are_believed_to_come(redis_url: str, wakeups: RedisWakeups) -> None:
+    watch = WakeupWatch(redis_url, patience=0)
+    assert watch.workers_come()
+    assert watch.workers_come()
+
+
+def test_workers_that_leave_the_same_wake_up_waiting_do_not_come(redis_url: str, wakeups: RedisWakeups) -> None:
+    patient, impatient = WakeupWatch(redis_url), WakeupWatch(redis_url, patience=0)
+    wakeups.send({"reconcile"})
+    impatient.workers_come()
+    assert patient.workers_come()
+    assert not impatient.workers_come()
+
+
+def test_workers_that_are_busy_and_take_one_after_the_other_come(
+    redis: Redis, redis_url: str, wakeups: RedisWakeups
+) -> None:
+    watch = WakeupWatch(redis_url, patience=0.02)
+    wakeups.send({"reconcile", "webhooks"})
+    watch.workers_come()
+    threading.Event().wait(0.05)
+    redis.lpop(f"rq:queue:{QUEUE}")
+    assert watch.workers_come()
+
+
+def test_nobody_comes_where_redis_cannot_be_reached() -> None:
+    assert not WakeupWatch("redis://127.0.0.1:1/0").workers_come()

@@ -32,8 +32,8 @@ SweeperOf = Callable[..., Sweeper]
 def sweeper(town: Town) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
-    def make(*, reachable: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
-        return Sweeper(context.given(), lambda: reachable, full_pass_every)
+    def make(*, workers_come: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
+        return Sweeper(context.given(), lambda: workers_come, full_pass_every)
 
     context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
@@ -211,9 +211,9 @@ class TestTwoSweepers:
         build("api", "web")
         work(town)
         town.freeze()
-        both = [sweeper(reachable=False, full_pass_every=timedelta(0)).sweep for _ in range(2)]
+        both = [sweeper(workers_come=False, full_pass_every=timedelta(0)).sweep for _ in range(2)]
         at_once(*both)
-        sweeper(reachable=False).sweep()
+        sweeper(workers_come=False).sweep()
         assert set(town.conclusions().values()) == {"failure"}
 
 
@@ -230,7 +230,7 @@ class TestWithoutRedis:
                 receive(unit, delivery.body, signature, delivery.event, delivery.guid)
         heard(town).clear()
         for _ in range(2):
-            sweeper(reachable=False).sweep()
+            sweeper(workers_come=False).sweep()
         assert set(town.conclusions().values()) == {"failure"}
         assert town.sql("SELECT name FROM repositories") == [("site",)]
         assert work_waiting(town.jobs) == set()

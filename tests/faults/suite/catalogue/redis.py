@@ -9,6 +9,8 @@ from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 
 LONGEST_REQUEST = 1.0
+SOCKET_SECONDS = 15
+"""How long a worker waits for an answer of Redis (`app/worker.py`)."""
 
 
 def freeze_in_time(trial: Trial) -> str:
@@ -81,3 +83,34 @@ def restarted(trial: Trial) -> None:
     stack.stop_redis()
     trial.injected()
     stack.start_redis()
+
+
+@fault(
+    "Redis hangs for longer than a worker waits: its workers begin anew by themselves", needs_redis=True, quick=False
+)
+def hung_for_long(trial: Trial) -> None:
+    stack = trial.stack
+    for wire in stack.wires_to("redis"):
+        wire.hang()
+    time.sleep(SOCKET_SECONDS + 5)
+    for wire in stack.wires_to("redis"):
+        wire.heal()
+    trial.injected()
+    before = {hand: stack.wire(hand, "codehost").taken for hand in stack.hands}
+
+    def workers_are_back() -> bool:
+        trial.client.lift(freeze_in_time(trial))
+        return all(stack.wire(hand, "codehost").taken > taken for hand, taken in before.items())
+
+    wait_until(workers_are_back, "workers that do their work again", 45, every=0.5)
+    trial.require(all(hand.runs for hand in stack.hands), "the workers run")
+
+
+@fault("Redis answers, and every worker is dead: the sweeper does their work", within=90, needs_redis=True, load=False)
+def nobody_comes(trial: Trial) -> None:
+    stack = trial.stack
+    for hand in stack.hands:
+        hand.kill()
+    trial.injected()
+    freeze_in_time(trial)
+    wait_until(lambda: is_right(stack), "the fan-out by the sweeper", 40)

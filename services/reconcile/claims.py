@@ -127,6 +127,12 @@ def others_wait(unit: Unit, installation_id: int) -> bool:
     return bool(unit.session.scalar(_OTHERS_WAIT, {"installation": installation_id, "now": unit.now}))
 
 
+def lock(unit: Unit, branch_ids: Collection[str]) -> None:
+    """Lock branches, leased or not, in the order in which everybody does; before a transaction that locks only some."""
+    query = text("SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE")
+    unit.session.execute(query, {"ids": list(branch_ids)})
+
+
 def renew(unit: Unit, token: str, branch_ids: Collection[str]) -> set[str]:
     """Prolong the leases that still hold, and return whose they are; their rows stay locked until the commit.
 

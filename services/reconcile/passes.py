@@ -18,7 +18,7 @@ from rules.permissions import SYSTEM
 from services.installations import examine
 from services.landings import note_tips
 from services.receipts import complete
-from services.reconcile.claims import Claim, ClaimedBranch, claim, others_wait, pause_installation, renew
+from services.reconcile.claims import Claim, ClaimedBranch, claim, lock, others_wait, pause_installation, renew
 from services.reconcile.doubts import doubt
 from services.reconcile.failures import LIMITS, lasting, stops, unfinished
 from services.reconcile.following import follow
@@ -206,7 +206,9 @@ class Pass:
                 self.refused = self.refused or result.error.kind is ErrorKind.SECONDARY_RATE_LIMIT
         self.waiting.subtract(decision.head.branch_id for decision in settled)
         self.waiting.subtract(decision.head.branch_id for decision, _run in written)
+        batch = [*settled, *(result.decision for result in sent)]
         with self.reconciler.units.open(JOB) as unit:
+            lock(unit, {decision.head.branch_id for decision in batch})
             unsure = [result.decision for result in sent if result.error is not None and result.error.maybe_applied]
             for branch_id in record(unit, self.claim.token, written, unsure):
                 self.open.pop(branch_id, None)

@@ -1,5 +1,6 @@
 """What is asked for while a pass is under way is not lost with the end of that pass."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,9 @@ from services.chores import full_pass
 from services.installations import look_at_everything
 from services.landings import examine_landings
 from services.reconcile.claims import claim
+from services.reconcile.doubts import doubt
 from services.reconcile.passes import JOB, Pass
+from services.reconcile.writing import Sent
 from tests.jobs.conftest import Builder, Town
 from tools.codehost.model import checks
 from tools.codehost.model.records import PullRequest
@@ -137,3 +140,26 @@ class TestWhileSomebodyHoldsEveryBranch:
         with town.jobs.open(JOB) as unit:
             unit.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
             assert examine_landings(town.jobs, town.github) is False
+
+
+def test_a_freeze_and_a_record_do_not_lock_each_other_out(town: Town, build: Builder) -> None:
+    """The record has locked the second branch and goes on to the first, which the freeze has just locked."""
+    build("api", "web", pulls=1)
+    first, second = sorted(branch.id for branch in town.branches.values())
+    begun = claimed_pass(town)
+    planned = {one.head.branch_id: one for one in begun._plan(begun._settle(begun._look()))}
+    with town.jobs.open(JOB) as unit:
+        doubt(unit, [planned[second].head])
+    sent = [Sent(planned[second], 1, None)]
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    with ThreadPoolExecutor() as threads:
+        with town.jobs.open(JOB) as unit:
+            unit.session.execute(text("SELECT FROM head_checks FOR UPDATE"))
+            record = threads.submit(begun._record, [planned[first]], sent)
+            while town.sql(waiting) == [(0,)]:
+                assert not record.done()
+            freeze = threads.submit(town.freeze)
+            while town.sql(waiting) == [(1,)]:
+                assert not freeze.done()
+        assert record.result(30) is None
+        assert freeze.result(30)

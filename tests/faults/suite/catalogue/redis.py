@@ -5,12 +5,12 @@ import time
 from redis import Redis
 
 from tests.faults.suite.catalogue.ways import is_right
-from tests.faults.suite.processes import wait_until
+from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
 
 LONGEST_REQUEST = 1.0
-SOCKET_SECONDS = 15
-"""How long a worker waits for an answer of Redis (`app/worker.py`)."""
+LONGER_THAN_WORKERS_WAIT = 45
+"""Seconds of silence after which RQ's worker has quit: 15 for a job, and 15 for each answer (`app/worker.py`)."""
 
 
 def freeze_in_time(trial: Trial) -> str:
@@ -92,18 +92,22 @@ def hung_for_long(trial: Trial) -> None:
     stack = trial.stack
     for wire in stack.wires_to("redis"):
         wire.hang()
-    time.sleep(SOCKET_SECONDS + 5)
+    time.sleep(LONGER_THAN_WORKERS_WAIT)
     for wire in stack.wires_to("redis"):
         wire.heal()
     trial.injected()
-    before = {hand: stack.wire(hand, "codehost").taken for hand in stack.hands}
+    before = {hand: _jobs_done(hand) for hand in stack.hands}
 
     def workers_are_back() -> bool:
         trial.client.lift(freeze_in_time(trial))
-        return all(stack.wire(hand, "codehost").taken > taken for hand, taken in before.items())
+        return all(_jobs_done(hand) > jobs for hand, jobs in before.items())
 
     wait_until(workers_are_back, "workers that do their work again", 45, every=0.5)
     trial.require(all(hand.runs for hand in stack.hands), "the workers run")
+
+
+def _jobs_done(hand: Process) -> int:
+    return hand.log.read_text().count("Successfully completed job")
 
 
 @fault("Redis answers, and every worker is dead: the sweeper does their work", within=90, needs_redis=True, load=False)

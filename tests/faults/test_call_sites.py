@@ -1,4 +1,4 @@
-"""I3 at every call site in turn: whatever fails, no `success` reaches a frozen branch, and all is healed afterwards.
+"""I3 at every call site in turn: whatever fails, no `success` reaches a frozen branch, and trying again heals all.
 
 `acme/api` is frozen and `acme/web` is freed while people push to both, so that one pass has failures and successes to
 send. One of its calls to the code host fails, or its connection to the database dies at one of its statements; then
@@ -20,7 +20,7 @@ from integrations.github import GitHub
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town
 from tests.services.conftest import MovedClock
-from tests.support.post import Post, disagreements, look_everywhere, work
+from tests.support.post import Post, disagreements, work
 
 DENIED = "Resource not accessible by integration"
 FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -69,12 +69,12 @@ class Rehearsal:
         self.town.reconciler = replace(self.town.reconciler, github=GitHub(self.town.github.settings))
 
     def be_refused_by_the_judge(self) -> None:
-        """Freeze `acme/web` again, heal, and require that nothing was allowed which was frozen."""
+        """Freeze `acme/web` again, try again later, and require that nothing was allowed which was frozen."""
         self.web = self.town.freeze(scope("acme/web"))
         allowed_so_far = self.allowed("acme/web")
         cast(MovedClock, self.town.jobs.clock).ahead += timedelta(hours=1)  # leases, pauses and retries are over
         self.hand_over_to_a_new_worker()
-        look_everywhere(self.town)
+        work(self.town)
         assert self.allowed("acme/api") == 0
         assert self.allowed("acme/web") == allowed_so_far
         assert disagreements(self.town) == {}

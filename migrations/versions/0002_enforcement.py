@@ -178,7 +178,7 @@ def downgrade() -> None:
     op.execute("DROP INDEX ix_watched_branches_landings")
     for table, columns in (
         ("watched_branches", BRANCH_COLUMNS),
-        ("installations", ("content_counting", "content_learnt_at")),
+        ("installations", ("examination", "content_counting", "content_learnt_at")),
         ("repositories", ("former_globs",)),
     ):
         op.execute(f"ALTER TABLE {table} " + ", ".join(f"DROP COLUMN {column}" for column in columns))

@@ -1,7 +1,8 @@
 """From the rulesets that are wanted and those that the code host has to the changes between the two.
 
 A ruleset that we did not create is never changed nor removed. One of ours is mended where it was loosened; what people
-added to it that does not loosen it (further rules, further checks, another name) stays.
+added to it that does not loosen it (further rules, further checks, another name) stays. One that nothing needs any more
+is removed, unless people made it theirs too: then our check alone is taken out, and the ruleset is ours no more.
 """
 
 import difflib
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rules.ruleset_needs import Level, Need, Target
-from rules.rulesets import RULE_TYPE, requires
+from rules.rulesets import RULE_TYPE, pattern_of, ref_patterns, requires
 
 Action = Literal["create", "update", "delete", "none"]
 Ruleset = Mapping[str, Any]
@@ -64,6 +65,13 @@ class Change:
     after: dict[str, Any] | None = None
     adopted: bool = False
     """It is ours, and is still to be recorded as such."""
+    disowned: bool = False
+    """An update that leaves to people what they added; the ruleset is not ours afterwards."""
+
+    @property
+    def removes(self) -> bool:
+        """Whether our check is required by this ruleset no more, and the ruleset is not ours afterwards."""
+        return self.action == "delete" or self.disowned
 
     @property
     def branch_ids(self) -> list[str]:
@@ -105,8 +113,31 @@ def plan_target(target: Target, place: Place, found: Found) -> Change:
 
 
 def plan_removal(existing: Existing, place: Place, check_name: str) -> Change:
-    """Return the removal of a ruleset of ours that nothing needs any more."""
-    return Change("delete", place, check_name, (), existing.ruleset_id, settled(existing.ruleset))
+    """Return the removal of a ruleset of ours that nothing needs any more; of our check alone if people added to it."""
+    before = settled(existing.ruleset)
+    rules = [left for rule in before.get("rules") or () if (left := _without(rule, check_name)) is not None]
+    if rules or before.get("bypass_actors") or _limited_by_people(before, check_name):
+        after = {**before, "rules": rules}
+        return Change("update", place, check_name, (), existing.ruleset_id, before, after, disowned=True)
+    return Change("delete", place, check_name, (), existing.ruleset_id, before)
+
+
+def _without(rule: Ruleset, check_name: str) -> Ruleset | None:
+    """Return a rule that does not require the check; None where nothing is left of it."""
+    if rule.get("type") != RULE_TYPE:
+        return rule
+    parameters = dict(rule.get("parameters") or {})
+    checks = [each for each in parameters.get("required_status_checks") or () if each.get("context") != check_name]
+    return {**rule, "parameters": {**parameters, "required_status_checks": checks}} if checks else None
+
+
+def _limited_by_people(ruleset: Ruleset, check_name: str) -> bool:
+    """Tell whether conditions are of a kind that we never write, or are for other branches than ours.
+
+    What is excluded is no sign: we write that too, and it differs from time to time.
+    """
+    include, _exclude, _numbers, others = _conditions(ruleset)
+    return bool(others or (include and include != frozenset(ref_patterns(pattern_of(check_name)))))
 
 
 def settled(ruleset: Ruleset) -> dict[str, Any]:

@@ -140,8 +140,7 @@ def _turn(lease: Lease, github: GitHub) -> None:
         lease.failures = list(setup.progress.get("failures", ()))
         due = _repositories_due(facts, setup.progress)
         if patient(setup, unit.now) and unready(unit, _branches(facts, due[:TURN], setup.progress)):
-            lease.release(unit, unit.now + LOOK_AGAIN)
-            return
+            return lease.release(unit, unit.now + LOOK_AGAIN)
     with github.client(facts.installation_id).together():
         survey = Survey(github, facts)
         above = survey.above
@@ -154,20 +153,23 @@ def _turn(lease: Lease, github: GitHub) -> None:
         keep=lease.keep,
         details={},
     )
-    if "writing" in setup.progress:
-        pen.recover(setup.progress["writing"])
+    if "writing" in setup.progress and pen.recover(setup.progress["writing"]):
+        return _release(lease, timedelta(0))  # what is ours may be other than was planned from
     _write(lease, pen, above)
     due = [each for each in survey.repository_ids if each > str(setup.progress.get("position", ""))]
     for repository_id in due[:TURN]:
         _write(lease, pen, _planned(lease, survey, repository_id))
         _note(lease, position=repository_id)
     if len(due) > TURN:
-        with lease.units.open(lease.caller) as unit:
-            lease.release(unit, unit.now + BETWEEN_TURNS if lease.wrote else unit.now)
-        return
+        return _release(lease, BETWEEN_TURNS if lease.wrote else timedelta(0))
     _write(lease, pen, survey.leftovers())
     reached = [branch.branch_id for each in facts.repositories.values() for branch in each.branches if branch.in_scope]
-    _end(lease, reached)
+    return _end(lease, reached)
+
+
+def _release(lease: Lease, wait: timedelta) -> None:
+    with lease.units.open(lease.caller) as unit:
+        lease.release(unit, unit.now + wait)
 
 
 def _repositories_due(facts: Facts, progress: dict[str, Any]) -> list[str]:
@@ -196,7 +198,7 @@ def _planned(lease: Lease, survey: Survey, repository_id: str) -> list[Change]:
 def _write(lease: Lease, pen: Pen, changes: Iterable[Change]) -> None:
     """Write changes; nothing is removed once something that may have been to replace it could not be written."""
     for change in changes:
-        if (change.action == "none" and not change.adopted) or (change.action == "delete" and lease.failures):
+        if (change.action == "none" and not change.adopted) or (change.removes and lease.failures):
             continue
         try:
             pen.write(change)

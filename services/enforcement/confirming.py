@@ -144,7 +144,7 @@ class Authorizations:
                 self.pause(POLL)
                 continue
             result.left.remove(following)
-            if following.action == "delete" and result.problems:
+            if following.removes and result.problems:
                 continue
             try:
                 pen.write(following)
@@ -162,7 +162,7 @@ class Authorizations:
             held = unready(unit, [each for change in result.left for each in change.branch_ids]) if waits else set()
         ready = (each for each in result.left if held.isdisjoint(each.branch_ids))
         first = next(ready, None)
-        removal_too_soon = first is not None and first.action == "delete" and first is not result.left[0]
+        removal_too_soon = first is not None and first.removes and first is not result.left[0]
         return None if removal_too_soon else first
 
     def _finish(self, taken: _Taken, people: People, result: Result) -> Result:

@@ -80,21 +80,26 @@ class Pen:
             record(unit, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
             unit.session.execute(_COUNT, {"id": self.setup_id})
 
-    def recover(self, announced: dict[str, Any]) -> None:
-        """Settle a change that was announced and not recorded, if it has happened; a creation is left to the plan."""
+    def recover(self, announced: dict[str, Any]) -> bool:
+        """Settle a change that was announced and not recorded, if it has happened, and tell whether it has.
+
+        A creation is left to the plan.
+        """
         change = _recalled(announced)
         if change.action == "create" or change.ruleset_id is None:
-            return
+            return False
         try:
             now: dict[str, Any] | None = settled(self.access(change.place).get(change.ruleset_id))
         except GitHubError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
             now = None
-        if now == change.after:
+        happened = now == change.after
+        if happened:
             self.settle(change, change.ruleset_id)
         else:
             self._forget(change)
+        return happened
 
     def _carry_out(self, change: Change) -> int:
         access = self.access(change.place)
@@ -131,6 +136,7 @@ def _announced(change: Change) -> dict[str, Any]:
         "rulesetId": change.ruleset_id,
         "before": change.before,
         "after": change.after,
+        "disowned": change.disowned,
     }
 
 
@@ -143,6 +149,7 @@ def _recalled(announced: dict[str, Any]) -> Change:
         ruleset_id=announced["rulesetId"],
         before=announced["before"],
         after=announced["after"],
+        disowned=announced.get("disowned", False),
     )
 
 
@@ -211,7 +218,7 @@ def _own(unit: Unit, installation_id: int, change: Change, ruleset_id: int) -> N
             WrittenRuleset.check_name == change.check_name,
         )
     )
-    if change.action == "delete":
+    if change.removes:
         return
     columns = {
         "organization_id": unit.organization,

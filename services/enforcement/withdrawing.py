@@ -1,4 +1,4 @@
-"""Withdrawing: removing every ruleset that we wrote, for an organisation that leaves.
+"""Withdrawing: removing every ruleset that we wrote, or our check from it, for an organisation that leaves.
 
 A rule that requires a check which nobody writes any more would block merging for ever. What cannot be removed is told,
 so that people can remove it by hand.
@@ -78,5 +78,8 @@ def _carry_out(access: Rulesets, row: WrittenRuleset, place: Place) -> Change:
     if row.ruleset_id not in {listed["id"] for listed in access.list()}:
         return Change("delete", place, row.check_name, ruleset_id=row.ruleset_id)
     change = plan_removal(Existing(row.ruleset_id, access.get(row.ruleset_id)), place, row.check_name)
-    access.delete(row.ruleset_id)
+    if change.action == "update":
+        access.update(row.ruleset_id, change.after or {})
+    else:
+        access.delete(row.ruleset_id)
     return change

@@ -16,6 +16,7 @@ from services.unit import Caller, Unit, Units
 from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tools.codehost import CodeHost
+from tools.codehost.model.records import Ruleset
 
 ORGANIZATION = {"type": "organization"}
 MAIN = "change-freeze/main"
@@ -81,6 +82,17 @@ def audit(town: Town) -> list[str]:
         row[0]
         for row in town.sql("SELECT action FROM audit_entries WHERE action ~ 'ruleset|enforcement' ORDER BY at, id")
     ]
+
+
+def abandoned_with_a_rule_of_others(town: Town) -> Ruleset:
+    """Return the ruleset of a branch that is watched no more, to which people added a rule."""
+    add(town, "web", branches=("main", "next"))
+    ask(town)
+    work(town)
+    [ruleset] = [each for each in town.host.world.rulesets.values() if each.name.endswith("next")]
+    ruleset.rules.append({"type": "deletion"})
+    town.sql("UPDATE watched_branches SET unwatched_at = clock_timestamp() WHERE name = 'next'")
+    return ruleset
 
 
 def state(town: Town) -> tuple[str, int, str | None]:
@@ -237,6 +249,16 @@ class TestApply:
         assert names(town.host) == {"web": ["Change freeze: main"]}
         assert audit(town)[-1] == "ruleset.deleted"
 
+    def test_what_people_added_to_a_ruleset_stays_when_nothing_needs_our_check_any_more(self, town: Town) -> None:
+        ruleset = abandoned_with_a_rule_of_others(town)
+        assert sorted(change["action"] for change in ask(town)["changes"]) == ["none", "update"]
+        work(town)
+        assert ruleset.rules == [{"type": "deletion"}]
+        assert len(names(town.host)["web"]) == 2
+        assert town.sql("SELECT check_name FROM written_rulesets") == [(MAIN,)]
+        assert audit(town)[-1] == "ruleset.updated"
+        assert [change["action"] for change in ask(town)["changes"]] == ["none"]
+
     def test_repositories_that_have_their_own_are_left_with_them(self, town: Town) -> None:
         add(town, "web", "api")
         ask(town, scope={"type": "repositories", "repositories": ["acme/web", "acme/api"]})
@@ -293,6 +315,18 @@ class TestDeath:
         assert apply_due(town.jobs, town.github)
         town.host.faults.clear(fault.id)
         work(town)
+        assert audit(town)[-2:] == ["enforcement.setup_requested", "ruleset.updated"]
+
+    def test_a_ruleset_that_was_given_up_without_a_record_is_ours_no_more(self, town: Town) -> None:
+        ruleset = abandoned_with_a_rule_of_others(town)
+        ask(town)
+        town.settle()
+        fault = town.host.faults.add("disconnect", f"PUT /repos/acme/web/rulesets/{ruleset.id}", after=True, count=1)
+        assert apply_due(town.jobs, town.github)
+        town.host.faults.clear(fault.id)
+        work(town)
+        assert ruleset.rules == [{"type": "deletion"}]
+        assert town.sql("SELECT check_name FROM written_rulesets") == [(MAIN,)]
         assert audit(town)[-2:] == ["enforcement.setup_requested", "ruleset.updated"]
 
     def test_a_lease_that_ran_out_is_taken_over(self, town: Town) -> None:

@@ -193,6 +193,40 @@ class TestChanges:
         assert (change.action, change.after) == ("delete", None)
         assert all(line.startswith(("---", "+++", "@@", "-")) for line in change.diff.splitlines())
 
+    @pytest.mark.parametrize(
+        ("added", "left"),
+        [
+            pytest.param({"rules": [{"type": "deletion"}]}, [{"type": "deletion"}], id="a rule"),
+            pytest.param(
+                {"bypass_actors": [{"actor_type": "OrganizationAdmin", "actor_id": None, "bypass_mode": "always"}]},
+                [],
+                id="somebody who may bypass it",
+            ),
+            pytest.param({"conditions": {"ref_name": {"include": ["~ALL"], "exclude": []}}}, [], id="other branches"),
+            pytest.param(
+                {"conditions": {"repository_property": {"include": [], "exclude": []}}}, [], id="another condition"
+            ),
+        ],
+    )
+    def test_a_removal_leaves_what_people_added_and_gives_the_ruleset_up(
+        self, added: dict[str, Any], left: list[Any]
+    ) -> None:
+        rules = [*target().ruleset["rules"], *added.get("rules", [])]
+        existing = self.at_code_host(**{**added, "rules": rules})
+        change = plan_removal(Existing(7, existing), HERE, MAIN)
+        assert (change.action, change.disowned, change.removes) == ("update", True, True)
+        assert change.after == {**settled(existing), "rules": left}
+
+    def test_a_removal_leaves_the_checks_of_others_in_their_rule(self) -> None:
+        [rule] = target().ruleset["rules"]
+        theirs = {"context": "build"}
+        checks = [theirs, *rule["parameters"]["required_status_checks"]]
+        both = {**rule, "parameters": {**rule["parameters"], "required_status_checks": checks}}
+        change = plan_removal(Existing(7, self.at_code_host(rules=[both])), HERE, MAIN)
+        assert change.after is not None
+        [left] = change.after["rules"]
+        assert left["parameters"] == {**rule["parameters"], "required_status_checks": [theirs]}
+
     def test_a_diff_is_readable(self) -> None:
         before = target().ruleset
         lines = difference(before, {**before, "enforcement": "disabled"}).splitlines()

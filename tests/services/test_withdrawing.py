@@ -68,3 +68,12 @@ def test_a_place_that_is_not_shown_to_us_is_not_taken_for_empty(town: Town, writ
     town.host.faults.add("error", "GET /repos/acme/web/rulesets", status=404, message="Not Found")
     assert len(leave(town)) == 1
     assert town.sql("SELECT ruleset_id FROM written_rulesets") == [(written,)]
+
+
+def test_what_people_added_to_a_ruleset_of_ours_stays_without_our_check(town: Town, written: int) -> None:
+    ruleset = town.host.world.rulesets[written]
+    parameters = {"required_status_checks": [{"context": "change-freeze/main"}]}
+    ruleset.rules = [{"type": "deletion"}, {"type": "required_status_checks", "parameters": parameters}]
+    assert leave(town) == []
+    assert town.host.world.rulesets[written].rules == [{"type": "deletion"}]
+    assert town.sql("SELECT ruleset_id FROM written_rulesets") == []

@@ -8,6 +8,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
 
+INCOMPLETE = "(ended_at IS NULL AND enforced_at IS NULL) OR (ended_at IS NOT NULL AND released_at IS NULL)"
+"""A freeze whose receipt as a whole is still to be given; the condition of an index."""
+
 
 class Freeze(Base):
     """A freeze, in force or ended. Whether it is in force is told by its instants, never by a flag (I6)."""
@@ -36,6 +39,7 @@ class Freeze(Base):
     __table_args__ = (
         Index("ix_freezes_page", "organization_id", "started_at", "id"),
         Index("ix_freezes_running", "organization_id", postgresql_where=text("ended_at IS NULL")),
+        Index("ix_freezes_incomplete", "id", postgresql_where=text(INCOMPLETE)),
         Index("ix_freezes_ends_at", "ends_at", postgresql_where=text("ended_at IS NULL")),
     )
 

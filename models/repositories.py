@@ -42,6 +42,7 @@ class Repository(Base):
         Index("ix_repositories_former_names", "former_names", postgresql_using="gin"),
         Index("ix_repositories_page", "organization_id", "created_at", "id"),
         Index("ix_repositories_installation", "installation_id"),
+        Index("ix_repositories_github_id", "github_id"),
     )
 
     @property
@@ -98,6 +99,9 @@ class WatchedBranch(Base):
     landings_attempts: Mapped[int] = mapped_column(server_default="0")
     read_back: Mapped[bool] = mapped_column(server_default="false")
     """Whether the next look must read what the code host shows instead of trusting our record."""
+    look_again_at: Mapped[datetime | None]
+    """When a pass that took a lease over must have been followed by another one, whatever else was asked for between:
+    until then the worker that had it may still be writing."""
     lease_token: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default="0")

@@ -25,7 +25,7 @@ _RELEASED = text("""
 """)
 _INCOMPLETE = text("""
     SELECT f.id FROM freezes f
-    WHERE (f.ended_at IS NULL AND f.enforced_at IS NULL OR f.ended_at IS NOT NULL AND f.released_at IS NULL)
+    WHERE ((f.ended_at IS NULL AND f.enforced_at IS NULL) OR (f.ended_at IS NOT NULL AND f.released_at IS NULL))
       AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'releasing', 'failed'))
     LIMIT 500

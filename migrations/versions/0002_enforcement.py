@@ -24,8 +24,12 @@ ALTER TABLE watched_branches
     ADD COLUMN tip_seen_at TIMESTAMP WITH TIME ZONE,
     ADD COLUMN landings_due_at TIMESTAMP WITH TIME ZONE,
     ADD COLUMN landings_since TIMESTAMP WITH TIME ZONE,
-    ADD COLUMN landings_attempts INTEGER DEFAULT '0' NOT NULL;
+    ADD COLUMN landings_attempts INTEGER DEFAULT '0' NOT NULL,
+    ADD COLUMN look_again_at TIMESTAMP WITH TIME ZONE;
 CREATE INDEX ix_watched_branches_landings ON watched_branches (landings_due_at) WHERE landings_due_at IS NOT NULL;
+CREATE INDEX ix_repositories_github_id ON repositories (github_id);
+CREATE INDEX ix_freezes_incomplete ON freezes (id)
+    WHERE (ended_at IS NULL AND enforced_at IS NULL) OR (ended_at IS NOT NULL AND released_at IS NULL);
 """
 
 TABLES = """
@@ -152,6 +156,7 @@ BRANCH_COLUMNS = (
     "landings_due_at",
     "landings_since",
     "landings_attempts",
+    "look_again_at",
 )
 DROPPED = ("attention_items", "landings", "enforcement_setups", "written_rulesets", "branch_enforcement", "spendings")
 
@@ -175,7 +180,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.execute("REVOKE UPDATE (summary_hash) ON head_checks FROM change_freeze_app")
     op.execute("DROP TABLE " + ", ".join(DROPPED))
-    op.execute("DROP INDEX ix_watched_branches_landings")
+    op.execute("DROP INDEX ix_watched_branches_landings, ix_repositories_github_id, ix_freezes_incomplete")
     for table, columns in (
         ("watched_branches", BRANCH_COLUMNS),
         ("installations", ("examination", "content_counting", "content_learnt_at")),

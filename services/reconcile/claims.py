@@ -28,8 +28,6 @@ class ClaimedBranch:
     generation: int
     read_back: bool
     attempts: int
-    taken_over: bool
-    """Its former lease ran out: that worker may have written what it never recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +55,15 @@ _NEXT_INSTALLATION = text("""
     FOR UPDATE SKIP LOCKED
 """)
 
-# A lease that is still named when it is claimed has run out. The wish to read back goes over to the claim, so that one
-# which is made from now on is told apart: whoever gives the lease back leaves that one alone.
+# A lease that is still named when it is claimed has run out, and leaves a worker behind that may still be about to
+# write. Whoever takes it over reads back, and somebody looks again once every call of the old worker must have ended,
+# whether this claim is finished, fails or makes way, and whatever is asked for between: `look_again_at` stays until a
+# claim is made at that time. The wish to read back goes over to the claim, so that one which is made from now on is
+# told apart: whoever gives the lease back leaves that one alone.
 _LEASE_BRANCHES = text("""
     WITH due AS (
         SELECT b.id, r.node_id, b.lease_token IS NOT NULL AS taken_over,
-               b.read_back OR b.lease_token IS NOT NULL AS read_back
+               b.read_back OR b.lease_token IS NOT NULL OR coalesce(b.look_again_at <= :now, false) AS read_back
         FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
         WHERE r.installation_id = :installation AND b.due_at <= :now
           AND (b.lease_until IS NULL OR b.lease_until <= :now)
@@ -71,10 +72,12 @@ _LEASE_BRANCHES = text("""
         FOR UPDATE OF b SKIP LOCKED
     )
     UPDATE watched_branches b
-    SET read_back = false, lease_token = :token, lease_until = :until
+    SET read_back = false, lease_token = :token, lease_until = :until,
+        look_again_at = CASE WHEN due.taken_over THEN CAST(:look_again_at AS timestamptz)
+                             WHEN b.look_again_at > :now THEN b.look_again_at END
     FROM due WHERE b.id = due.id
     RETURNING b.id, b.organization_id, b.repository_id, due.node_id, b.name, b.check_name, b.wanted_generation,
-              due.read_back, b.attempts, due.taken_over
+              due.read_back, b.attempts
 """)
 
 
@@ -111,6 +114,7 @@ def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
             "installation": installation_id,
             "now": unit.now,
             "until": unit.now + LEASE,
+            "look_again_at": unit.now + LEASE,
             "token": token,
             "most": most,
         },

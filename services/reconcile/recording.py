@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
-from services.reconcile.claims import LEASE, ClaimedBranch, renew
+from services.reconcile.claims import ClaimedBranch, renew
 from services.reconcile.doubts import columns, doubt
 from services.reconcile.heads import Head, HeadKey
 from services.reconcile.judging import Decision
@@ -105,17 +105,15 @@ def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object
     }
 
 
-# A lease that was taken over leaves a worker behind that may still be about to write. The pass that took it over has
-# read back; it looks again once every call of the old worker must have ended. What was asked for since the claim (a
-# higher generation, or to be read back) is due at once, whatever this pass has come to.
+# What was asked for since the claim (a higher generation, or to be read back) is due at once, whatever this pass has
+# come to; else a second look that is owed for a lease that was taken over (`claims.py`) is due at its time.
 _FINISH = text("""
     UPDATE watched_branches b
     SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0, waiting_rank = NULL,
-        read_back = b.read_back OR d.taken_over, last_error_code = NULL, last_error_message = NULL,
+        last_error_code = NULL, last_error_message = NULL,
         due_at = CASE WHEN b.wanted_generation > d.generation OR b.read_back THEN CAST(:now AS timestamptz)
-                      WHEN d.taken_over THEN CAST(:now AS timestamptz) + :look_again END
-    FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[]), CAST(:taken_over AS boolean[]))
-         AS d (branch, generation, taken_over)
+                      ELSE b.look_again_at END
+    FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[])) AS d (branch, generation)
     WHERE b.id = d.branch AND b.lease_token = :token AND b.lease_until > :now
     RETURNING b.id
 """)
@@ -141,18 +139,7 @@ def finish(unit: Unit, token: str, done: Sequence[tuple[ClaimedBranch, int]]) ->
     """
     if not done:
         return set()
-    held = set(
-        unit.session.scalars(
-            _FINISH,
-            {
-                **_columns(done),
-                "taken_over": [branch.taken_over for branch, _heads in done],
-                "token": token,
-                "look_again": LEASE,
-                "now": unit.now,
-            },
-        )
-    )
+    held = set(unit.session.scalars(_FINISH, {**_columns(done), "token": token, "now": unit.now}))
     kept = _columns([(branch, heads) for branch, heads in done if branch.id in held])
     return set(unit.session.scalars(_RECEIPTS, {**kept, "now": unit.now}))
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from sqlalchemy import text
@@ -10,11 +11,13 @@ from integrations.github import ErrorKind, GitHubError
 from services.chores import full_pass
 from services.installations import look_at_everything
 from services.landings import examine_landings
-from services.reconcile.claims import claim
+from services.reconcile.claims import LEASE, claim
 from services.reconcile.doubts import doubt
 from services.reconcile.passes import JOB, Pass
+from services.reconcile.recording import Unfinished, make_way
 from services.reconcile.writing import Sent
 from tests.jobs.conftest import Builder, Town
+from tests.services.conftest import MovedClock
 from tools.codehost.model import checks
 from tools.codehost.model.records import PullRequest
 from tools.codehost.model.world import Actor
@@ -163,3 +166,54 @@ def test_a_freeze_and_a_record_do_not_lock_each_other_out(town: Town, build: Bui
                 assert not freeze.done()
         assert record.result(30) is None
         assert freeze.result(30)
+
+
+class TestTheSecondLookAfterALeaseWasTakenOver:
+    """The worker that lost its lease may still write once, after the first look."""
+
+    @pytest.fixture
+    def pull(self, town: Town, build: Builder) -> PullRequest:
+        [pull] = build("web", pulls=1)
+        town.freeze()
+        town.settle()
+        town.make_due("lease_token = 'lost'", "lease_until = clock_timestamp() - interval '1 second'")
+        return pull
+
+    def comes_late(self, town: Town, pull: PullRequest) -> None:
+        """Let the old worker write, and time pass until it cannot any more."""
+        forge_a_success(town, pull)
+        town.settle()
+        cast(MovedClock, town.jobs.clock).ahead += LEASE + timedelta(seconds=1)
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
+
+    def test_is_made_where_nothing_comes_between(self, town: Town, pull: PullRequest) -> None:
+        town.settle()
+        self.comes_late(town, pull)
+
+    def test_is_made_where_the_branch_is_asked_for_during_the_first(self, town: Town, pull: PullRequest) -> None:
+        begun = claimed_pass(town)
+        heads = begun._settle(begun._look())
+        town.make_due("wanted_generation = wanted_generation + 1")
+        assert begun._plan(heads) == []
+        town.settle()
+        self.comes_late(town, pull)
+
+    def test_is_made_where_the_branch_is_asked_for_between_the_two(self, town: Town, pull: PullRequest) -> None:
+        town.settle()
+        town.make_due("wanted_generation = wanted_generation + 1")
+        town.settle()
+        self.comes_late(town, pull)
+
+    def test_is_made_where_the_first_makes_way(self, town: Town, pull: PullRequest) -> None:
+        begun = claimed_pass(town)
+        [branch] = begun.claim.branches
+        with town.jobs.open(JOB) as unit:
+            make_way(unit, begun.claim.token, [Unfinished(branch, None, 1, 0)], unit.now)
+        town.settle()
+        self.comes_late(town, pull)
+
+    def test_is_the_last_one(self, town: Town, pull: PullRequest) -> None:
+        town.settle()
+        self.comes_late(town, pull)
+        assert town.sql("SELECT due_at, look_again_at FROM watched_branches") == [(None, None)]

@@ -5,11 +5,12 @@ whether they may (410, 403). What a credential is worth is read from PostgreSQL 
 revoked key or a lost role acts at once, and no cache can outlive either.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast, get_args
+from typing import Any, LiteralString, cast, get_args
 
+from app.origins import sent_from_here
 from app.tokens import TokenVerifier
 from rules.errors import ServiceError
 from rules.permissions import Principal, Role, role_reaches
@@ -17,10 +18,14 @@ from schemas.contract import Operation
 from services.api_key_secrets import PREFIX, looks_like_secret, secret_hash
 from services.clock import Clock
 from services.reads import Reader
+from services.secrets import SESSION_PREFIX, token_hash
 from services.sessions import InvalidTokenError, SessionClaims
 
 _FIND_KEY = "SELECT * FROM find_api_key(%s)"
 _FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
+_FIND_SIGN_IN = "SELECT * FROM find_sign_in(%s)"
+COOKIE = b"session"
+"""The cookie of our web origin that holds a session token."""
 _MOST_REMEMBERED = 10_000
 
 
@@ -41,10 +46,11 @@ class Credentials:
     principal object of a row that has not changed.
     """
 
-    def __init__(self, reads: Reader, verifier: TokenVerifier, clock: Clock) -> None:
+    def __init__(self, reads: Reader, verifier: TokenVerifier, clock: Clock, *, web_url: str) -> None:
         self._reads = reads
         self._verifier = verifier
         self._clock = clock
+        self._web_url = web_url
         self._hashes: dict[bytes, bytes] = {}
         self._principals: dict[str, tuple[tuple[Any, ...], Principal]] = {}
 
@@ -61,6 +67,26 @@ class Credentials:
         except InvalidTokenError:
             raise ServiceError("invalid_token", "The token does not verify.") from None
         return await self._session(claims)
+
+    async def identify_sign_in(self, header: Callable[[bytes], bytes | None], *, write: bool) -> Identity:
+        """Return who a session token stands for: one in `Authorization`, or else in the cookie of our web origin.
+
+        A cookie is sent by browsers whoever asks them to: a write with one has to come from a page of ours. Raises a
+        code of status 401, or `origin_not_allowed`.
+        """
+        authorization = header(b"authorization")
+        token = bearer_token(authorization) if authorization is not None else _cookie(header(b"cookie"))
+        if authorization is None and write and not sent_from_here(header, self._web_url):
+            raise ServiceError("origin_not_allowed", "With a cookie, this has to be sent by a page of this service.")
+        if token.startswith(PREFIX):
+            return await self._key(self._checked(authorization or b"", token))
+        if not token.startswith(SESSION_PREFIX):
+            raise ServiceError("invalid_token", "This takes a session token, as sign-in or a device is given one.")
+        row = await self._sign_in_row(_FIND_SIGN_IN, (token_hash(token),))
+        now = self._clock.read(row["now"])
+        if now >= row["expires_at"]:
+            raise ServiceError("token_expired", "The session has expired; sign in again.")
+        return _session_identity(row, now, support=row["support"])
 
     def _checked(self, authorization: bytes, secret: str) -> bytes:
         """Return the hash of a secret whose checksum is right; anything else needs no query."""
@@ -97,23 +123,42 @@ class Credentials:
         return principal
 
     async def _session(self, claims: SessionClaims) -> Identity:
-        rows = await self._reads.fetch(_FIND_SESSION, (claims.session_id, claims.organization_id))
-        if not rows or rows[0]["user_id"] != claims.user_id or rows[0]["revoked_at"] is not None:
+        row = await self._sign_in_row(_FIND_SESSION, (claims.session_id, claims.organization_id))
+        if row["user_id"] != claims.user_id:
             raise ServiceError("invalid_token", "The session has ended.")
-        row = rows[0]
         now = self._clock.read(row["now"])
         if now >= datetime.fromtimestamp(claims.expires_at, UTC) or now >= row["expires_at"]:
             raise ServiceError("token_expired", "The token has expired; mint another.")
-        principal = Principal(
-            kind="session",
-            id=row["user_id"],
-            name=row["user_name"],
-            organization_id=row["organization_id"],
-            plan=row["organization_plan"] or "free",
-            role=_role(row),
-            support=row["support"] or claims.support,
-        )
-        return Identity(principal, now, row["organization_deleted_at"] is not None, row["organization_count"])
+        return _session_identity(row, now, support=row["support"] or claims.support)
+
+    async def _sign_in_row(self, query: LiteralString, parameters: tuple[Any, ...]) -> Mapping[str, Any]:
+        rows = await self._reads.fetch(query, parameters)
+        if not rows or rows[0]["revoked_at"] is not None:
+            raise ServiceError("invalid_token", "The session has ended.")
+        return rows[0]
+
+
+def _session_identity(row: Mapping[str, Any], now: datetime, *, support: bool) -> Identity:
+    principal = Principal(
+        kind="session",
+        id=row["user_id"],
+        name=row["user_name"],
+        organization_id=row["organization_id"],
+        plan=row["organization_plan"] or "free",
+        role=_role(row),
+        support=support,
+        session_id=row["session_id"],
+    )
+    return Identity(principal, now, row["organization_deleted_at"] is not None, row["organization_count"])
+
+
+def _cookie(header: bytes | None) -> str:
+    """Return the session token of a `Cookie` header; raises `missing_credentials` without one."""
+    for pair in (header or b"").split(b";"):
+        name, _, value = pair.strip().partition(b"=")
+        if name == COOKIE and value.isascii() and value:
+            return value.decode("ascii")
+    raise ServiceError("missing_credentials", "Sign in, or send `Authorization: Bearer` with a session token.")
 
 
 def bearer_token(authorization: bytes | None) -> str:
@@ -134,7 +179,7 @@ class Authorizer:
         self._writes = operation.effect == "write"
         self._scopes = frozenset(operation.any_scope)
         self._takes_key = operation.accepts("ApiKey")
-        self._takes_session = operation.accepts("Session")
+        self._takes_session = operation.accepts("Session") or operation.accepts("SessionToken")
         self._least_role = cast("Role | None", operation.least_role) if operation.organization_required else None
 
     def check(self, identity: Identity) -> None:

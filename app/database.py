@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 ROLE = "change_freeze_app"
 WORKER_ROLE = "change_freeze_worker"
+IDENTITY_ROLE = "change_freeze_identity"
 POOL_WAIT_SECONDS = 2.0
 _OPTIONS = "-c role={role} -c timezone=UTC -c statement_timeout=15000 -c idle_in_transaction_session_timeout=30000"
 _CONNECT_SECONDS = 2

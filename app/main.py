@@ -14,7 +14,7 @@ from app import connexion_adapter, logs
 from app.access_log import AccessLog, standard_error
 from app.auth import Credentials
 from app.config import Config, ConfigurationError, load_config
-from app.database import Reads, make_engine
+from app.database import IDENTITY_ROLE, Reads, make_engine
 from app.errors import ErrorReplies
 from app.front import Front
 from app.maintenance import Maintenance
@@ -36,6 +36,9 @@ from services.unit import Units, Wakeups
 
 Application = connexion_adapter.Application
 
+IDENTITY_CONNECTIONS = 4
+"""Of one API process: people sign in seldom, and hashing a password holds none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -55,6 +58,7 @@ class Resources:
     """What is opened when the process begins to serve, and closed when it ends."""
 
     engine: Engine
+    identity_engine: Engine
     reads: Reads
     redis: "redis.asyncio.Redis"
     workers: Workers
@@ -64,6 +68,7 @@ class Resources:
         """Open on the running loop, and close in the opposite order."""
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.dispose)
+            stack.callback(self.identity_engine.dispose)
             stack.push_async_callback(self.redis.aclose)
             await self.reads.open()
             stack.push_async_callback(self.reads.close)
@@ -76,6 +81,7 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
     parts = parts or Parts()
     resources = Resources(
         engine=make_engine(config.database_url, config.database_pool_size),
+        identity_engine=make_engine(config.database_url, IDENTITY_CONNECTIONS, role=IDENTITY_ROLE),
         reads=Reads(config.database_url, config.database_pool_size),
         redis=redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200),
         workers=Workers(config.database_pool_size),
@@ -88,17 +94,21 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
     around = surroundings_of(config)
+    wakeups = parts.wakeups or RedisWakeups(config.redis_url)
     verifier = TokenVerifier(resources.reads, issuer=config.issuer, audience=config.base_url)
     return Edge(
         contract=contract,
         errors=ErrorReplies(contract, config.docs_url),
         maintenance=Maintenance(config.maintenance_file, config.status_url),
-        credentials=Credentials(resources.reads, verifier, clock),
+        credentials=Credentials(resources.reads, verifier, clock, web_url=config.web_url),
         rate_limits=RateLimits(
             resources.redis, organization=config.rate_limit_organization, writes=config.rate_limit_writes
         ),
         workers=resources.workers,
-        units=Units(resources.engine, clock, parts.wakeups or RedisWakeups(config.redis_url), around),
+        units={
+            "organization": Units(resources.engine, clock, wakeups, around),
+            "identity": Units(resources.identity_engine, clock, wakeups, around),
+        },
         reader=resources.reads,
         validators=Validators(contract.document),
         builder=Builder(contract.document),

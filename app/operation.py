@@ -1,8 +1,8 @@
 """One operation of the contract, compiled once: the steps that every request takes, in their order."""
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,13 +21,14 @@ from app.parameters import ParameterReader
 from app.rate_limits import RateLimits, refuse_when_spent
 from app.workers import Workers
 from rules.errors import ServiceError
-from rules.permissions import CODE_HOST
+from rules.permissions import CODE_HOST, NOBODY
 from schemas.build import Builder
-from schemas.contract import Contract, ContractError, Operation
+from schemas.contract import Contract, ContractError, Operation, Realm
 from schemas.dialect import Validators
 from services.reads import Probe, ReadContext, Reader
 from services.unit import Caller, Unit, Units
 
+LONGEST_CLIENT = 300
 _ATTEMPTS = 3
 _RETRIED_STATES = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL undid the whole unit
 
@@ -42,7 +43,8 @@ class Edge:
     credentials: Credentials
     rate_limits: RateLimits
     workers: Workers
-    units: Units
+    units: Mapping[Realm, Units]
+    """By the realm of an operation: whose rows its unit sees."""
     reader: Reader
     validators: Validators
     builder: Builder
@@ -69,7 +71,8 @@ class CompiledOperation:
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
         self._answers = Answers(operation, edge.builder, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
-        self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session")
+        self._signs_in = operation.accepts("SessionToken")
+        self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session") or self._signs_in
         self._writes = operation.effect == "write"
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
@@ -93,7 +96,11 @@ class CompiledOperation:
 
     async def _identify(self, exchange: Exchange) -> Identity:
         """Tell who asks, and count the request."""
-        identity = await self._edge.credentials.identify(exchange.header(b"authorization"))
+        credentials = self._edge.credentials
+        if self._signs_in:
+            identity = await credentials.identify_sign_in(exchange.header, write=self._writes)
+        else:
+            identity = await credentials.identify(exchange.header(b"authorization"))
         exchange.principal = identity.principal
         exchange.budget = await self._edge.rate_limits.count(identity.principal, write=self._writes)
         refuse_when_spent(exchange.budget)
@@ -138,7 +145,8 @@ class CompiledOperation:
         self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
     ) -> Reply:
         support = identity is not None and identity.principal.support
-        with self._edge.units.open(_caller(exchange, identity), read_only=support) as unit:
+        units = self._edge.units[self.operation.realm]
+        with units.open(_caller(exchange, identity, self.operation.realm), read_only=support) as unit:
             if self.operation.installation_required:
                 require_installation(unit)
             if claim is None:
@@ -158,15 +166,25 @@ class CompiledOperation:
         return self._answers.reply(self._handler(unit, **arguments))
 
 
-def _caller(exchange: Exchange, identity: Identity | None) -> Caller:
+def _caller(exchange: Exchange, identity: Identity | None, realm: Realm) -> Caller:
+    client = exchange.scope.get("client")
+    anybody = Caller(
+        None,
+        NOBODY if realm == "identity" else CODE_HOST,
+        "dashboard" if realm == "identity" else "code_host",
+        request_id=exchange.request_id,
+        address=client[0] if client else "",
+        client=(exchange.header(b"user-agent") or b"").decode("latin-1")[:LONGEST_CLIENT],
+    )
     if identity is None:
-        return Caller(None, CODE_HOST, "code_host", request_id=exchange.request_id)
+        return anybody
     principal = identity.principal
-    return Caller(
+    return replace(
+        anybody,
         organization_id=principal.organization_id,
         actor=principal.actor,
         source=principal.source,
         plan=principal.plan,
         principal_id=principal.id,
-        request_id=exchange.request_id,
+        session_id=principal.session_id,
     )

@@ -37,3 +37,4 @@ class ApiKeySecret(Base):
     api_key_id: Mapped[str] = mapped_column(ForeignKey("api_keys.id"), index=True)
     created_at: Mapped[datetime]
     ends_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]

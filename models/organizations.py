@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import ForeignKey, Index, LargeBinary, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
@@ -13,6 +13,13 @@ class Organization(Base):
     """A tenant: everything else belongs to exactly one."""
 
     __tablename__ = "organizations"
+    __table_args__ = (
+        Index(
+            "ix_organizations_deleted",
+            "deleted_at",
+            postgresql_where=text("deleted_at IS NOT NULL AND purged_at IS NULL"),
+        ),
+    )
 
     id: Mapped[Id]
     name: Mapped[str]
@@ -21,6 +28,8 @@ class Organization(Base):
     settings: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
     deleted_at: Mapped[datetime | None]
+    purged_at: Mapped[datetime | None]
+    """When its data was erased, 30 days after its deletion."""
 
 
 class User(Base):
@@ -30,8 +39,12 @@ class User(Base):
 
     id: Mapped[Id]
     email: Mapped[str] = mapped_column(unique=True)
+    """In lower case."""
     name: Mapped[str]
     created_at: Mapped[datetime]
+    password_hash: Mapped[str | None]
+    """Argon2id, with its parameters; only the role for people reads it."""
+    email_verified_at: Mapped[datetime | None]
 
 
 class Membership(Base):
@@ -46,17 +59,31 @@ class Membership(Base):
 
 
 class LoginSession(Base):
-    """A signed-in session: the `sid` that session tokens name. Revoking it ends them all at once."""
+    """A sign-in: the `sid` that session JWTs name. Revoking it ends them all at once."""
 
     __tablename__ = "sessions"
 
     id: Mapped[Id]
     user_id: Mapped[str] = mapped_column(ForeignKey("users.id"), index=True)
     organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"))
+    """The organisation that was made active, or none."""
     support: Mapped[bool] = mapped_column(server_default="false")
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     revoked_at: Mapped[datetime | None]
+    kind: Mapped[str] = mapped_column(server_default="browser")
+    """`browser`, `device` or `support`."""
+    token_hash: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """SHA-256 of the session token, which is kept by the client alone."""
+    client: Mapped[str] = mapped_column(server_default="")
+    """What signed in: a browser's `User-Agent`, or the client id of a device."""
+    address: Mapped[str] = mapped_column(server_default="")
+    last_used_at: Mapped[datetime | None]
+    support_by: Mapped[str | None]
+    """Of a support session: which operator looks, and why."""
+    support_reason: Mapped[str | None]
+
+    __table_args__ = (Index("uq_sessions_token_hash", "token_hash", unique=True),)
 
 
 class SigningKey(Base):
@@ -69,4 +96,6 @@ class SigningKey(Base):
     public_key: Mapped[str]
     private_key: Mapped[str]
     created_at: Mapped[datetime]
+    active_from: Mapped[datetime | None]
+    """When it begins to sign: it is published before, so that verifiers know it by then."""
     retired_at: Mapped[datetime | None]

@@ -26,6 +26,7 @@ class Actor:
 
 SYSTEM = Actor("system", None, "Change-Freeze Service")
 CODE_HOST = Actor("code_host", None, "GitHub")
+NOBODY = Actor("user", None, "somebody who is not signed in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Principal:
     role: Role | None = None
     support: bool = False
     """A support session: reads everything, changes nothing."""
+    session_id: str | None = None
+    """The sign-in of a session."""
 
     @property
     def actor(self) -> Actor:

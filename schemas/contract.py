@@ -15,6 +15,8 @@ CONTRACT_PATH = Path(__file__).resolve().parent.parent / "openapi.yaml"
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 DEFAULT_BODY_LIMIT = 1 << 20
 
+Realm = Literal["organization", "identity"]
+
 Node = Mapping[str, Any]
 """A schema, or another object of the document, as it is written (references unresolved)."""
 
@@ -72,6 +74,8 @@ class Operation:
     entitlement: str | None
     organization_required: bool
     installation_required: bool
+    realm: Realm
+    """Whose rows its unit sees: those of one organisation, or what concerns people, in all of them."""
     body_limit: int
     mcp_tool: str | None
     error_codes: frozenset[str]
@@ -227,6 +231,7 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         entitlement=raw.get("x-entitlement"),
         organization_required=raw.get("x-organization", "required") == "required",
         installation_required=raw.get("x-installation", "none") == "required",
+        realm=raw.get("x-realm", "organization"),
         body_limit=raw.get("x-body-limit", DEFAULT_BODY_LIMIT),
         mcp_tool=raw.get("x-mcp-tool"),
         error_codes=frozenset(raw.get("x-errors", ())),

@@ -7,7 +7,7 @@ sent only once the transaction is committed, and losing it loses nothing, becaus
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -21,6 +21,8 @@ from rules.permissions import Actor, Source
 from services.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+_BIND = text("SELECT set_config('app.organization_id', :organization, true)")
 
 
 class Wakeups(Protocol):
@@ -40,6 +42,12 @@ class Caller:
     plan: str = "free"
     principal_id: str | None = None
     request_id: str | None = None
+    session_id: str | None = None
+    """The sign-in of a person."""
+    address: str = ""
+    """Where the request came from: an address of the network."""
+    client: str = ""
+    """What it says it was made by: its `User-Agent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,11 @@ class Unit:
     def actor(self) -> Actor:
         """Who acts."""
         return self.caller.actor
+
+    def enter(self, organization_id: str, actor: Actor | None = None) -> None:
+        """Go on in an organisation, as somebody: for units that begin in none, such as one that makes it."""
+        self.caller = replace(self.caller, organization_id=organization_id, actor=actor or self.actor)
+        self.session.execute(_BIND, {"organization": organization_id})
 
     def catch_up(self) -> None:
         """Move `now` to the present, after a lock that had to be waited for.

@@ -6,7 +6,7 @@ id of another organisation and with one that nobody has. Both answers are alike,
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from models.audit import AuditEntry
 from models.base import Base
 from models.enforcement import EnforcementSetup, Landing, WrittenRuleset
 from models.freezes import Freeze
+from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
 from models.installations import Installation
 from models.organizations import Organization
 from models.pull_requests import PullRequest
@@ -38,8 +39,12 @@ CREDENTIALLED = [one for one in CONTRACT.operations.values() if one.accepts("Api
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
 
-BELONG_TO_NOBODY = {"users", "sessions", "signing_keys", "webhook_deliveries", "chores", "spendings"}
+BELONG_TO_NOBODY = {"sessions", "signing_keys", "webhook_deliveries", "chores", "spendings", "attempts"}
 """Tables whose rows belong to no organisation; what the application may do with them is tested below."""
+BELONG_TO_MEMBERS = {"users"}
+"""Tables whose rows an organisation sees as long as they are of its members."""
+NEVER_SEEN = {"mails", "device_authorizations"}
+"""Tables that the application may not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,7 @@ def estate(session: Session, name: str) -> Estate:
         ]
     )
     session.add_all(found_out(organization, installation, branch))
+    session.add_all(of_people(organization))
     key = factories.api_key(session, organization).secret
     token = factories.session_token(session, owner, organization)
     session.flush()
@@ -224,6 +230,47 @@ def found_out(organization: Organization, installation: Installation, branch: Wa
     ]
 
 
+def of_people(organization: Organization) -> list[Base]:
+    """Return rows of what concerns people."""
+    now, words, hashed = factories.now(), "x", organization.id.encode()
+    return [
+        Invitation(
+            id=new_id("inv"),
+            organization_id=organization.id,
+            email="eve@example.com",
+            role="member",
+            invited_by=factories.SYSTEM,
+            created_at=now,
+            expires_at=now,
+        ),
+        OneTimeToken(
+            token_hash=hashed,
+            purpose="invitation",
+            subject=words,
+            organization_id=organization.id,
+            created_at=now,
+            expires_at=now,
+        ),
+        Mail(
+            id=new_id("mai"),
+            organization_id=organization.id,
+            recipient="eve@example.com",
+            template=words,
+            created_at=now,
+        ),
+        DeviceAuthorization(
+            device_code_hash=hashed,
+            user_code=words,
+            client_id=words,
+            address=words,
+            created_at=now,
+            expires_at=now,
+            interval_seconds=5,
+            organization_id=organization.id,
+        ),
+    ]
+
+
 @pytest.fixture
 def session(database: str) -> Iterator[Session]:
     engine = create_engine(database, isolation_level="AUTOCOMMIT")
@@ -244,7 +291,8 @@ def theirs(session: Session) -> Estate:
 
 def owned_tables() -> dict[str, str]:
     """Return the column that says whose a row is, for each table whose rows are somebody's."""
-    tables = {table.name: table for table in Base.metadata.sorted_tables if table.name not in BELONG_TO_NOBODY}
+    every = {table.name for table in Base.metadata.sorted_tables}
+    tables = sorted(every - BELONG_TO_NOBODY - BELONG_TO_MEMBERS)
     return {name: "id" if name == "organizations" else "organization_id" for name in tables}
 
 
@@ -360,7 +408,8 @@ class TestRowLevelSecurity:
         whose = composing.Identifier(owned_tables()[table])
         name, before = composing.Identifier(table), rows_of(sql, theirs.organization.id)
         query = composing.SQL("SELECT DISTINCT {} FROM {}").format(whose, name)
-        assert (theirs.organization.id,) not in as_us.execute(query).fetchall()
+        with pytest.raises(psycopg.errors.InsufficientPrivilege) if table in NEVER_SEEN else nullcontext():
+            assert (theirs.organization.id,) not in as_us.execute(query).fetchall()
         for statement in ("UPDATE {name} SET {whose} = {whose}", "DELETE FROM {name} WHERE {whose} = {theirs}"):
             written = composing.SQL(statement).format(
                 name=name, whose=whose, theirs=composing.Literal(theirs.organization.id)
@@ -384,7 +433,11 @@ class TestRowLevelSecurity:
             as_us.execute(given_away, (theirs.organization.id,))
         assert rows_of(sql, theirs.organization.id) == before
 
-    @pytest.mark.parametrize("table", owned_tables())
+    def test_shows_people_who_are_members_alone(self, as_us: psycopg.Connection[Any], ours: Estate) -> None:
+        shown = as_us.execute("SELECT id FROM users").fetchall()
+        assert shown == as_us.execute("SELECT user_id FROM memberships").fetchall() != []
+
+    @pytest.mark.parametrize("table", sorted(owned_tables().keys() - NEVER_SEEN))
     def test_without_an_organisation_shows_nothing(self, as_us: psycopg.Connection[Any], table: str) -> None:
         for nobody in ("", "org_00000000000000000000000000"):
             as_us.execute("SELECT set_config('app.organization_id', %s, false)", (nobody,))
@@ -394,7 +447,11 @@ class TestRowLevelSecurity:
     @pytest.mark.parametrize(
         "query",
         [
-            "SELECT * FROM users",
+            "SELECT password_hash FROM users",
+            "UPDATE users SET name = 'x'",
+            "SELECT * FROM mails",
+            "SELECT * FROM device_authorizations",
+            "SELECT * FROM attempts",
             "SELECT * FROM sessions",
             "SELECT private_key FROM signing_keys",
             "SELECT payload FROM webhook_deliveries",
@@ -402,6 +459,7 @@ class TestRowLevelSecurity:
             "DELETE FROM webhook_deliveries",
             "UPDATE chores SET done_at = now()",
             "SET ROLE change_freeze_worker",
+            "SET ROLE change_freeze_identity",
             "ALTER TABLE freezes DISABLE ROW LEVEL SECURITY",
             "UPDATE audit_entries SET action = 'x'",
             "DELETE FROM audit_entries",

@@ -62,7 +62,7 @@ def test_every_table_with_an_organisation_is_forced_behind_row_level_security(ow
     assert open_tables == []
 
 
-@pytest.mark.parametrize("role", ["change_freeze_app", "change_freeze_worker"])
+@pytest.mark.parametrize("role", ["change_freeze_app", "change_freeze_worker", "change_freeze_identity"])
 def test_nobody_has_the_right_to_change_the_audit(own_database: str, role: str) -> None:
     engine = create_engine(own_database)
     with engine.connect() as connection:

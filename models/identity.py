@@ -1,0 +1,107 @@
+"""What identity needs besides people and organisations: invitations, one-time tokens, mail, attempts, devices."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Identity, Index, LargeBinary, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, Id
+
+
+class Invitation(Base):
+    """Somebody is asked to become a member; its state follows from its instants."""
+
+    __tablename__ = "invitations"
+    __table_args__ = (
+        Index("ix_invitations_organization_id", "organization_id", "created_at"),
+        Index("ix_invitations_email", "email", postgresql_where=text("accepted_at IS NULL AND revoked_at IS NULL")),
+    )
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    email: Mapped[str]
+    """In lower case: only the account of that address may accept."""
+    role: Mapped[str]
+    invited_by: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+    accepted_at: Mapped[datetime | None]
+    accepted_by: Mapped[str | None] = mapped_column(ForeignKey("users.id"))
+    revoked_at: Mapped[datetime | None]
+
+
+class OneTimeToken(Base):
+    """The SHA-256 of a secret that was mailed or put into an address, good for one use until it expires.
+
+    `purpose` is `verify_email`, `reset_password`, `invitation` or `installation`; `subject` the id of the person or
+    invitation that it is for.
+    """
+
+    __tablename__ = "one_time_tokens"
+    __table_args__ = (Index("ix_one_time_tokens_subject", "purpose", "subject"),)
+
+    token_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    purpose: Mapped[str]
+    subject: Mapped[str]
+    organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"))
+    details: Mapped[dict[str, Any]] = mapped_column(server_default="{}")
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+    used_at: Mapped[datetime | None]
+
+
+class Mail(Base):
+    """A letter of the outbox: written with the change that it tells of, sent by a job.
+
+    `sealed` holds what its template is filled with, encrypted, since links are secrets; it is erased once sent.
+    """
+
+    __tablename__ = "mails"
+    __table_args__ = (Index("ix_mails_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
+
+    id: Mapped[Id]
+    organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"))
+    recipient: Mapped[str]
+    template: Mapped[str]
+    sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime]
+    due_at: Mapped[datetime | None]
+    """When it is to be tried next; none once it was sent, or given up."""
+    lease_until: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    sent_at: Mapped[datetime | None]
+    last_error: Mapped[str | None]
+
+
+class Attempt(Base):
+    """Something that is limited was tried: a password, a device's code, a mail to an address."""
+
+    __tablename__ = "attempts"
+    __table_args__ = (Index("ix_attempts_subject", "kind", "subject", "at"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
+    kind: Mapped[str]
+    subject: Mapped[str]
+    """Whom it is counted for: an account, or an address of the network."""
+    at: Mapped[datetime] = mapped_column(index=True)
+
+
+class DeviceAuthorization(Base):
+    """A device waits for a person to approve it (RFC 8628)."""
+
+    __tablename__ = "device_authorizations"
+
+    device_code_hash: Mapped[bytes] = mapped_column(LargeBinary, primary_key=True)
+    user_code: Mapped[str] = mapped_column(index=True)
+    client_id: Mapped[str]
+    address: Mapped[str]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime] = mapped_column(index=True)
+    interval_seconds: Mapped[int]
+    polled_at: Mapped[datetime | None]
+    decided_at: Mapped[datetime | None]
+    approved: Mapped[bool | None]
+    user_id: Mapped[str | None] = mapped_column(ForeignKey("users.id"))
+    organization_id: Mapped[str | None] = mapped_column(ForeignKey("organizations.id"))
+    consumed_at: Mapped[datetime | None]

@@ -7,7 +7,7 @@ from tests.faults.suite.trial import Trial, fault
 from tools.codehost.limits import HOUR, Window
 
 WRITES = "createCheckRun"
-TOLD = 4
+TOLD = 3
 """Seconds that the code host asks for."""
 SHORTEST = 60
 """Seconds that are waited where it does not say."""
@@ -75,7 +75,11 @@ def secondary_403(trial: Trial) -> None:
     _secondary(trial, 403)
 
 
-@fault("A secondary limit (429) with Retry-After: the whole installation waits for it, and goes on", load=False)
+@fault(
+    "A secondary limit (429) with Retry-After: the whole installation waits for it, and goes on",
+    load=False,
+    quick=False,
+)
 def secondary_429(trial: Trial) -> None:
     _secondary(trial, 429)
 
@@ -100,7 +104,7 @@ def _primary(trial: Trial, status: int) -> None:
     trial.injected()
 
 
-@fault("The hourly allowance is spent (403): nothing is asked until it is filled again", load=False)
+@fault("The hourly allowance is spent (403): nothing is asked until it is filled again", load=False, quick=False)
 def primary_403(trial: Trial) -> None:
     _primary(trial, 403)
 

@@ -110,7 +110,13 @@ def _jobs_done(hand: Process) -> int:
     return hand.log.read_text().count("Successfully completed job")
 
 
-@fault("Redis answers, and every worker is dead: the sweeper does their work", within=90, needs_redis=True, load=False)
+@fault(
+    "Redis answers, and every worker is dead: the sweeper does their work",
+    within=90,
+    needs_redis=True,
+    load=False,
+    quick=False,
+)
 def nobody_comes(trial: Trial) -> None:
     stack = trial.stack
     for hand in stack.hands:

@@ -29,7 +29,7 @@ class Item:
     """Type, id and name of the object that it is about."""
     message: str
     action: tuple[str, str]
-    """Label, and the path or address where something can be done."""
+    """Label, and the address where something can be done: a page of the code host's."""
 
 
 def raise_item(unit: Unit, item: Item) -> None:

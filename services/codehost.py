@@ -1,11 +1,16 @@
 """The way to the code host for services that answer a request."""
 
+from urllib.parse import quote
+
 from sqlalchemy import select
 
 from integrations.github import GitHub, InstallationClient
 from models.installations import Installation
 from rules.errors import ServiceError
 from services.unit import Unit
+
+ORIGIN = "https://github.com"
+"""Where its pages are when this process has no App."""
 
 
 def github(unit: Unit) -> GitHub:
@@ -14,6 +19,15 @@ def github(unit: Unit) -> GitHub:
     if found is None:
         raise ServiceError("github_unavailable", "No GitHub App is configured here (GITHUB_APP_ID).")
     return found
+
+
+def page(unit: Unit, *segments: str, **query: str) -> str:
+    """Return the address of a page of the code host, for people; each segment is one of its path."""
+    found = unit.surroundings.github
+    origin = found.settings.web_url if found else ORIGIN
+    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+    address = "/".join([origin.rstrip("/"), *(quote(segment, safe="") for segment in segments)])
+    return f"{address}?{asked}" if asked else address
 
 
 def client(unit: Unit) -> InstallationClient:

@@ -10,6 +10,7 @@ from rules.ids import new_id
 from rules.landings import Classified, Landing
 from rules.permissions import Actor
 from services.attention import Item, Severity, raise_item
+from services.codehost import page
 from services.landing_evidence import LandedBranch
 from services.unit import Caller, Unit, Units
 
@@ -38,7 +39,7 @@ def report(units: Units, branch: LandedBranch, landing: Landing, judged: Classif
         if landing_id is None or judged.kind not in ITEMS:
             return
         unit.audit(f"freeze.{judged.kind}", ("branch", branch.id, branch.full_name), **_details(landing, judged))
-        raise_item(unit, _item(landing_id, branch, landing, judged))
+        raise_item(unit, _item(unit, landing_id, branch, landing, judged))
 
 
 def _insert(unit: Unit, branch: LandedBranch, landing: Landing, judged: Classified) -> str | None:
@@ -68,7 +69,7 @@ def _details(landing: Landing, judged: Classified) -> dict[str, object]:
     }
 
 
-def _item(landing_id: str, branch: LandedBranch, landing: Landing, judged: Classified) -> Item:
+def _item(unit: Unit, landing_id: str, branch: LandedBranch, landing: Landing, judged: Classified) -> Item:
     kind, severity = ITEMS[judged.kind]
     return Item(
         key=f"{kind} {landing_id}",
@@ -76,8 +77,16 @@ def _item(landing_id: str, branch: LandedBranch, landing: Landing, judged: Class
         severity=severity,
         subject=("branch", branch.id, branch.full_name),
         message=_message(branch, landing, judged),
-        action=("Open the freeze", f"/freezes/{judged.freezes[0]}"),
+        action=_action(unit, branch, landing),
     )
+
+
+def _action(unit: Unit, branch: LandedBranch, landing: Landing) -> tuple[str, str]:
+    """Lead to what landed, where people see it, talk about it and can revert it."""
+    if landing.pull_request:
+        number = str(landing.pull_request)
+        return f"Open pull request #{number}", page(unit, branch.owner, branch.repository, "pull", number)
+    return "Open the commit", page(unit, branch.owner, branch.repository, "commit", landing.commit)
 
 
 def _message(branch: LandedBranch, landing: Landing, judged: Classified) -> str:

@@ -15,6 +15,7 @@ from integrations.github import GitHubError
 from rules.enforcement import Enforcement
 from rules.findings import NOBODY_WRITES_IT
 from services.attention import Item, clear_items, raise_items
+from services.codehost import page
 from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, hold
 from services.reconcile.recording import delay
 from services.unit import Unit
@@ -139,7 +140,7 @@ def _attend(unit: Unit, probed: Collection[Probed]) -> None:
             ("orphaned_requirement", orphaned and not each.probe.watched),
         ):
             if raises:
-                raised.append(_item(kind, each))
+                raised.append(_item(unit, kind, each))
             else:
                 cleared.append(_key(kind, each.probe))
     raise_items(unit, raised)
@@ -150,10 +151,11 @@ def _key(kind: str, probe: ClaimedProbe) -> str:
     return f"{kind} {probe.branch_id}"
 
 
-def _item(kind: str, each: Probed) -> Item:
+def _item(unit: Unit, kind: str, each: Probed) -> Item:
     place = f"{each.probe.full_name}:{each.probe.branch}"
     worst = each.found.findings[0].message
-    action = ("Show what was found", f"/enforcement/branches/{each.probe.branch_id}")
+    rules = page(unit, *each.probe.full_name.split("/", 1), "rules", ref=f"refs/heads/{each.probe.branch}")
+    action = ("Open the branch's rules", rules)
     if kind == "orphaned_requirement":
         return Item(_key(kind, each.probe), kind, "warning", _subject(each.probe), f"{place}: {worst}", action)
     worst_code = each.found.findings[0].code

@@ -162,6 +162,9 @@ def test_whoever_merges_past_the_rule_is_named(
     assert items(town) == [("freeze_bypassed", "critical")]
     merged = f"maintainer merged #{web[0].number} into acme/web:main while it was frozen (commit {sha[:7]})"
     assert town.sql("SELECT message FROM attention_items") == [(f"{merged}, past the freeze.",)]
+    [(action,)] = town.sql("SELECT action FROM attention_items")
+    number = web[0].number
+    assert action == {"label": f"Open pull request #{number}", "url": f"https://github.com/acme/web/pull/{number}"}
 
 
 def test_a_direct_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
@@ -171,6 +174,7 @@ def test_a_direct_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: C
     [(action, _who, details)] = told(town)
     assert (action, details["how"], details["commit"], details["pullRequest"]) == ("freeze.bypassed", "push", sha, None)
     assert items(town) == [("freeze_bypassed", "critical")]
+    assert town.sql("SELECT action ->> 'url' FROM attention_items") == [(f"https://github.com/acme/web/commit/{sha}",)]
 
 
 def test_a_forced_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:

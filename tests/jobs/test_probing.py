@@ -529,6 +529,14 @@ def test_a_branch_of_another_installation_is_not_held_back(town: Town, web: Repo
     assert installation.state == "suspended"
 
 
+def test_an_item_leads_to_the_rules_of_its_branch_at_the_code_host(town: Town, web: RepositoryBuilder) -> None:
+    remove(town, web)
+    look(town)
+    [(action,)] = town.sql("SELECT action FROM attention_items")
+    address = "https://github.com/acme/web/rules?ref=refs%2Fheads%2Fmain"
+    assert action == {"label": "Open the branch's rules", "url": address}
+
+
 def test_a_repository_that_is_gone_needs_nobodys_attention(town: Town, web: RepositoryBuilder) -> None:
     remove(town, web)
     look(town)

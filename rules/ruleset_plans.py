@@ -7,7 +7,7 @@ is removed, unless people made it theirs too: then our check alone is taken out,
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -120,6 +120,21 @@ def plan_removal(existing: Existing, place: Place, check_name: str) -> Change:
         after = {**before, "rules": rules}
         return Change("update", place, check_name, (), existing.ruleset_id, before, after, disowned=True)
     return Change("delete", place, check_name, (), existing.ruleset_id, before)
+
+
+def plan_without(existing: Existing, place: Place, check_name: str, repository_ids: Collection[int]) -> Change:
+    """Return the change that takes repositories (the code host's ids) out of an organisation's ruleset of ours.
+
+    Where none would be left, it is that of `plan_removal`.
+    """
+    before = settled(existing.ruleset)
+    conditions = before.get("conditions") or {}
+    named = conditions.get("repository_id") or {}
+    left = [each for each in named.get("repository_ids") or () if each not in repository_ids]
+    if not left:
+        return plan_removal(existing, place, check_name)
+    after = {**before, "conditions": {**conditions, "repository_id": {**named, "repository_ids": left}}}
+    return Change("update", place, check_name, (), existing.ruleset_id, before, after)
 
 
 def _without(rule: Ruleset, check_name: str) -> Ruleset | None:

@@ -20,6 +20,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from rules.permissions import CODE_HOST
 from services.auto_watch import watch_default_branches, watch_matching
+from services.enforcement.orphans import look_for_orphans
 from services.installations import examine
 from services.targets import take_in
 from services.unit import Caller, Unit, Units
@@ -146,6 +147,7 @@ def sync_installation(units: Units, github: GitHub, installation_id: int) -> Non
     with units.open(caller) as unit:
         installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
         installation.synced_at = max(installation.synced_at or started, started)
+    look_for_orphans(units, github, caller, installation_id)
 
 
 def _start(unit: Unit, installation_id: int) -> tuple[Caller | None, datetime]:

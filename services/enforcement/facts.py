@@ -66,7 +66,7 @@ def gather(unit: Unit, scope: dict[str, Any]) -> Facts:
         repositories=_repositories(unit, installation.id, reached),
         owned=_owned(unit, installation.id),
         begun=_begun(unit),
-        held=_held(unit),
+        held=held(unit),
     )
 
 
@@ -116,7 +116,8 @@ def _begun(unit: Unit) -> frozenset[tuple[str, str | None, str]]:
     return frozenset((each["level"], each["repositoryId"], each["name"]) for each in creations)
 
 
-def _held(unit: Unit) -> frozenset[tuple[str, str]]:
+def held(unit: Unit) -> frozenset[tuple[str, str]]:
+    """Return repository id and check name of every rule that a freeze in force stands on."""
     rows = unit.session.execute(
         select(WatchedBranch.repository_id, WatchedBranch.check_name)
         .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)

@@ -60,7 +60,7 @@ class Pen:
                 self.keep(unit)
                 note(unit, self.setup_id, writing=_announced(change))
         try:
-            ruleset_id = self._carry_out(change)
+            ruleset_id = carry_out(self.access(change.place), change)
         except GitHubError as error:
             if not error.maybe_applied:
                 self._forget(change)
@@ -101,26 +101,27 @@ class Pen:
             self._forget(change)
         return happened
 
-    def _carry_out(self, change: Change) -> int:
-        access = self.access(change.place)
-        if change.action == "create":
-            return int(access.create(change.after or {})["id"])
-        ruleset_id = change.ruleset_id or 0
-        if change.action == "update":
-            access.update(ruleset_id, change.after or {})
-        elif change.action == "delete":
-            try:
-                access.delete(ruleset_id)
-            except GitHubError as error:
-                if error.kind is not ErrorKind.NOT_FOUND:
-                    raise
-        return ruleset_id
-
     def access(self, place: Place) -> Rulesets:
         """Return the rulesets of a place."""
         if place.repository is None:
             return self.writer.organization_rulesets(place.account)
         return self.writer.repository_rulesets(place.account, place.repository.partition("/")[2])
+
+
+def carry_out(access: Rulesets, change: Change) -> int:
+    """Do at the code host what a change says, and return the ruleset's id; raises `GitHubError`."""
+    if change.action == "create":
+        return int(access.create(change.after or {})["id"])
+    ruleset_id = change.ruleset_id or 0
+    if change.action == "update":
+        access.update(ruleset_id, change.after or {})
+    elif change.action == "delete":
+        try:
+            access.delete(ruleset_id)
+        except GitHubError as error:
+            if error.kind is not ErrorKind.NOT_FOUND:
+                raise
+    return ruleset_id
 
 
 def _announced(change: Change) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from models.enforcement import WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
 from rules.ruleset_plans import Change, Existing, Place, plan_removal
-from services.enforcement.setups import record
+from services.enforcement.setups import carry_out, record
 from services.unit import Caller, Unit, Units
 
 
@@ -78,8 +78,5 @@ def _carry_out(access: Rulesets, row: WrittenRuleset, place: Place) -> Change:
     if row.ruleset_id not in {listed["id"] for listed in access.list()}:
         return Change("delete", place, row.check_name, ruleset_id=row.ruleset_id)
     change = plan_removal(Existing(row.ruleset_id, access.get(row.ruleset_id)), place, row.check_name)
-    if change.action == "update":
-        access.update(row.ruleset_id, change.after or {})
-    else:
-        access.delete(row.ruleset_id)
+    carry_out(access, change)
     return change

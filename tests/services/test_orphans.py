@@ -1,0 +1,152 @@
+"""A repository that the installation does not cover any more: no rule of ours blocks it unnoticed."""
+
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from rules.permissions import CODE_HOST
+from services import repository_sync
+from services.enforcement.orphans import SETTLED, look_for_orphans
+from services.unit import Caller
+from tests.jobs.conftest import Town, codehost, private_key, town
+from tests.jobs.test_setup import ORGANIZATION, add, ask, names, permit, work
+from tests.services.conftest import MovedClock
+from tools.codehost.model import repositories as at_host
+from tools.codehost.model.world import Actor
+
+__all__ = ["codehost", "private_key", "town"]
+
+OWN = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}
+TOLD = [("orphaned_requirement", "acme/web", "https://github.com/acme/web/settings/rules")]
+TOLD_ABOVE = [("orphaned_requirement", "acme/web", "https://github.com/organizations/acme/settings/rules")]
+
+
+def enforced(town: Town, scope: dict[str, Any]) -> None:
+    add(town, "web", "api")
+    ask(town, scope=scope)
+    work(town)
+
+
+def select(town: Town, *repositories: str) -> None:
+    """Let the installation cover these repositories only, and compare."""
+    [installation] = town.host.world.installations.values()
+    numbers = [town.host.organization("acme").repository(name).record.id for name in repositories]
+    installation.repository_selection, installation.repository_ids = "selected", numbers
+    sync(town)
+
+
+def sync(town: Town) -> None:
+    repository_sync.sync_installation(town.jobs, town.github, next(iter(town.host.world.installations)))
+
+
+def look(town: Town) -> None:
+    caller = Caller(town.organization.id, CODE_HOST, "code_host")
+    look_for_orphans(town.jobs, town.github, caller, next(iter(town.host.world.installations)))
+
+
+def settle(town: Town) -> None:
+    cast(MovedClock, town.jobs.clock).ahead += SETTLED + timedelta(seconds=1)
+    sync(town)
+
+
+def attention(town: Town) -> list[tuple[str, str, str]]:
+    rows = town.sql(
+        "SELECT type, subject ->> 'name', action ->> 'url' FROM attention_items WHERE cleared_at IS NULL ORDER BY since"
+    )
+    return [(row[0], row[1], row[2]) for row in rows]
+
+
+def covered_above(town: Town) -> int:
+    [ruleset] = town.host.world.rulesets.values()
+    return len(ruleset.conditions["repository_id"]["repository_ids"])
+
+
+class TestARepositorysOwnRuleset:
+    def test_is_told_of_until_the_repository_is_covered_again(self, town: Town) -> None:
+        enforced(town, OWN)
+        select(town, "api")
+        assert attention(town) == TOLD
+        sync(town)
+        settle(town)
+        assert attention(town) == TOLD
+        select(town, "api", "web")
+        assert attention(town) == []
+        assert names(town.host) == {"web": ["Change freeze: main"], "api": ["Change freeze: main"]}
+
+    def test_that_people_removed_is_told_of_no_more_where_we_can_see_it(self, town: Town) -> None:
+        """A public repository is shown to us though it is not covered."""
+        enforced(town, OWN)
+        town.sql("UPDATE repositories SET removed_at = clock_timestamp() WHERE name = 'web'")
+        look(town)
+        assert attention(town) == TOLD
+        [number] = [each.id for each in town.host.world.rulesets.values() if each.source_id == web(town)]
+        town.person("DELETE", f"/repos/acme/web/rulesets/{number}").raise_for_status()
+        look(town)
+        assert attention(town) == []
+        assert len(town.sql("SELECT 1 FROM written_rulesets")) == 1
+
+    def test_went_with_a_repository_that_was_deleted(self, town: Town) -> None:
+        enforced(town, OWN)
+        record = town.host.organization("acme").repository("web").record
+        at_host.delete(town.host.world, Actor(town.host.maintainer), record)
+        sync(town)
+        assert attention(town) == []
+
+    def test_is_no_other_repositorys_concern(self, town: Town) -> None:
+        add(town, "web", "api")
+        ask(town, scope={"type": "repositories", "repositories": ["acme/api"]})
+        work(town)
+        select(town, "api")
+        assert attention(town) == []
+
+
+class TestTheOrganisationsRuleset:
+    def test_is_told_of_and_lets_go_of_the_repository_after_a_while(self, town: Town) -> None:
+        enforced(town, ORGANIZATION)
+        select(town, "api")
+        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+        settle(town)
+        assert (attention(town), covered_above(town)) == ([], 1)
+        last = town.sql("SELECT action FROM audit_entries WHERE action LIKE 'ruleset.%' ORDER BY at DESC LIMIT 1")
+        assert last == [("ruleset.updated",)]
+        assert len(town.sql("SELECT 1 FROM written_rulesets")) == 1
+
+    def test_that_is_for_nothing_else_is_removed(self, town: Town) -> None:
+        enforced(town, ORGANIZATION)
+        select(town)
+        settle(town)
+        assert (attention(town), names(town.host)) == ([], {})
+        assert town.sql("SELECT 1 FROM written_rulesets") == []
+
+    def test_holds_a_repository_as_long_as_a_freeze_covers_it(self, town: Town) -> None:
+        enforced(town, ORGANIZATION)
+        freeze = town.freeze()
+        select(town, "api")
+        settle(town)
+        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+        town.lift(freeze)
+        sync(town)
+        assert (attention(town), covered_above(town)) == ([], 1)
+
+    def test_is_left_alone_where_we_may_not_write_it(self, town: Town) -> None:
+        enforced(town, ORGANIZATION)
+        permit(town, administration="write", organization_administration="read")
+        select(town, "api")
+        settle(town)
+        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+
+    @pytest.mark.parametrize("hidden", ["permission", "fault"])
+    def test_that_we_cannot_see_leaves_what_was_told(self, town: Town, hidden: str) -> None:
+        enforced(town, ORGANIZATION)
+        select(town, "api")
+        if hidden == "permission":
+            permit(town, administration="write")
+        else:
+            town.host.faults.add("error", "GET /orgs/acme/rulesets", status=502)
+        settle(town)
+        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+
+
+def web(town: Town) -> int:
+    return town.host.organization("acme").repository("web").record.id

@@ -129,6 +129,12 @@ class Config:
     cursor_secret: Annotated[
         str, Variable("Signs cursors; one for all machines (default: made at each start)", _secret)
     ] = field(default="", repr=False)
+    secret_key: Annotated[
+        str,
+        Variable(
+            "Seals mails that wait; one for all machines, required with SMTP_URL (default: made at each start)", _secret
+        ),
+    ] = field(default="", repr=False)
     session_issuer: Annotated[str | None, Variable("Issuer of session tokens (default: WEB_URL)")] = None
     session_jwt_ttl: Annotated[timedelta, Variable("Seconds a session token is valid", _seconds(1, 86400))] = timedelta(
         minutes=15
@@ -189,7 +195,8 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
             faults.append(f"{other} is required where {name} is set")
     if faults:
         raise ConfigurationError("\n".join(faults))
-    values.setdefault("cursor_secret", secrets.token_urlsafe(32))
+    for name in ("cursor_secret", "secret_key"):
+        values.setdefault(name, secrets.token_urlsafe(32))
     return Config(**values)
 
 

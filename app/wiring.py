@@ -38,7 +38,13 @@ def github_of(config: Config) -> GitHub | None:
 
 def surroundings_of(config: Config) -> Surroundings:
     """Return what every unit of the process can reach."""
-    return Surroundings(github_of(config), config.max_targets, config.cursor_secret.encode(), config.web_url)
+    return Surroundings(
+        github_of(config),
+        config.max_targets,
+        config.cursor_secret.encode(),
+        config.web_url,
+        config.secret_key.encode(),
+    )
 
 
 def job_context(config: Config, engine: Engine | None = None) -> Context:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
+from secrets import token_bytes
 from typing import Any, Protocol
 
 from sqlalchemy import Engine, text
@@ -61,6 +63,8 @@ class Surroundings:
     """Signs the cursors of lists."""
     web_url: str = ""
     """Our web origin, to which the code host sends people back."""
+    secret_key: bytes = field(default_factory=partial(token_bytes, 32))
+    """Seals what the database keeps but must not tell."""
 
 
 @dataclass(slots=True)

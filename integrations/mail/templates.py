@@ -1,0 +1,170 @@
+"""What the letters say: plain text and simple HTML, made from the same paragraphs.
+
+Letters to an address that nobody has confirmed yet quote nothing that a stranger typed, so that they carry nobody's
+advertisement; every value is put on one line, cut, and escaped in HTML.
+"""
+
+import html
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from string import Formatter
+from typing import Any
+
+LONGEST_VALUE = 500
+_DAY = timedelta(days=1)
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A paragraph that is something to open: `field` holds its address."""
+
+    label: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A paragraph that is a list: `field` holds its lines."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A letter with `{fields}`; it is pointless, and not sent any more, once it has waited for `useful`."""
+
+    subject: str
+    paragraphs: tuple[str | Link | Items, ...]
+    useful: timedelta
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The names of all values that it takes."""
+        texts = [self.subject, *(each for each in self.paragraphs if isinstance(each, str))]
+        named = {name for text in texts for _, name, _, _ in Formatter().parse(text) if name}
+        return frozenset(named | {each.field for each in self.paragraphs if not isinstance(each, str)})
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A letter that is ready to be sent."""
+
+    subject: str
+    text: str
+    html: str
+
+
+_NOT_YOU = "If you did not ask for this, there is nothing to do: without the link nothing happens."
+
+TEMPLATES: dict[str, Template] = {
+    "verify_email": Template(
+        "Confirm your e-mail address",
+        (
+            "Somebody, most likely you, signed up for the Change-Freeze Service with this address.",
+            Link("Confirm the address", "url"),
+            "The link works once, within 24 hours.",
+            _NOT_YOU,
+        ),
+        _DAY,
+    ),
+    "known_address": Template(
+        "You already have an account",
+        (
+            "Somebody, most likely you, signed up for the Change-Freeze Service with this address.",
+            "It has an account already; nothing was changed.",
+            Link("Sign in", "sign_in_url"),
+            Link("Choose another password, if you have forgotten yours", "forgot_url"),
+            "If it was not you, there is nothing to do.",
+        ),
+        _DAY,
+    ),
+    "reset_password": Template(
+        "Choose a new password",
+        (
+            "Somebody, most likely you, asked for a new password of your account at the Change-Freeze Service.",
+            Link("Choose a new password", "url"),
+            "The link works once, within an hour. A new password ends every session.",
+            _NOT_YOU,
+        ),
+        timedelta(hours=1),
+    ),
+    "invitation": Template(
+        "Invitation to {organization}",
+        (
+            "{inviter} invites you to the organisation {organization} at the Change-Freeze Service, as {role}.",
+            Link("See the invitation", "url"),
+            "It is for this address alone, and ends on {expires_at}.",
+            "If you do not know what this is about, there is nothing to do.",
+        ),
+        7 * _DAY,
+    ),
+    "organization_deleted": Template(
+        "{organization} has been deleted",
+        (
+            "{by} has deleted the organisation {organization} on {deleted_at}.",
+            "Its freezes have ended, and its API keys no longer work.",
+            "The rules that the service wrote at GitHub are being removed; another mail tells of any that could not be.",
+            "All data of the organisation is erased on {purged_at}.",
+        ),
+        7 * _DAY,
+    ),
+    "rules_left": Template(
+        "Rules of {organization} that you have to remove by hand",
+        (
+            "The organisation {organization} has been deleted, but these rules could not be removed from GitHub:",
+            Items("left"),
+            "They require a check that nobody writes any more: pull requests can stay blocked until you remove them.",
+            "You find them in GitHub's settings of the repository or organisation, under Rules, Rulesets.",
+        ),
+        14 * _DAY,
+    ),
+}
+
+
+def render(template: str, values: Mapping[str, Any]) -> Letter:
+    """Return the letter; raises KeyError for a template or value that is missing."""
+    chosen = TEMPLATES[template]
+    plain = {name: _one_line(value) for name, value in values.items() if not isinstance(value, list)}
+    lists = {name: [_one_line(each) for each in value] for name, value in values.items() if isinstance(value, list)}
+    escaped = {name: html.escape(value) for name, value in plain.items()}
+    return Letter(
+        chosen.subject.format(**plain),
+        "\n\n".join(_as_text(each, plain, lists) for each in chosen.paragraphs) + "\n",
+        "".join(
+            [
+                '<!doctype html>\n<html lang="en">\n<body>\n',
+                *(_as_html(each, escaped, lists) for each in chosen.paragraphs),
+                "</body>\n</html>\n",
+            ]
+        ),
+    )
+
+
+def _one_line(value: Any) -> str:
+    """Return a value as one line without what could break a header or turn the direction of writing."""
+    text = _SPACE.sub(" ", str(value)).strip()
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+
+
+def _as_text(paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]]) -> str:
+    match paragraph:
+        case Link():
+            return f"{paragraph.label}:\n{values[paragraph.field]}"
+        case Items():
+            return "\n".join(f"- {each}" for each in lists[paragraph.field])
+        case _:
+            return paragraph.format(**values)
+
+
+def _as_html(paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]]) -> str:
+    match paragraph:
+        case Link():
+            url = values[paragraph.field]
+            return f'<p><a href="{url}">{html.escape(paragraph.label)}</a><br>{url}</p>\n'
+        case Items():
+            return "<ul>" + "".join(f"<li>{html.escape(each)}</li>" for each in lists[paragraph.field]) + "</ul>\n"
+        case _:
+            return f"<p>{html.escape(paragraph, quote=False).format(**values)}</p>\n"

@@ -1,6 +1,7 @@
 """API keys, and the hashes of their secrets."""
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ForeignKey, LargeBinary
 from sqlalchemy.orm import Mapped, mapped_column
@@ -19,11 +20,14 @@ class ApiKey(Base):
     scopes: Mapped[list[str]]
     agent: Mapped[bool] = mapped_column(server_default="false")
     prefix: Mapped[str]
-    created_by: Mapped[str | None] = mapped_column(ForeignKey("users.id"))
+    """How its newest secret begins: enough to tell keys apart, and to find out whose a leaked one is."""
+    created_by: Mapped[dict[str, Any] | None]
+    """An actor, as it was called then; none: the service itself."""
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]
+    """Written late, and once a minute at most (`services/key_uses.py`)."""
     rotated_at: Mapped[datetime | None]
 
 
@@ -37,4 +41,3 @@ class ApiKeySecret(Base):
     api_key_id: Mapped[str] = mapped_column(ForeignKey("api_keys.id"), index=True)
     created_at: Mapped[datetime]
     ends_at: Mapped[datetime | None]
-    last_used_at: Mapped[datetime | None]

@@ -27,7 +27,8 @@ CREATE UNIQUE INDEX uq_sessions_token_hash ON sessions (token_hash);
 ALTER TABLE signing_keys ADD COLUMN active_from TIMESTAMP WITH TIME ZONE;
 ALTER TABLE organizations ADD COLUMN purged_at TIMESTAMP WITH TIME ZONE;
 CREATE INDEX ix_organizations_deleted ON organizations (deleted_at) WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
-ALTER TABLE api_key_secrets ADD COLUMN last_used_at TIMESTAMP WITH TIME ZONE;
+ALTER TABLE api_keys DROP COLUMN created_by;  -- nothing has written it yet
+ALTER TABLE api_keys ADD COLUMN created_by JSONB;
 """
 
 TABLES = """
@@ -180,8 +181,20 @@ RETURNS TABLE (
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT f.* FROM sessions s, find_session(s.id, s.organization_id) f WHERE s.token_hash = token
 $$;
+CREATE FUNCTION note_key_uses(keys text[], instants timestamptz[]) RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    WITH used AS (
+        SELECT k.id, u.at FROM unnest(keys, instants) AS u (id, at) JOIN api_keys k ON k.id = u.id
+        WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
+        ORDER BY k.id FOR NO KEY UPDATE OF k  -- everybody in the same order, so that none waits in a circle
+    )
+    UPDATE api_keys k SET last_used_at = greatest(k.last_used_at, used.at) FROM used WHERE k.id = used.id
+$$;
 ALTER FUNCTION find_session(text, text) OWNER TO change_freeze_worker;
 ALTER FUNCTION find_sign_in(bytea) OWNER TO change_freeze_worker;
+ALTER FUNCTION note_key_uses(text[], timestamptz[]) OWNER TO change_freeze_worker;
+REVOKE ALL ON FUNCTION note_key_uses(text[], timestamptz[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION note_key_uses(text[], timestamptz[]) TO change_freeze_app;
 REVOKE ALL ON FUNCTION find_session(text, text), find_sign_in(bytea) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION find_session(text, text), find_sign_in(bytea) TO change_freeze_app, change_freeze_identity;
 """
@@ -214,7 +227,9 @@ ALTER TABLE users DISABLE ROW LEVEL SECURITY;
 REVOKE SELECT (id, email, name, created_at, email_verified_at) ON users FROM change_freeze_app;
 DROP TABLE device_authorizations, attempts, mails, one_time_tokens, invitations;
 DROP INDEX ix_organizations_deleted;
-ALTER TABLE api_key_secrets DROP COLUMN last_used_at;
+DROP FUNCTION note_key_uses(text[], timestamptz[]);
+ALTER TABLE api_keys DROP COLUMN created_by;
+ALTER TABLE api_keys ADD COLUMN created_by TEXT CONSTRAINT fk_api_keys_created_by REFERENCES users (id);
 ALTER TABLE organizations DROP COLUMN purged_at;
 ALTER TABLE signing_keys DROP COLUMN active_from;
 ALTER TABLE sessions

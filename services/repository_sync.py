@@ -7,7 +7,7 @@ slow one never undoes what a later one has seen. Nothing here ends a freeze or t
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from models.installations import Installation
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
-from rules.permissions import CODE_HOST
+from rules.permissions import CODE_HOST, SYSTEM
 from services.auto_watch import watch_default_branches, watch_matching
 from services.enforcement.orphans import look_for_orphans
 from services.installations import examine
@@ -147,7 +147,7 @@ def sync_installation(units: Units, github: GitHub, installation_id: int) -> Non
     with units.open(caller) as unit:
         installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
         installation.synced_at = max(installation.synced_at or started, started)
-    look_for_orphans(units, github, caller, installation_id)
+    look_for_orphans(units, github, replace(caller, actor=SYSTEM, source="system"), installation_id)
 
 
 def _start(unit: Unit, installation_id: int) -> tuple[Caller | None, datetime]:

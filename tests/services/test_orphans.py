@@ -108,8 +108,8 @@ class TestTheOrganisationsRuleset:
         assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
         settle(town)
         assert (attention(town), covered_above(town)) == ([], 1)
-        last = town.sql("SELECT action FROM audit_entries WHERE action LIKE 'ruleset.%' ORDER BY at DESC LIMIT 1")
-        assert last == [("ruleset.updated",)]
+        told = town.sql("SELECT action, source FROM audit_entries WHERE action LIKE 'ruleset.%' ORDER BY at")
+        assert told[-1] == ("ruleset.updated", "system")
         assert len(town.sql("SELECT 1 FROM written_rulesets")) == 1
 
     def test_that_is_for_nothing_else_is_removed(self, town: Town) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, LiteralString, cast, get_args
 
+from app.key_uses import KeyUses
 from app.origins import sent_from_here
 from app.tokens import TokenVerifier
 from rules.errors import ServiceError
@@ -46,11 +47,14 @@ class Credentials:
     principal object of a row that has not changed.
     """
 
-    def __init__(self, reads: Reader, verifier: TokenVerifier, clock: Clock, *, web_url: str) -> None:
+    def __init__(
+        self, reads: Reader, verifier: TokenVerifier, clock: Clock, *, web_url: str, key_uses: KeyUses
+    ) -> None:
         self._reads = reads
         self._verifier = verifier
         self._clock = clock
         self._web_url = web_url
+        self._key_uses = key_uses
         self._hashes: dict[bytes, bytes] = {}
         self._principals: dict[str, tuple[tuple[Any, ...], Principal]] = {}
 
@@ -104,10 +108,13 @@ class Credentials:
         row = rows[0]
         now = self._clock.read(row["now"])
         secret_ends_at, expires_at = row["secret_ends_at"], row["expires_at"]
-        if row["revoked_at"] is not None or (secret_ends_at is not None and now >= secret_ends_at):
-            raise ServiceError("invalid_token", "The API key has been revoked or replaced.")
+        if row["revoked_at"] is not None:
+            raise ServiceError("invalid_token", "The API key has been revoked.")
         if expires_at is not None and now >= expires_at:
             raise ServiceError("token_expired", "The API key has expired; it cannot be extended, create another.")
+        if secret_ends_at is not None and now >= secret_ends_at:
+            raise ServiceError("invalid_token", "This secret of the API key has been replaced by a newer one.")
+        self._key_uses.note(row["key_id"], now)
         return Identity(self._key_principal(row), now, row["organization_deleted_at"] is not None)
 
     def _key_principal(self, row: Mapping[str, Any]) -> Principal:

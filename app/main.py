@@ -17,6 +17,7 @@ from app.config import Config, ConfigurationError, load_config
 from app.database import IDENTITY_ROLE, Reads, make_engine
 from app.errors import ErrorReplies
 from app.front import Front
+from app.key_uses import KeyUses
 from app.maintenance import Maintenance
 from app.operation import CompiledOperation, Edge
 from app.pages import mounted_pages
@@ -60,6 +61,7 @@ class Resources:
     engine: Engine
     identity_engine: Engine
     reads: Reads
+    key_uses: KeyUses
     redis: "redis.asyncio.Redis"
     workers: Workers
 
@@ -72,6 +74,7 @@ class Resources:
             stack.push_async_callback(self.redis.aclose)
             await self.reads.open()
             stack.push_async_callback(self.reads.close)
+            stack.push_async_callback(self.key_uses.close)
             stack.callback(self.workers.close)
             yield
 
@@ -79,10 +82,12 @@ class Resources:
 def create_app(config: Config, parts: Parts | None = None) -> Application:
     """Return the ASGI application; raises ContractError when contract and handlers do not fit."""
     parts = parts or Parts()
+    reads = Reads(config.database_url, config.database_pool_size)
     resources = Resources(
         engine=make_engine(config.database_url, config.database_pool_size),
         identity_engine=make_engine(config.database_url, IDENTITY_CONNECTIONS, role=IDENTITY_ROLE),
-        reads=Reads(config.database_url, config.database_pool_size),
+        reads=reads,
+        key_uses=KeyUses(reads),
         redis=redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200),
         workers=Workers(config.database_pool_size),
     )
@@ -100,7 +105,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         contract=contract,
         errors=ErrorReplies(contract, config.docs_url),
         maintenance=Maintenance(config.maintenance_file, config.status_url),
-        credentials=Credentials(resources.reads, verifier, clock, web_url=config.web_url),
+        credentials=Credentials(resources.reads, verifier, clock, web_url=config.web_url, key_uses=resources.key_uses),
         rate_limits=RateLimits(
             resources.redis, organization=config.rate_limit_organization, writes=config.rate_limit_writes
         ),

@@ -33,6 +33,7 @@ from app.access_log import AccessLog
 from app.auth import Credentials
 from app.errors import ErrorReplies
 from app.front import Front
+from app.key_uses import KeyUses
 from app.maintenance import Maintenance
 from app.operation import CompiledOperation, Edge
 from app.rate_limits import RateLimits
@@ -163,7 +164,9 @@ def make_edge(*, check_replies: bool) -> Application:
         contract=contract,
         errors=errors,
         maintenance=Maintenance(None, ""),
-        credentials=Credentials(reader, TokenVerifier(reader, issuer="", audience=""), clock, web_url=""),
+        credentials=Credentials(
+            reader, TokenVerifier(reader, issuer="", audience=""), clock, web_url="", key_uses=KeyUses(reader)
+        ),
         rate_limits=RateLimits(None, organization=10**9, writes=10**9),
         workers=Workers(4),
         units={"organization": cast(Units, _NoUnits())},

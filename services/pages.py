@@ -43,13 +43,15 @@ def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names 
     cursor: str | None,
     limit: int,
     ascending: bool = False,
+    whose: str | None = None,
 ) -> Page:
     """Return one page of `query` in the order of `keys`, the last of which tells any two rows apart.
 
     Newest first, unless `ascending`. A row is what the query selects: one object, or a tuple of several. `filters`
-    is whatever the client narrowed the list by. Raises `invalid_cursor`.
+    is whatever the client narrowed the list by. The list is the organisation's, unless `whose` names the person that
+    it is of. Raises `invalid_cursor`.
     """
-    bound = (operation, unit.organization, filters)
+    bound = (operation, whose or unit.organization, filters)
     if cursor is not None:
         position = open_cursor(unit.surroundings.cursor_secret, bound, cursor)
         here = tuple_(*keys)
@@ -66,7 +68,7 @@ def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names 
 def sign_cursor(secret: bytes, bound: tuple[str, str, Any], position: Sequence[Any]) -> str:
     """Return the cursor of the page after `position` (texts, numbers, aware instants).
 
-    `bound` is what the cursor belongs to: operation, organisation, filters.
+    `bound` is what the cursor belongs to: operation, organisation (or person), filters.
     """
     payload = orjson.dumps([_plain(value) for value in position])
     return base64.urlsafe_b64encode(_tag(secret, bound, payload) + payload).rstrip(b"=").decode()

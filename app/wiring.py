@@ -43,7 +43,10 @@ def surroundings_of(config: Config) -> Surroundings:
         config.max_targets,
         config.cursor_secret.encode(),
         config.web_url,
-        config.secret_key.encode(),
+        token_issuer=config.issuer,
+        token_audience=config.base_url,
+        token_lifetime=config.session_jwt_ttl,
+        secret_key=config.secret_key.encode(),
     )
 
 

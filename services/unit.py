@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from secrets import token_bytes
 from typing import Any, Protocol
@@ -63,6 +63,10 @@ class Surroundings:
     """Signs the cursors of lists."""
     web_url: str = ""
     """Our web origin, to which the code host sends people back."""
+    token_issuer: str = ""
+    token_audience: str = ""
+    """What session JWTs say of their origin, and of the API that they are for."""
+    token_lifetime: timedelta = timedelta(minutes=15)
     secret_key: bytes = field(default_factory=partial(token_bytes, 32))
     """Seals what the database keeps but must not tell."""
 

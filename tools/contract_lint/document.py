@@ -144,8 +144,13 @@ class Operation:
 
     @property
     def credentialled(self) -> bool:
-        """Whether it takes an API key or a session."""
-        return bool(self.schemes & {"ApiKey", "Session"})
+        """Whether it takes an API key, a session, or the token of a sign-in."""
+        return "ApiKey" in self.schemes or self.for_people
+
+    @property
+    def for_people(self) -> bool:
+        """Whether somebody who is signed in may call it."""
+        return bool(self.schemes & {"Session", "SessionToken", "SessionCookie"})
 
     @property
     def from_code_host(self) -> bool:

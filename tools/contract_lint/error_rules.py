@@ -107,7 +107,13 @@ def _takes_organization(operation: Operation) -> bool:
 
 
 def _writes_as_person(operation: Operation) -> bool:
-    return operation.writes and "Session" in operation.schemes
+    return operation.writes and operation.for_people
+
+
+def _is_validated(operation: Operation) -> bool:
+    """Tell whether its body is checked by its schema: JSON of a client, and nothing but JSON."""
+    content = (operation.body or {}).get("content", {})
+    return set(content) == {"application/json"} and not operation.from_code_host
 
 
 def _applicable(operation: Operation) -> set[str]:
@@ -129,7 +135,9 @@ _SHAPES: Mapping[str, Callable[[Operation], bool]] = {
 }
 _POLICIES: Mapping[str, Callable[[Operation], bool]] = {
     "insufficient_scope": lambda operation: "ApiKey" in operation.schemes,
-    "credential_type_not_allowed": lambda operation: operation.schemes in ({"ApiKey"}, {"Session"}),
+    "credential_type_not_allowed": lambda operation: (
+        operation.credentialled and not (operation.for_people and "ApiKey" in operation.schemes)
+    ),
     "insufficient_permission": lambda operation: operation.raw.get("x-least-role", "viewer") != "viewer",
     "organization_not_provisioned": _takes_organization,
     "no_organization_selected": _takes_organization,
@@ -138,7 +146,8 @@ _POLICIES: Mapping[str, Callable[[Operation], bool]] = {
     "idempotency_key_reuse": lambda operation: operation.writes and operation.credentialled,
     "installation_removed": lambda operation: operation.raw.get("x-installation") == "required",
     "invalid_cursor": lambda operation: operation.is_list,
-    "validation_failed": lambda operation: operation.body is not None and operation.credentialled,
+    "validation_failed": _is_validated,
+    "origin_not_allowed": lambda operation: operation.writes and "SessionCookie" in operation.schemes,
     "invalid_signature": lambda operation: operation.from_code_host,
 }
 RULES: tuple[Callable[[Document], Iterator[Fault]], ...] = (catalogue_rows, cross_cutting_codes, property_codes)

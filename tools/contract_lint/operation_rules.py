@@ -82,10 +82,10 @@ def mcp_tool(operation: Operation) -> Iterator[Fault]:
 
 
 def least_role(operation: Operation) -> Iterator[Fault]:
-    """Demand a least role exactly where sessions are taken."""
+    """Demand a least role where people act in an organisation, and none where nobody is signed in."""
     if "Session" in operation.schemes and "x-least-role" not in operation.raw:
         yield operation.fault("takes sessions and has no x-least-role")
-    if "Session" not in operation.schemes and "x-least-role" in operation.raw:
+    if not operation.for_people and "x-least-role" in operation.raw:
         yield operation.fault("takes no sessions and has an x-least-role", "x-least-role")
 
 

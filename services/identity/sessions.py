@@ -1,0 +1,160 @@
+"""Sign-ins: begun with a token of their own, listed, made to act in an organisation, ended.
+
+A session token stands for a sign-in until it is revoked or 30 days old; what calls `/v1` are short-lived JWTs that
+are minted from it and name it (`services/sessions.py`). Both are looked up on every request.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sqlalchemy import select, update
+
+from models.organizations import LoginSession, Membership, Organization, User
+from rules.errors import ServiceError
+from rules.ids import new_id
+from services.identity.signing_keys import current_signer
+from services.identity.trail import organizations_of, record
+from services.secrets import SESSION_PREFIX, new_session_token, token_hash
+from services.sessions import mint_session_jwt
+from services.unit import Unit
+
+Kind = Literal["browser", "device"]
+LIFETIME = timedelta(days=30)
+_LONGEST_TOKEN = 128
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A sign-in that has just begun: its token is shown this once."""
+
+    token: str
+    session: LoginSession
+    user: User
+
+
+@dataclass(frozen=True, slots=True)
+class MintedToken:
+    """A session JWT, until when it is good, and the organisation that it acts in."""
+
+    token: str
+    expires_at: datetime
+    organization_id: str | None
+
+
+def start(unit: Unit, user: User, *, kind: Kind = "browser", organization_id: str | None = None) -> SignedIn:
+    """Sign a person in, always under a new token and a new id, whatever the client had before.
+
+    Acts in `organization_id`, or else in the person's only organisation; with several, none is active yet.
+    """
+    token = new_session_token()
+    session = LoginSession(
+        id=new_id("ses"),
+        user_id=user.id,
+        organization_id=organization_id or _only_organization(unit, user.id),
+        support=False,
+        kind=kind,
+        token_hash=token_hash(token),
+        client=unit.caller.client,
+        address=unit.caller.address,
+        created_at=unit.now,
+        expires_at=unit.now + LIFETIME,
+    )
+    unit.session.add(session)
+    unit.session.flush()
+    record(unit, user, "session.started", _target(session), kind=kind)
+    return SignedIn(token, session, user)
+
+
+def find(unit: Unit, token: str) -> LoginSession | None:
+    """Return the sign-in that a session token stands for now, or None."""
+    if not token.startswith(SESSION_PREFIX) or len(token) > _LONGEST_TOKEN or not token.isascii():
+        return None
+    return unit.session.scalar(
+        select(LoginSession).where(
+            LoginSession.token_hash == token_hash(token),
+            LoginSession.revoked_at.is_(None),
+            LoginSession.expires_at > unit.now,
+        )
+    )
+
+
+def mint(unit: Unit, session_id: str) -> MintedToken:
+    """Return a session JWT of a sign-in; raises `invalid_token` when that has ended."""
+    session = _live(unit, session_id)
+    if session is None:
+        raise ServiceError("invalid_token", "The session has ended.")
+    if not session.support:
+        session.last_used_at = unit.now
+        if session.organization_id is None:
+            session.organization_id = _only_organization(unit, session.user_id)
+    lifetime = min(unit.surroundings.token_lifetime, session.expires_at - unit.now) // _SECOND * _SECOND
+    token = mint_session_jwt(
+        current_signer(unit),
+        user=session.user_id,
+        organization=session.organization_id,
+        sid=session.id,
+        ttl=lifetime,
+        now=unit.now,
+        support=session.support,
+    )
+    return MintedToken(token, unit.now.replace(microsecond=0) + lifetime, session.organization_id)
+
+
+def set_active(unit: Unit, session_id: str, organization_id: str) -> LoginSession:
+    """Make a sign-in act in one of the person's organisations, with the next JWT that is minted from it.
+
+    Raises `not_found` for an organisation that the person is no member of, `organization_deleted`, `invalid_token`.
+    """
+    session = _live(unit, session_id)
+    if session is None:
+        raise ServiceError("invalid_token", "The session has ended.")
+    organization = unit.session.scalar(
+        select(Organization)
+        .join(Membership, Membership.organization_id == Organization.id)
+        .where(Organization.id == organization_id, Membership.user_id == session.user_id)
+    )
+    if organization is None:
+        raise ServiceError("not_found", "You belong to no organisation with this id.")
+    if organization.deleted_at is not None:
+        raise ServiceError("organization_deleted", "The organisation has been deleted.")
+    session.organization_id = organization_id
+    unit.session.flush()
+    return session
+
+
+def revoke(unit: Unit, session_id: str) -> bool:
+    """End a sign-in, at once and in every process; tells whether it was open."""
+    session = _live(unit, session_id)
+    if session is None:
+        return False
+    session.revoked_at = unit.now
+    unit.session.flush()
+    record(unit, unit.session.get_one(User, session.user_id), "session.ended", _target(session), kind=session.kind)
+    return True
+
+
+def revoke_all(unit: Unit, user_id: str, *, but: str | None = None) -> None:
+    """End every sign-in of a person, except perhaps one."""
+    unit.session.execute(
+        update(LoginSession)
+        .where(LoginSession.user_id == user_id, LoginSession.revoked_at.is_(None), LoginSession.id != (but or ""))
+        .values(revoked_at=unit.now)
+    )
+
+
+def _live(unit: Unit, session_id: str) -> LoginSession | None:
+    query = select(LoginSession).where(
+        LoginSession.id == session_id, LoginSession.revoked_at.is_(None), LoginSession.expires_at > unit.now
+    )
+    return unit.session.scalar(query.with_for_update())
+
+
+def _only_organization(unit: Unit, user_id: str) -> str | None:
+    organizations = organizations_of(unit, user_id)
+    return organizations[0] if len(organizations) == 1 else None
+
+
+def _target(session: LoginSession) -> tuple[str, str, str]:
+    return ("session", session.id, session.client or session.kind)

@@ -1,0 +1,94 @@
+"""The keys that sign session JWTs, and their rotation.
+
+A key is published a day before it signs, so that whoever keeps our key set for a while knows it by then. When the
+next one begins to sign, it is retired: it signs no more, and verifies until the last token that it signed has aged
+out; then it is removed. The very first one signs at once, for there is nothing that it could replace.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm
+from sqlalchemy import select, text
+
+from models.organizations import SigningKey
+from rules.ids import new_id
+from services.sessions import Signer, new_key_pair
+from services.unit import Unit
+
+SIGNS_FOR = timedelta(days=30)
+PUBLISHED_BEFORE = timedelta(days=1)
+LONGEST_TOKEN_LIFETIME = timedelta(days=1)
+"""The most that `SESSION_JWT_TTL` may be."""
+KEPT_AFTER = LONGEST_TOKEN_LIFETIME + timedelta(hours=1)
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('signing_keys', 0))")
+
+
+def current_signer(unit: Unit) -> Signer:
+    """Return what signs now; makes the first key where there is none."""
+    key = _signing(unit)
+    if key is None:
+        unit.session.execute(_LOCK)
+        key = _signing(unit) or _add(unit, active_in=timedelta())
+    around = unit.surroundings
+    return Signer(key.kid, key.algorithm, key.private_key, around.token_issuer, around.token_audience)
+
+
+def rotate(unit: Unit) -> None:
+    """Publish the next key when its time has come, retire the one that it replaced, remove those that are done.
+
+    May be asked at any time, and by several at once: what is due is seen in the rows.
+    """
+    unit.session.execute(_LOCK)
+    keys = list(
+        unit.session.scalars(
+            select(SigningKey).where(SigningKey.active_from.is_not(None)).order_by(SigningKey.active_from)
+        )
+    )
+    for key, successor in pairwise(keys):
+        if key.retired_at is None and successor.active_from is not None and successor.active_from <= unit.now:
+            key.retired_at = successor.active_from
+    for key in keys:
+        if key.retired_at is not None and key.retired_at + KEPT_AFTER <= unit.now:
+            unit.session.delete(key)
+    newest = keys[-1].active_from if keys else None
+    if newest is not None and newest + SIGNS_FOR - PUBLISHED_BEFORE <= unit.now:
+        _add(unit, active_in=PUBLISHED_BEFORE)
+    unit.session.flush()
+
+
+def public_jwk(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a key (`kid`, `algorithm`, `public_key` in PEM) as a JSON Web Key (RFC 7517, 4)."""
+    public = load_pem_public_key(row["public_key"].encode())
+    algorithm = ECAlgorithm if isinstance(public, ec.EllipticCurvePublicKey) else OKPAlgorithm
+    jwk = algorithm.to_jwk(public, as_dict=True)  # type: ignore[arg-type]
+    return {**jwk, "kid": row["kid"], "alg": row["algorithm"], "use": "sig"}
+
+
+def _signing(unit: Unit) -> SigningKey | None:
+    """Return the newest key that has begun to sign; one without a beginning only verifies."""
+    return unit.session.scalar(
+        select(SigningKey)
+        .where(SigningKey.active_from <= unit.now)
+        .order_by(SigningKey.active_from.desc(), SigningKey.kid)
+        .limit(1)
+    )
+
+
+def _add(unit: Unit, *, active_in: timedelta) -> SigningKey:
+    private, public = new_key_pair()
+    key = SigningKey(
+        kid=new_id("kid"),
+        algorithm="ES256",
+        public_key=public,
+        private_key=private,
+        created_at=unit.now,
+        active_from=unit.now + active_in,
+    )
+    unit.session.add(key)
+    unit.session.flush()
+    return key

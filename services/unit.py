@@ -17,6 +17,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 from integrations.github import GitHub
+from integrations.mail.smtp import MailServer
 from models.audit import AuditEntry
 from rules.ids import new_id
 from rules.permissions import Actor, Source
@@ -69,6 +70,8 @@ class Surroundings:
     token_lifetime: timedelta = timedelta(minutes=15)
     secret_key: bytes = field(default_factory=partial(token_bytes, 32))
     """Seals what the database keeps but must not tell."""
+    mail: MailServer | None = None
+    """Takes our mails; without one they wait."""
 
 
 @dataclass(slots=True)

@@ -106,7 +106,7 @@ TEMPLATES: dict[str, Template] = {
         (
             "{by} has deleted the organisation {organization} on {deleted_at}.",
             "Its freezes have ended, and its API keys no longer work.",
-            "The rules that the service wrote at GitHub are being removed; another mail tells of any that could not be.",
+            "The rules that the service wrote at GitHub are being removed; you are told of any that could not be.",
             "All data of the organisation is erased on {purged_at}.",
         ),
         7 * _DAY,

@@ -1,0 +1,158 @@
+"""The mail server: SMTP (RFC 5321) by the address in `SMTP_URL`, one connection for each letter.
+
+`smtp://` speaks in the clear, for a relay on the same machine; `smtp+starttls://` insists on STARTTLS (RFC 3207);
+`smtps://` begins with TLS (RFC 8314). Certificates are verified. A server has 10 s for each answer, a minute for all.
+"""
+
+import smtplib
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime, parseaddr
+from socket import SHUT_RDWR
+from threading import Timer
+from urllib.parse import unquote, urlsplit
+
+from integrations.mail.templates import Letter
+
+SCHEMES = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+"""Each with its port."""
+ANSWER_SECONDS = 10.0
+LONGEST_SECONDS = 60.0
+_UNAVAILABLE = 421
+"""The code with which a server ends a connection (RFC 5321, 3.8)."""
+
+
+class MailError(Exception):
+    """A letter was not taken; the message tells why without anything of its content."""
+
+
+class RefusedError(MailError):
+    """It will never be taken: the recipient does not exist, or the server refuses what it says."""
+
+
+class DelayedError(MailError):
+    """It is not taken now; another letter may be."""
+
+
+class ServerError(MailError):
+    """No letter can be sent now: the server is away, or does not take us for who we are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """To whom a letter goes, and how it is told from every other one."""
+
+    recipient: str
+    id: str
+    """The same each time that it is sent: a receiver that gets it twice can tell."""
+    written_at: datetime
+
+
+class MailServer:
+    """Sends letters through one server."""
+
+    def __init__(self, url: str, sender: str, *, trust: ssl.SSLContext | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES or not parts.hostname:
+            raise ValueError(f"not the address of a mail server: {parts.scheme}://…")
+        self._scheme = parts.scheme
+        self._host, self._port = parts.hostname, parts.port or SCHEMES[parts.scheme]
+        self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
+        self._sender = sender
+        self._domain = parseaddr(sender)[1].rpartition("@")[2]
+        self._trust = trust
+
+    def send(self, letter: Letter, envelope: Envelope) -> None:
+        """Hand a letter over; raises RefusedError, DelayedError or ServerError."""
+        message = self._message(letter, envelope)
+        with self._connected() as server:
+            try:
+                server.send_message(message)
+            except smtplib.SMTPSenderRefused as error:
+                raise ServerError(f"the server does not take letters from us: {error.smtp_code}") from None
+            except smtplib.SMTPRecipientsRefused as error:
+                raise _refused(next(iter(error.recipients.values()))[0], "recipient") from None
+            except smtplib.SMTPDataError as error:
+                raise _refused(error.smtp_code, "letter") from None
+            except smtplib.SMTPNotSupportedError:
+                raise RefusedError("the server does not take such an address (SMTPUTF8)") from None
+
+    def check(self) -> None:
+        """Raise ServerError unless the server would take letters from us."""
+        with self._connected() as server:
+            server.noop()
+
+    def _message(self, letter: Letter, envelope: Envelope) -> EmailMessage:
+        message = EmailMessage(policy=SMTP)
+        try:
+            message["To"] = Address(addr_spec=envelope.recipient)
+        except (ValueError, IndexError) as error:
+            raise RefusedError("the recipient's address cannot be written") from error
+        message["From"] = self._sender
+        message["Subject"] = letter.subject
+        message["Date"] = format_datetime(envelope.written_at)
+        message["Message-ID"] = f"<{envelope.id}@{self._domain}>"
+        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no machine shall answer
+        message.set_content(letter.text)
+        message.add_alternative(letter.html, subtype="html")
+        return message
+
+    @contextmanager
+    def _connected(self) -> Iterator[smtplib.SMTP]:
+        """Yield a connection on which we are who we say; what breaks it inside is a ServerError too."""
+        try:
+            server = self._connect()
+            ending = Timer(LONGEST_SECONDS, _cut, (server,))
+            ending.daemon = True
+            ending.start()
+            try:
+                self._introduce(server)
+                yield server
+                with suppress(smtplib.SMTPException, OSError):
+                    server.quit()
+            finally:
+                ending.cancel()
+                server.close()
+        except smtplib.SMTPResponseException as error:
+            raise ServerError(f"the server refused: {type(error).__name__} {error.smtp_code}") from None
+        except (smtplib.SMTPException, OSError, ValueError) as error:  # ValueError: the socket was cut under TLS
+            raise ServerError(f"the server does not answer as it should: {type(error).__name__}") from None
+
+    def _connect(self) -> smtplib.SMTP:
+        name = self._domain or None
+        if self._scheme == "smtps":
+            return smtplib.SMTP_SSL(
+                self._host, self._port, name, timeout=ANSWER_SECONDS, context=self._trust or _default_trust()
+            )
+        return smtplib.SMTP(self._host, self._port, name, timeout=ANSWER_SECONDS)
+
+    def _introduce(self, server: smtplib.SMTP) -> None:
+        if self._scheme == "smtp+starttls":
+            server.starttls(context=self._trust or _default_trust())
+        if self._user:
+            server.login(self._user, self._password)
+
+
+def _default_trust() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _refused(status: int, what: str) -> MailError:
+    if status == _UNAVAILABLE:
+        return ServerError(f"the server ends the connection: {status}")
+    if status < 500:
+        return DelayedError(f"the server does not take this {what} now: {status}")
+    return RefusedError(f"the server refuses this {what}: {status}")
+
+
+def _cut(server: smtplib.SMTP) -> None:
+    """End a connection that somebody waits on."""
+    with suppress(OSError):
+        if server.sock is not None:
+            server.sock.shutdown(SHUT_RDWR)

@@ -13,7 +13,7 @@ from threading import Event
 
 import sqlalchemy.exc
 
-from jobs import landings, reconcile, setup, sync, verify, webhooks
+from jobs import landings, mail, reconcile, setup, sync, verify, webhooks
 from jobs.context import Context
 from services.chores import end_freezes, full_pass, give_receipts, tidy, work_waiting
 
@@ -26,6 +26,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "sync": sync.run,
     "verify": verify.run,
     "landings": landings.run,
+    "mail": mail.run,
 }
 """Every wake-up, in the order in which the sweeper does them itself when no worker can be woken."""
 

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from models.freezes import Freeze
 from models.requests import Chore, WebhookDelivery
 from rules.permissions import SYSTEM
+from services.delivery import mails_wait
 from services.enforcement.applying import setups_wait
 from services.enforcement.probing import ask_for_every_probe, probes_wait
 from services.landing_reports import clear_what_is_over
@@ -29,6 +30,7 @@ KEPT_REPLIES = timedelta(hours=24)
 KEPT_SECRETS = timedelta(hours=1)
 KEPT_HEADS = timedelta(days=30)
 KEPT_SPENDINGS = timedelta(hours=2)
+KEPT_MAILS = timedelta(days=30)
 _DEAD_HEADS = """
     DELETE FROM head_checks
     WHERE NOT followed AND NOT doubtful AND conclusion = 'failure' AND written_at < :before
@@ -75,6 +77,7 @@ def work_waiting(units: Units) -> set[str]:
             "verify": probes_wait(unit),
             "setup": setups_wait(unit),
             "landings": landings_wait(unit),
+            "mail": mails_wait(unit),
         }
     return {name for name, waits in found.items() if waits}
 
@@ -128,6 +131,7 @@ def tidy(units: Units) -> bool:
             ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
             (_DEAD_HEADS, KEPT_HEADS),
             ("DELETE FROM spendings WHERE at < :before", KEPT_SPENDINGS),
+            ("DELETE FROM mails WHERE created_at < :before", KEPT_MAILS),
         ):
             unit.session.execute(text(statement), {"before": unit.now - age})
         clear_what_is_over(unit)

@@ -1,0 +1,14 @@
+"""Wake-up: send the mails that wait."""
+
+from functools import partial
+
+from jobs import aside
+from jobs.context import given
+from services.delivery import send_due
+
+
+def run() -> None:
+    """Begin to send, or go on; returns at once."""
+    context = given()
+    context.begun("mail")
+    aside.go_on("mail", partial(send_due, context.units))

@@ -4,14 +4,18 @@
 """
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import timedelta
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 from urllib.parse import urlsplit
+
+from integrations.mail.smtp import SCHEMES
 
 
 class ConfigurationError(Exception):
@@ -62,6 +66,21 @@ def _secret(text: str) -> str:
     return text
 
 
+def _mail_server(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        raise ValueError(f"must be a URL of {' or '.join(SCHEMES)}")
+    if parts.scheme == "smtp" and parts.password:
+        raise ValueError("has a password, which needs smtp+starttls or smtps")
+    return text
+
+
+def _sender(text: str) -> str:
+    if not re.fullmatch(r"[^\x00-\x1f\x7f]*", text) or not re.fullmatch(r"[^@\s]+@[^@\s]+", parseaddr(text)[1]):
+        raise ValueError("must be an e-mail address, with or without a name")
+    return text
+
+
 def _level(text: str) -> str:
     if text.upper() not in {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}:
         raise ValueError("must be DEBUG, INFO, WARNING, ERROR or CRITICAL")
@@ -104,6 +123,10 @@ class Config:
         default=None, repr=False
     )
     github_app_private_key_file: Annotated[Path | None, Variable("File that holds it instead", Path)] = None
+    github_app_client_id: Annotated[
+        str | None, Variable("The App's own client id: who claims an installation proves to administer it")
+    ] = None
+    github_app_client_secret: Annotated[str | None, Variable("Its secret")] = field(default=None, repr=False)
     github_client_id: Annotated[
         str | None, Variable("OAuth client id: an administrator may authorise once what the App may not write")
     ] = None
@@ -135,6 +158,13 @@ class Config:
             "Seals mails that wait; one for all machines, required with SMTP_URL (default: made at each start)", _secret
         ),
     ] = field(default="", repr=False)
+    smtp_url: Annotated[
+        str | None,
+        Variable("Mail server: smtp+starttls, smtps, or smtp in the clear; without one mails wait", _mail_server),
+    ] = field(default=None, repr=False)
+    mail_from: Annotated[
+        str | None, Variable("Who mails come from, such as Freezes <freezes@example.com>", _sender)
+    ] = None
     session_issuer: Annotated[str | None, Variable("Issuer of session tokens (default: WEB_URL)")] = None
     session_jwt_ttl: Annotated[timedelta, Variable("Seconds a session token is valid", _seconds(1, 86400))] = timedelta(
         minutes=15
@@ -170,6 +200,17 @@ class Config:
         return self.github_app_private_key_file.read_text()
 
 
+_TOGETHER = (
+    ("GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"),
+    ("GITHUB_CLIENT_SECRET", "GITHUB_CLIENT_ID"),
+    ("GITHUB_APP_CLIENT_ID", "GITHUB_APP_CLIENT_SECRET"),
+    ("GITHUB_APP_CLIENT_SECRET", "GITHUB_APP_CLIENT_ID"),
+    ("SMTP_URL", "MAIL_FROM"),
+    ("SMTP_URL", "SECRET_KEY"),
+)
+"""Variables that need another one."""
+
+
 def load_config(environment: Mapping[str, str] | None = None) -> Config:
     """Read the configuration; raises ConfigurationError with a line for every fault."""
     environment = os.environ if environment is None else environment
@@ -189,8 +230,7 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
     key_file = values.get("github_app_private_key_file")
     if key_file and not key_file.is_file():
         faults.append(f"GITHUB_APP_PRIVATE_KEY_FILE: there is no file {key_file}")
-    pair = ("GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET")
-    for name, other in (pair, pair[::-1]):
+    for name, other in _TOGETHER:
         if name.lower() in values and other.lower() not in values:
             faults.append(f"{other} is required where {name} is set")
     if faults:

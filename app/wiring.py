@@ -7,6 +7,7 @@ from sqlalchemy import Engine
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine
 from integrations.github import GitHub, GitHubSettings, graphql_url_of
+from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
 from rules.pacing import PaceLimits
@@ -31,9 +32,16 @@ def github_of(config: Config) -> GitHub | None:
             webhook_secret=config.github_webhook_secret or "",
             client_id=config.github_client_id,
             client_secret=config.github_client_secret,
+            app_client_id=config.github_app_client_id,
+            app_client_secret=config.github_app_client_secret,
             web_url=config.github_web_url,
         )
     )
+
+
+def mail_server_of(config: Config) -> MailServer | None:
+    """Return the server that takes our mails, or None where none is configured."""
+    return MailServer(config.smtp_url, config.mail_from) if config.smtp_url and config.mail_from else None
 
 
 def surroundings_of(config: Config) -> Surroundings:
@@ -47,6 +55,7 @@ def surroundings_of(config: Config) -> Surroundings:
         token_audience=config.base_url,
         token_lifetime=config.session_jwt_ttl,
         secret_key=config.secret_key.encode(),
+        mail=mail_server_of(config),
     )
 
 

@@ -10,7 +10,7 @@ from integrations.github.budget import Meter
 from integrations.github.calls import Calls, next_page
 from integrations.github.client import InstallationClient
 from integrations.github.errors import ErrorKind, GitHubError
-from integrations.github.people import People
+from integrations.github.people import OAuthClient, People
 from integrations.github.settings import GitHubSettings
 from integrations.github.tokens import AppCalls, AppTokens, InstallationToken
 from integrations.github.transport import Transport
@@ -61,7 +61,16 @@ class GitHub:
         """Return the way to act for a person, or None where this App has no client secret."""
         if not self.settings.client_id or not self.settings.client_secret:
             return None
-        return People(self.settings, self._transport, self._clock)
+        client = OAuthClient(self.settings.client_id, self.settings.client_secret)
+        return People(self.settings, self._transport, client, self._clock)
+
+    @property
+    def installers(self) -> People | None:
+        """Return the way to act for a person by the App's own client, or None where its secret is not known."""
+        if not self.settings.app_client_id or not self.settings.app_client_secret:
+            return None
+        client = OAuthClient(self.settings.app_client_id, self.settings.app_client_secret)
+        return People(self.settings, self._transport, client, self._clock)
 
     def client(self, installation_id: int) -> InstallationClient:
         """Return the client of an installation, always the same one."""

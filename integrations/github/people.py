@@ -1,9 +1,10 @@
-"""Acting once for a person: GitHub's user authorisation with PKCE, and what is done with the token it gives.
+"""Acting once for a person: GitHub's user authorisation, and what is done with the token it gives.
 
 Source: GitHub's pages "Generating a user access token for a GitHub App" and "Authorizing OAuth apps". What a user
 token of a GitHub App may do is what both the person and the App's installation may; an OAuth App's may do what its
 `scope` says, which a GitHub App ignores. So the client may be either, and without the installation's permission it
-has to be an OAuth App's.
+has to be an OAuth App's. Which installations a person can reach is told to tokens of the App's own client alone (page
+"REST API endpoints for GitHub App installations").
 
 The token lives in the memory of one call: it is never stored, never logged, and is revoked when the work is done.
 """
@@ -12,18 +13,20 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from integrations.github import rulesets
-from integrations.github.answers import read_object
+from integrations.github.answers import read_object, reading
 from integrations.github.budget import Meter
 from integrations.github.calls import Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.settings import GitHubSettings
 from integrations.github.transport import Bearer, Request, Transport
+from integrations.github.values import InstallationInfo, installation_from_rest
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +46,22 @@ class _Secret(HTTPBasicAuth):
 
     def __repr__(self) -> str:
         return "the App's client secret"
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """As which client we ask people: an OAuth App, or the GitHub App itself."""
+
+    id: str
+    secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who a person is at GitHub; the id outlives renames."""
+
+    id: int
+    login: str
 
 
 class PersonToken:
@@ -79,6 +98,22 @@ class PersonClient:
         """Return the name that the person has at GitHub."""
         return str(self._calls.get_object("/user").get("login", ""))
 
+    def account(self) -> Account:
+        """Return who the person is."""
+        payload = self._calls.get_object("/user")
+        with reading():
+            return Account(int(payload["id"]), str(payload["login"]))
+
+    def installations(self) -> Iterator[InstallationInfo]:
+        """Yield the installations of the App that the person can reach in any way: being listed proves no more.
+
+        Only for a token of the App's own client; GitHub denies it to others.
+        """
+        for answer in self._calls.get_pages("/user/installations"):
+            with reading():
+                page = [installation_from_rest(entry) for entry in answer.payload["installations"]]
+            yield from page
+
     def administers(self, owner: str, name: str) -> bool:
         """Tell whether the person is an administrator of a repository; one that they cannot see is not theirs."""
         try:
@@ -112,16 +147,23 @@ class PersonClient:
 class People:
     """The way from a person's authorisation to a client that acts for them."""
 
-    def __init__(self, settings: GitHubSettings, transport: Transport, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        settings: GitHubSettings,
+        transport: Transport,
+        client: OAuthClient,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._settings = settings
         self._transport = transport
+        self._client = client
         self._clock = clock
-        self._secret = _Secret(settings.client_id or "", settings.client_secret or "")
+        self._secret = _Secret(client.id, client.secret)
 
     def authorization_url(self, *, redirect_uri: str, state: str, code_challenge: str, scope: str) -> str:
         """Return the address where a person authorises us; `scope` counts for OAuth Apps only."""
         query = {
-            "client_id": self._settings.client_id,
+            "client_id": self._client.id,
             "redirect_uri": redirect_uri,
             "state": state,
             "code_challenge": code_challenge,
@@ -131,9 +173,12 @@ class People:
         return f"{self._settings.web_url.rstrip('/')}/login/oauth/authorize?{urlencode(query)}"
 
     @contextmanager
-    def acting(self, *, code: str, code_verifier: str, redirect_uri: str) -> Iterator[PersonClient]:
+    def acting(
+        self, *, code: str, code_verifier: str | None = None, redirect_uri: str | None = None
+    ) -> Iterator[PersonClient]:
         """Exchange the code, yield a client of the person, and revoke the token at the end, whatever happens.
 
+        A code that GitHub gives out with an installation has neither verifier nor address.
         Raises `GitHubError` (`rejected`) for a code that is used up, too old, or of another authorisation.
         """
         token = self._exchange(code, code_verifier, redirect_uri)
@@ -143,14 +188,12 @@ class People:
         finally:
             self._revoke(token)
 
-    def _exchange(self, code: str, code_verifier: str, redirect_uri: str) -> str:
-        body = {
-            "client_id": self._settings.client_id,
-            "client_secret": self._settings.client_secret,
-            "code": code,
-            "redirect_uri": redirect_uri,
-            "code_verifier": code_verifier,
-        }
+    def _exchange(self, code: str, code_verifier: str | None, redirect_uri: str | None) -> str:
+        body = {"client_id": self._client.id, "client_secret": self._client.secret, "code": code}
+        if redirect_uri is not None:
+            body["redirect_uri"] = redirect_uri
+        if code_verifier is not None:
+            body["code_verifier"] = code_verifier
         url = f"{self._settings.web_url.rstrip('/')}/login/oauth/access_token"
         answer = self._transport.send(Request("POST", url, body=body, accept=_JSON), _Anonymous())
         payload = read_object(answer, safe=False)
@@ -163,7 +206,7 @@ class People:
 
     def _revoke(self, token: str) -> None:
         """End the token; one that GitHub does not know any more has ended. It ends by itself within hours."""
-        client = quote(self._settings.client_id or "", safe="")
+        client = quote(self._client.id, safe="")
         url = f"{self._settings.api_url.rstrip('/')}/applications/{client}/token"
         request = Request("DELETE", url, body={"access_token": token}, safe=True)
         try:

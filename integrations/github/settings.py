@@ -35,6 +35,9 @@ class GitHubSettings:
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
     """With these two, people can authorise what the App itself may not do."""
+    app_client_id: str | None = None
+    app_client_secret: str | None = field(default=None, repr=False)
+    """The App's own: with these two, people can prove which installations of it they administer."""
     web_url: str = "https://github.com"
     """Where people sign in at GitHub."""
     api_version: str = "2026-03-10"

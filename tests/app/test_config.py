@@ -38,9 +38,13 @@ def test_every_fault_is_named_at_once() -> None:
     assert all(any(name in line for line in lines) for name in (*wrong, "REDIS_URL"))
 
 
-@pytest.mark.parametrize("name", ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"])
+@pytest.mark.parametrize(
+    "name",
+    ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "GITHUB_APP_CLIENT_ID", "GITHUB_APP_CLIENT_SECRET"],
+)
 def test_a_client_needs_its_id_and_its_secret(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"^GITHUB_CLIENT_\w+ is required where {name} is set$"):
+    client = name.rpartition("CLIENT_")[0]
+    with pytest.raises(ConfigurationError, match=rf"^{client}CLIENT_\w+ is required where {name} is set$"):
         load_config({**NEEDED, name: "one of the two"})
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from app.database import make_engine
+from models.api_keys import ApiKey
 from models.attention import AttentionItem
 from models.audit import AuditEntry
 from models.base import Base
@@ -116,6 +117,7 @@ class Estate:
     branch: WatchedBranch
     freeze: Freeze
     pull: PullRequest
+    api_key: ApiKey
     key: str
     token: str
 
@@ -132,6 +134,7 @@ class Estate:
             "freezeId": [(self.freeze.id, new_id("frz"))],
             "scheduleId": [(str(self.freeze.schedule_id), new_id("sch"))],
             "branchId": [(self.branch.id, new_id("wbr"))],
+            "apiKeyId": [(self.api_key.id, new_id("key"))],
             "ref": [
                 (f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}"),
                 (self.pull.url, f"https://github.com/{nothing}/pull/{self.pull.number}"),
@@ -180,10 +183,10 @@ def estate(session: Session, name: str) -> Estate:
     )
     session.add_all(found_out(organization, installation, branch))
     session.add_all(of_people(organization))
-    key = factories.api_key(session, organization).secret
+    key = factories.api_key(session, organization)
     token = factories.session_token(session, owner, organization)
     session.flush()
-    return Estate(organization, repository, branch, freeze, pull, key, token)
+    return Estate(organization, repository, branch, freeze, pull, key.row, key.secret, token)
 
 
 def found_out(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:

@@ -46,7 +46,9 @@ ABOUT_FORM = {
     "payload_too_large",
     "validation_failed",
 }
-MEANS_SOMETHING = re.compile(r"/endsAt$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization)$")
+MEANS_SOMETHING = re.compile(
+    r"/(endsAt|expiresAt)$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization)$"
+)
 """Where a well-formed value can still be wrong: ends in the past, objects that are not there, forms not to combine."""
 
 

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -58,7 +58,8 @@ class Answers:
             headers += _headers(extra)
         if self._location is not None:
             headers.append((b"location", self._created_at(content)))
-        return Reply(self._status, headers, orjson.dumps(content, option=orjson.OPT_UTC_Z), secret)
+        body = orjson.dumps(content, option=orjson.OPT_UTC_Z)
+        return Reply(self._status, headers, body, secret, cacheable=_says_how_long(headers))
 
     def _complain(self, content: Any) -> None:
         check = self._check
@@ -80,7 +81,11 @@ class Answers:
 
 def _raw(result: RawReply) -> Reply:
     headers = _headers(result.headers)
-    return Reply(result.status, headers, result.body, cacheable=any(name == b"cache-control" for name, _ in headers))
+    return Reply(result.status, headers, result.body, cacheable=_says_how_long(headers))
+
+
+def _says_how_long(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"cache-control" for name, _ in headers)
 
 
 def _headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

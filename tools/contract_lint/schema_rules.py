@@ -5,7 +5,7 @@ from typing import Any
 
 from schemas.contract import METHODS
 from tools.contract_lint.document import Document, Fault, Operation, Place
-from tools.contract_lint.vocabulary import OPERATION_KEYS, ROOT_KEYS, SCHEMA_KEYS, SCHEME_KEYS
+from tools.contract_lint.vocabulary import FORM, OPERATION_KEYS, ROOT_KEYS, SCHEMA_KEYS, SCHEME_KEYS
 
 _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "integer": (("minimum",), ("maximum",)),
@@ -14,6 +14,7 @@ _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "array": (("maxItems",),),
 }
 """Type → what it needs; of each group one."""
+_OPEN = " is sent by clients and needs additionalProperties: false"
 
 
 def broken_references(document: Document) -> Iterator[Fault]:
@@ -65,7 +66,10 @@ def described_components(document: Document) -> Iterator[Fault]:
 
 
 def request_bounds(document: Document) -> Iterator[Fault]:
-    """Demand that whatever a client sends is bounded, and its objects closed."""
+    """Demand that whatever a client sends is bounded, and its objects closed.
+
+    Forms are OAuth's, whose servers ignore what they do not know (RFC 6749, 3.2).
+    """
     for operation in document.operations():
         for place, parameter in operation.parameters:
             yield from _unbounded(document, parameter.get("schema", {}), (*place, "schema"), parameter["name"])
@@ -75,9 +79,12 @@ def request_bounds(document: Document) -> Iterator[Fault]:
 
 def _body_bounds(operation: Operation) -> Iterator[Fault]:
     assert operation.body is not None
-    for media_type, content in operation.body.get("content", {}).items():
+    contents = operation.body.get("content", {})
+    for media_type, content in contents.items():
         place = (*operation.place, "requestBody", "content", media_type, "schema")
-        yield from _unbounded(operation.document, content.get("schema", {}), place, "the body")
+        for fault in _unbounded(operation.document, content.get("schema", {}), place, "the body"):
+            if FORM not in contents or not fault.message.endswith(_OPEN):
+                yield fault
 
 
 def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name: str) -> Iterator[Fault]:
@@ -89,7 +96,7 @@ def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name
         if not any(key in schema for key in group):
             yield document.fault(place, f"{name} needs {' or '.join(group)}")
     if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        yield document.fault(place, f"{name} is sent by clients and needs additionalProperties: false")
+        yield document.fault(place, name + _OPEN)
     for key, child in schema.get("properties", {}).items():
         yield from _unbounded(document, child, (*place, "properties", key), key)
     if "items" in schema:

@@ -90,7 +90,7 @@ class Operation:
     @property
     def module(self) -> str:
         """The module of `handlers/` that holds its function: the tag in lower snake case."""
-        return self.tag.lower().replace(" ", "_")
+        return self.tag.lower().replace(" ", "_").replace("-", "_")
 
     @property
     def any_scope(self) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def module_of(operation: Operation) -> str:
-    return f"api.{operation.raw['tags'][0].lower()}.{operation.id}"
+    tag = operation.raw["tags"][0].lower().replace(" ", "_").replace("-", "_")
+    return f"api.{tag}.{operation.id}"
 
 
 @pytest.mark.parametrize("operation", list(DOCUMENT.operations()), ids=lambda operation: operation.id)

@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from tools.codehost.host import PERSON_TOKEN, CodeHost
-from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
+from tools.codehost.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 from tools.codehost.server import listen, make_server
 
 SAVE_SECONDS = 3.0
@@ -36,6 +36,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--client-id", default=CLIENT_ID, help="OAuth client id that people can authorise")
     parser.add_argument("--client-secret", default=CLIENT_SECRET, help="its secret")
+    parser.add_argument("--app-client-secret", default=APP_CLIENT_SECRET, help="secret of the App's own client")
+    parser.add_argument("--setup-url", help="where a person is sent who has installed the App")
     return parser.parse_args()
 
 
@@ -61,6 +63,8 @@ async def run(given: argparse.Namespace) -> None:
         state=given.state,
     )
     host.people.client_id, host.people.client_secret = given.client_id, given.client_secret
+    host.people.app_client_secret = given.app_client_secret
+    host.settings.setup_url = given.setup_url or host.settings.setup_url
     listener = listen(given.host, given.port)
     host.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
     print(f"code host at {host.base_url}", flush=True)

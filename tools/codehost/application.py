@@ -13,6 +13,7 @@ from tools.codehost.faults import CALL_KINDS
 from tools.codehost.graph import endpoint
 from tools.codehost.graph.costs import measure
 from tools.codehost.graph.planning import prepare
+from tools.codehost.installing import PAGE, install_page
 from tools.codehost.model.refusals import Refusal
 from tools.codehost.rest import (
     activity_routes,
@@ -97,6 +98,11 @@ class Application:
                 answer = self.host.people.answer(
                     incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
                 )
+            await reply(send, answer, {})
+            return
+        if incoming.method == "GET" and (page := PAGE.fullmatch(incoming.path)):
+            with self.host.world.lock:
+                answer = install_page(self.host, page["slug"], incoming.query)
             await reply(send, answer, {})
             return
         found = self._place(incoming)

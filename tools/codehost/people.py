@@ -1,7 +1,8 @@
 """What people may do, and how they let an OAuth client act for them: authorisation with PKCE.
 
 A person without rights of their own may do everything, as `maintainer` does; with rights they may do what these say.
-Nothing here is kept in the state file: codes and tokens are short-lived, and rights are for tests.
+There are two clients: an OAuth App, and the GitHub App itself, whose tokens also tell where it is installed. Nothing
+here is kept in the state file: codes and tokens are short-lived, and rights are for tests.
 """
 
 import base64
@@ -15,7 +16,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import orjson
 
-from tools.codehost.model.records import Account, Repository
+from tools.codehost.model.installations import client_id_of
+from tools.codehost.model.records import Account, Installation, Repository
 from tools.codehost.model.refusals import Refusal
 from tools.codehost.rest.answers import Answer
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "Iv1.c0deh0st00000000"
 CLIENT_SECRET = "codehost-client-secret"  # noqa: S105 - opens nothing but this simulation
+APP_CLIENT_SECRET = "codehost-app-client-secret"  # noqa: S105 - the same
 CODE_LIFE = timedelta(minutes=10)
 TOKEN_SECONDS = 28_800
 LEVELS = ("pull", "triage", "push", "maintain", "admin")
@@ -38,6 +41,7 @@ CALLBACK_ERRORS = {
 class Code:
     """An authorisation that waits to be exchanged."""
 
+    client_id: str
     account: Account
     redirect_uri: str
     challenge: str
@@ -51,17 +55,31 @@ class People:
     host: "CodeHost"
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
+    app_client_secret: str = APP_CLIENT_SECRET
     rights: dict[str, dict[str, str]] = field(default_factory=dict)
     """Login → account or `owner/name`, in lower case → level; an account's `admin` is its owner."""
     codes: dict[str, Code] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)
+    of_the_app: set[str] = field(default_factory=set)
+    """Those of the tokens that were given to the GitHub App itself."""
     issued: list[str] = field(default_factory=list)
     """Every code and token that was ever given out, for tests that look for them where they must not be."""
 
     def reset(self) -> None:
         """Forget everything."""
-        for kept in (self.rights, self.codes, self.tokens, self.issued):
+        for kept in (self.rights, self.codes, self.tokens, self.of_the_app, self.issued):
             kept.clear()
+
+    @property
+    def clients(self) -> dict[str, str]:
+        """Return the secret of each client: the OAuth App, and the GitHub App."""
+        return {self.client_id: self.client_secret, client_id_of(self.host.app): self.app_client_secret}
+
+    @property
+    def whoever_comes(self) -> Account:
+        """Return the person who opens our pages, unless the address names another."""
+        login = self.host.settings.authorizing_person or self.host.maintainer.login
+        return self.host.world.add_account(login, "User")
 
     def level(self, account: Account, repository: Repository) -> str | None:
         """Return what a person may do in a repository; None: they do not see it."""
@@ -86,6 +104,22 @@ class People:
             return "admin"
         return {"admin": "admin", None: None}.get(own.get(organization.lower()), "member")
 
+    def reaches(self, account: Account, installation: Installation) -> bool:
+        """Tell whether a person has anything to do with what the App is installed in."""
+        own = self.rights.get(account.login.lower())
+        if own is None or installation.account_id == account.id:
+            return True
+        login = self.host.world.accounts[installation.account_id].login.lower()
+        return any(place == login or place.startswith(login + "/") for place in own)
+
+    def give_code(self, client_id: str, account: Account, redirect_uri: str, challenge: str = "") -> str:
+        """Return a code that the client can exchange for a token of the person."""
+        code = secrets.token_hex(10)
+        ends = self.host.world.clock() + CODE_LIFE
+        self.codes[code] = Code(client_id, account, redirect_uri, challenge, ends)
+        self.issued.append(code)
+        return code
+
     def answer(self, method: str, path: str, query: dict[str, str], headers: dict[str, str], raw: bytes) -> Answer:
         """Answer what needs no token of the API: GitHub's own pages, and the client's own calls."""
         try:
@@ -93,8 +127,9 @@ class People:
                 return self._authorize(query)
             if (method, path) == ("POST", "/login/oauth/access_token"):
                 return self._exchange(_fields(headers, raw))
-            if (method, path) == ("DELETE", f"/applications/{self.client_id}/token"):
-                return self._revoke(headers, orjson.loads(raw or b"{}"))
+            for client_id in self.clients:
+                if (method, path) == ("DELETE", f"/applications/{client_id}/token"):
+                    return self._revoke(client_id, headers, orjson.loads(raw or b"{}"))
         except orjson.JSONDecodeError:
             return Answer(400, {"message": "Problems parsing JSON"})
         except Refusal as refusal:
@@ -103,29 +138,28 @@ class People:
 
     def _authorize(self, query: dict[str, str]) -> Answer:
         """Send the person back at once, as if they had pressed the button."""
-        if query.get("client_id") != self.client_id:
+        client_id = query.get("client_id", "")
+        if client_id not in self.clients:
             raise Refusal(404, "Not Found")
         target = query.get("redirect_uri", "")
         if urlsplit(target).scheme not in {"http", "https"}:
             raise Refusal(400, CALLBACK_ERRORS["redirect_uri_mismatch"])
         if query.get("code_challenge") and query.get("code_challenge_method") != "S256":
             raise Refusal(400, "code_challenge_method must be S256")
-        world = self.host.world
-        login = query.get("login") or self.host.settings.authorizing_person or self.host.maintainer.login
-        code = secrets.token_hex(10)
-        account = world.add_account(login, "User")
-        self.codes[code] = Code(account, target, query.get("code_challenge", ""), world.clock() + CODE_LIFE)
-        self.issued.append(code)
+        login = query.get("login")
+        account = self.host.world.add_account(login, "User") if login else self.whoever_comes
+        code = self.give_code(client_id, account, target, query.get("code_challenge", ""))
         back = urlencode({"code": code, "state": query.get("state", "")})
         return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{back}"})
 
     def _exchange(self, given: dict[str, Any]) -> Answer:
         """Give a token for a code, once; as GitHub does, with status 200 for a refusal too."""
-        secret = hmac.compare_digest(str(given.get("client_secret", "")).encode(), self.client_secret.encode())
-        if given.get("client_id") != self.client_id or not secret:
+        client_id = str(given.get("client_id", ""))
+        expected = self.clients.get(client_id, "")
+        if not expected or not hmac.compare_digest(str(given.get("client_secret", "")).encode(), expected.encode()):
             return _refused("incorrect_client_credentials")
         code = self.codes.pop(str(given.get("code", "")), None)
-        if code is None or self.host.world.clock() >= code.ends:
+        if code is None or code.client_id != client_id or self.host.world.clock() >= code.ends:
             return _refused("bad_verification_code")
         if given.get("redirect_uri", code.redirect_uri) != code.redirect_uri:
             return _refused("redirect_uri_mismatch")
@@ -134,19 +168,22 @@ class People:
             return _refused("bad_verification_code")
         token = f"ghu_{secrets.token_hex(18)}"
         self.tokens.add(token)
+        if client_id != self.client_id:
+            self.of_the_app.add(token)
         self.issued.append(token)
         self.host.world.tokens[token] = code.account
         body = {"access_token": token, "token_type": "bearer", "scope": "", "expires_in": TOKEN_SECONDS}
         return Answer(200, body)
 
-    def _revoke(self, headers: dict[str, str], given: dict[str, Any]) -> Answer:
-        expected = base64.b64encode(f"{self.client_id}:{self.client_secret}".encode()).decode()
+    def _revoke(self, client_id: str, headers: dict[str, str], given: dict[str, Any]) -> Answer:
+        expected = base64.b64encode(f"{client_id}:{self.clients[client_id]}".encode()).decode()
         if not hmac.compare_digest(headers.get("authorization", "").encode(), f"Basic {expected}".encode()):
             raise Refusal(401, "Requires authentication")
         token = str(given.get("access_token", ""))
-        if token not in self.tokens:
+        if token not in self.tokens or (token in self.of_the_app) != (client_id != self.client_id):
             raise Refusal(404, "Not Found")
         self.tokens.discard(token)
+        self.of_the_app.discard(token)
         self.host.world.tokens.pop(token, None)
         return Answer(204)
 

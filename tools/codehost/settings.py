@@ -25,7 +25,8 @@ class Settings:
     content_counts_aliases: bool = False  # whether each alias of a mutation counts, or the request once
     limit_status: int = 403  # 403 or 429
     retry_after_seconds: int = 60
-    authorizing_person: str | None = None  # who authorises an OAuth client; None = the maintainer
+    authorizing_person: str | None = None  # who authorises an OAuth client or installs; None = the maintainer
+    setup_url: str | None = None  # where a person is sent who has installed the App
 
     def as_json(self) -> dict[str, Any]:
         """Return all settings with camelCase names."""

@@ -4,9 +4,10 @@ import base64
 from typing import Any
 
 import pytest
-from githubkit import GitHub
+from githubkit import GitHub, TokenAuthStrategy
 from githubkit.exception import RequestFailed
 
+from tests.tools.codehost.conftest import client
 from tools.codehost import CodeHost
 from tools.codehost.builder import RepositoryBuilder
 from tools.codehost.rest.routing import ROUTES
@@ -161,6 +162,14 @@ def parse_classic_protection(person: GitHub[Any]) -> None:
     person.rest.repos.delete_branch_protection(*PLACE, "release/1.0")
 
 
+def installer(host: CodeHost) -> GitHub[Any]:
+    """Be the maintainer with a token of the App's own client, which alone is told where the App is installed."""
+    token = "ghu_of_the_app"
+    host.people.of_the_app.add(token)
+    host.world.tokens[token] = host.maintainer
+    return client(host.base_url, TokenAuthStrategy(token))
+
+
 def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: CodeHost) -> None:
     assert person.rest.repos.get(*PLACE).parsed_data.full_name == "acme/web"
     assert len(person.rest.repos.list_for_org("acme").parsed_data) == 1
@@ -175,6 +184,7 @@ def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: CodeHost) ->
     assert person.rest.orgs.get("acme").parsed_data.login == "acme"
     assert person.rest.orgs.get_membership_for_authenticated_user("acme").parsed_data.state == "active"
     assert person.rest.users.get_authenticated().parsed_data.login == "maintainer"
+    assert installer(host).rest.apps.list_installations_for_authenticated_user().parsed_data.installations[0].id == 1001
     assert person.rest.rate_limit.get().parsed_data.resources.core.limit == 5000
 
 

@@ -43,6 +43,11 @@ def register_app(world: World, app_id: int, slug: str, public_key: str | None) -
     return app
 
 
+def client_id_of(app: App) -> str:
+    """Return the client id of an App, under which people authorise it."""
+    return f"Iv23li{app.id:014d}"
+
+
 def install(
     world: World,
     actor: Actor,

@@ -2,7 +2,7 @@
 
 from tools.codehost.model.installations import accessible, suspend, uninstall
 from tools.codehost.model.records import Installation
-from tools.codehost.model.refusals import Refusal, not_found
+from tools.codehost.model.refusals import Refusal, forbidden_to_integration, not_found
 from tools.codehost.payloads.accounts import (
     account_json,
     app_json,
@@ -173,13 +173,32 @@ def get_user(call: Call) -> Answer:
     return Answer(200, person_json(call.view, call.caller.account))
 
 
+@route("GET", "/user/installations", credential="person")
+def list_own_installations(call: Call) -> Answer:
+    """List the App's installations that the person can reach; for tokens of the App alone."""
+    people = call.host.people
+    if call.caller.token not in people.of_the_app:
+        message = "You must authenticate with an access token authorized to a GitHub App in order to list installations"
+        raise Refusal(403, message)
+    mine = [found for found in call.world.installations.values() if people.reaches(call.caller.account, found)]
+
+    def envelope(total: int, page: list[object]) -> dict[str, object]:
+        return {"total_count": total, "installations": page}
+
+    return paged(call.url, call.query, mine, lambda found: installation_json(call.view, found), envelope)
+
+
 @route("GET", "/user/memberships/orgs/{org}", credential="person")
 def get_membership(call: Call) -> Answer:
-    """Show the person's own membership of an organisation."""
+    """Show the person's own membership of an organisation; to the App, where it is installed with that permission."""
     account = call.world.logins.get(call.params["org"].lower())
     role = call.host.people.role(call.caller.account, account.login) if account else None
     if account is None or account.type != "Organization" or role is None:
         raise not_found()
+    if call.caller.token in call.host.people.of_the_app:
+        installed = call.world.installed.get(account.id)
+        if installed is None or "members" not in installed.permissions:
+            raise forbidden_to_integration()
     url = f"{call.host.base_url}/orgs/{account.login}"
     shown = {
         "url": f"{url}/memberships/{call.caller.account.login}",

@@ -110,7 +110,7 @@ class Credentials:
         account = self.world.tokens.get(token)
         if account is None:
             raise Refusal(401, "Bad credentials")
-        return Caller(account)
+        return Caller(account, token=token)
 
     def _sign(self, body: str) -> str:
         digest = hmac.new(self.secret.encode(), body.encode(), hashlib.sha256).digest()

@@ -103,7 +103,9 @@ def start(directory: Path, command: list[str] | None = None, **environment: str)
         process = subprocess.Popen(
             command or [sys.executable, "-m", "tools.sandbox"],
             cwd=ROOT,
-            env=inherited | {"SANDBOX_DIR": str(directory), "PORT": "0", "CODEHOST_PORT": "0"} | environment,
+            env=inherited
+            | {"SANDBOX_DIR": str(directory), "PORT": "0", "CODEHOST_PORT": "0", "MAILBOX_PORT": "0"}
+            | environment,
             stdout=output,
             stderr=subprocess.STDOUT,
         )

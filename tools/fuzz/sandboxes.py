@@ -25,7 +25,13 @@ def running_sandbox() -> Iterator[dict[str, Any]]:
     home = Path(tempfile.mkdtemp(prefix="change-freeze-fuzz-", dir="/tmp"))  # short, for sockets
     home.chmod(0o711)  # the servers' account has to reach its own directories
     environment = {name: value for name, value in os.environ.items() if name not in {"DATABASE_URL", "REDIS_URL"}}
-    environment |= {"SANDBOX_DIR": str(home / "sandbox"), "PORT": "0", "CODEHOST_PORT": "0", "DEMO": "0"}
+    environment |= {
+        "SANDBOX_DIR": str(home / "sandbox"),
+        "PORT": "0",
+        "CODEHOST_PORT": "0",
+        "MAILBOX_PORT": "0",
+        "DEMO": "0",
+    }
     with (home / "output").open("wb") as output:
         command = [sys.executable, "-m", "tools.sandbox"]
         process = start_child(Program(command, environment, ROOT, stop_signal=signal.SIGINT), output)

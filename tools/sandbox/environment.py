@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
 from tools.sandbox.keepsakes import Keepsakes
-from tools.sandbox.settings import Settings
+from tools.sandbox.settings import HOST, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG
 
 ROOMY = "1000000"
@@ -41,6 +41,9 @@ def child_environment(
         "GITHUB_WEB_URL": settings.code_host_url,
         "GITHUB_WEBHOOK_SECRET": keepsakes.webhook_secret,
         "CURSOR_SECRET": keepsakes.cursor_secret,
+        "SECRET_KEY": keepsakes.cursor_secret,
+        "SMTP_URL": f"smtp://{HOST}:{settings.smtp_port}",
+        "MAIL_FROM": "Change-Freeze Service <no-reply@sandbox.test>",
         "SESSION_JWT_TTL": str(settings.session_ttl_seconds),
         "MAINTENANCE_FILE": str(settings.directory / "maintenance"),
         "PROMETHEUS_MULTIPROC_DIR": str(settings.directory / "metrics"),

@@ -23,6 +23,7 @@ def write_report(
         "baseUrl": settings.base_url,
         "webUrl": settings.base_url,
         "codeHostUrl": settings.code_host_url,
+        "mailboxUrl": settings.mailbox_url,
         "codeHostToken": keepsakes.code_host_token,
         "webhookSecret": keepsakes.webhook_secret,
         "pids": pids,
@@ -39,6 +40,7 @@ def tell(settings: Settings, key: str, administrator: str) -> None:
 API        {settings.base_url}
 Reference  {settings.base_url}/docs
 Code host  {settings.code_host_url}
+Mail sent  {settings.mailbox_url}
 Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}
 
 Paste these into another terminal:

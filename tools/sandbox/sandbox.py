@@ -54,6 +54,8 @@ class Sandbox:
         environment = child_environment(self.settings, self.keepsakes, self.app_key(), *addresses.values())
         with self.step("Code host"):
             self.start_code_host(environment)
+        with self.step("Mailbox"):
+            self.start_mailbox(environment)
         with self.step("Migrations"):
             migrate(addresses["databaseUrl"])
         with self.step("Organisations, people and keys"):
@@ -133,6 +135,14 @@ class Sandbox:
         client = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
         self.processes.wait_until(lambda: client.answers("/_control/settings"), "The code host's start")
         seed_code_host(client)
+
+    def start_mailbox(self, environment: dict[str, str]) -> None:
+        """Start the mail server that keeps what it is sent, and shows it."""
+        ports = {"--smtp-port": str(self.settings.smtp_port), "--port": str(self.settings.mailbox_port)}
+        command = [sys.executable, "-m", "tools.mailbox", *(part for option in ports.items() for part in option)]
+        self.pids["mailbox"] = self.processes.start("mailbox", command, environment)
+        client = Client(self.settings.mailbox_url)
+        self.processes.wait_until(lambda: client.answers("/mails.json"), "The mailbox's start")
 
     def seed(self, database_url: str) -> None:
         """Add the rows that are missing, and sign everybody in."""

@@ -22,6 +22,8 @@ class Settings:
     directory: Path
     port: int
     code_host_port: int
+    mailbox_port: int
+    smtp_port: int
     demonstrate: bool
     session_ttl_seconds: int
 
@@ -35,6 +37,11 @@ class Settings:
         """Where the simulated code host answers."""
         return f"http://{HOST}:{self.code_host_port}"
 
+    @property
+    def mailbox_url(self) -> str:
+        """Where the mails that were sent are shown."""
+        return f"http://{HOST}:{self.mailbox_port}"
+
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the environment; raises SandboxError."""
@@ -42,6 +49,8 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         directory=Path(environment.get("SANDBOX_DIR") or ROOT / ".sandbox").absolute(),
         port=any_port(number("PORT", environment.get("PORT") or "8080", 65535)),
         code_host_port=any_port(number("CODEHOST_PORT", environment.get("CODEHOST_PORT") or "9000", 65535)),
+        mailbox_port=any_port(number("MAILBOX_PORT", environment.get("MAILBOX_PORT") or "8025", 65535)),
+        smtp_port=any_port(0),
         demonstrate=environment.get("DEMO", "1") != "0",
         session_ttl_seconds=number("SESSION_JWT_TTL", environment.get("SESSION_JWT_TTL") or "43200", 86400),
     )
@@ -65,9 +74,14 @@ def any_port(port: int) -> int:
 
 def claim_ports(settings: Settings) -> None:
     """Make sure that nobody else listens on our ports; raises SandboxError."""
-    if settings.port == settings.code_host_port:
-        raise SandboxError("PORT and CODEHOST_PORT must differ.")
-    for variable, port in {"PORT": settings.port, "CODEHOST_PORT": settings.code_host_port}.items():
+    ports = {
+        "PORT": settings.port,
+        "CODEHOST_PORT": settings.code_host_port,
+        "MAILBOX_PORT": settings.mailbox_port,
+    }
+    if len(set(ports.values())) < len(ports):
+        raise SandboxError("PORT, CODEHOST_PORT and MAILBOX_PORT must differ.")
+    for variable, port in ports.items():
         with closing(socket.socket()) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -1,0 +1,119 @@
+"""Support sessions: an operator looks at an organisation, for a while and for a stated reason, and changes nothing.
+
+They begin at the operator's command alone (`tools/support.py`). The edge refuses their writes, and their transactions
+are read-only in the database (I13); the audit of the organisation names the operator and the reason. An operator is a
+person without password, membership or address, so that nobody can sign in as one.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import or_, select
+from sqlalchemy.dialects.postgresql import insert
+
+from models.organizations import LoginSession, Organization, User
+from rules.errors import ServiceError
+from rules.ids import new_id
+from rules.permissions import Actor
+from rules.reasons import SHORTEST_REASON, is_reason
+from services.identity.signing_keys import current_signer
+from services.sessions import mint_session_jwt
+from services.unit import Unit
+
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class SupportSession:
+    """A session that has just begun; its token is shown this once."""
+
+    token: str
+    session_id: str
+    organization: Organization
+    expires_at: datetime
+
+
+def begin(unit: Unit, reference: str, *, by: str, reason: str, lifetime: timedelta) -> SupportSession:
+    """Let an operator look at an organisation, named by id or slug, for whole seconds of `lifetime`.
+
+    Raises `not_found`, `organization_deleted`, `reason_required`.
+    """
+    organization = _organization(unit, reference)
+    if not is_reason(reason):
+        raise ServiceError("reason_required", f"The reason has to have at least {SHORTEST_REASON} characters.")
+    operator = _operator(unit, by)
+    expires_at = unit.now.replace(microsecond=0) + lifetime // _SECOND * _SECOND
+    session = LoginSession(
+        id=new_id("ses"),
+        user_id=operator.id,
+        organization_id=organization.id,
+        support=True,
+        kind="support",
+        support_by=by,
+        support_reason=reason,
+        created_at=unit.now,
+        expires_at=expires_at,
+    )
+    unit.session.add(session)
+    unit.session.flush()
+    _audit(unit, "started", session, operator, reason=reason, expiresAt=expires_at.isoformat())
+    token = mint_session_jwt(
+        current_signer(unit),
+        user=operator.id,
+        organization=organization.id,
+        sid=session.id,
+        ttl=lifetime,
+        now=unit.now,
+        support=True,
+    )
+    return SupportSession(token, session.id, organization, expires_at)
+
+
+def end_all(unit: Unit, reference: str, *, by: str) -> int:
+    """End every open support session of an organisation, and return how many there were; raises `not_found`."""
+    organization = _organization(unit, reference, deleted=True)
+    operator = _operator(unit, by)
+    sessions = unit.session.scalars(
+        select(LoginSession)
+        .where(
+            LoginSession.organization_id == organization.id,
+            LoginSession.support,
+            LoginSession.revoked_at.is_(None),
+            LoginSession.expires_at > unit.now,
+        )
+        .order_by(LoginSession.id)
+        .with_for_update()
+    ).all()
+    for session in sessions:
+        session.revoked_at = unit.now
+        _audit(unit, "ended", session, operator)
+    return len(sessions)
+
+
+def _organization(unit: Unit, reference: str, *, deleted: bool = False) -> Organization:
+    named = or_(Organization.id == reference, Organization.slug == reference)
+    organization = unit.session.scalar(select(Organization).where(named))
+    if organization is None:
+        raise ServiceError(
+            "not_found", f"There is no organisation {reference!r}: name it by its id, org_…, or its slug."
+        )
+    if organization.deleted_at is not None and not deleted:
+        raise ServiceError("organization_deleted", f"The organisation {reference!r} has been deleted.")
+    return organization
+
+
+def _operator(unit: Unit, by: str) -> User:
+    """Return the row of an operator, made when they first look; its address is none that mail or sign-in would take."""
+    address = f"support: {by}".lower().replace("@", " at ")
+    unit.session.execute(
+        insert(User)
+        .values(id=new_id("usr"), email=address, name=by, created_at=unit.now)
+        .on_conflict_do_nothing(index_elements=[User.email])
+    )
+    return unit.session.scalars(select(User).where(User.email == address)).one()
+
+
+def _audit(unit: Unit, what: str, session: LoginSession, operator: User, **details: str) -> None:
+    assert session.organization_id is not None
+    unit.enter(session.organization_id, Actor("support", operator.id, operator.name))
+    unit.audit(f"support.session_{what}", ("session", session.id, session.support_by or ""), **details)

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 _SECRETS = re.compile(
-    r"svc_live_[0-9A-Za-z]+"  # our API keys
+    r"svc_live_[0-9A-Za-z]+|svc_session_[\w-]+"  # our API keys, and what signs a person in
     r"|eyJ[\w-]+\.[\w-]+\.[\w-]*"  # JSON web tokens
     r"|gh[a-z]_[0-9A-Za-z_]+|github_pat_\w+"  # the code host's tokens
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"

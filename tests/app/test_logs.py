@@ -15,9 +15,11 @@ from app.access_log import AccessLog
 from app.database import make_engine
 from app.exchange import Exchange
 from services.api_key_secrets import new_secret
+from services.secrets import new_session_token
 
 CANARIES = {
     "an API key": new_secret(),
+    "what signs a person in": new_session_token(),
     "a session token": "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl-canary",
     "an installation token": "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
     "a fine-grained token": "github_pat_11ABCDEFG_canary",

@@ -11,9 +11,12 @@ from app.connexion_adapter import Application
 
 
 @contextmanager
-def serving(application: Application) -> Iterator[str]:
-    """Serve on a free port of this machine, and yield the base URL; stops gracefully."""
-    listener = socket.create_server(("127.0.0.1", 0))
+def serving(application: Application, listener: socket.socket | None = None) -> Iterator[str]:
+    """Serve on a free port of this machine, or where somebody listens already, and yield the base URL.
+
+    Stops gracefully, and closes the listener.
+    """
+    listener = listener or socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         application, log_config=None, lifespan="on", loop="uvloop", http="httptools", server_header=False
     )

@@ -109,6 +109,20 @@ class Unit:
         """
         self.now = max(self.now, self.clock.read(self.session.execute(text("SELECT clock_timestamp()")).scalar_one()))
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Run the block without a transaction, holding no connection, for work that takes long and needs no rows.
+
+        What was done before is committed, and stays whatever comes; inside a savepoint nothing can be, and the block
+        just runs. What was read before may have changed afterwards.
+        """
+        if self.session.in_nested_transaction():
+            yield
+            return
+        self.session.commit()
+        yield
+        self.session.execute(_BIND, {"organization": self.caller.organization_id or ""})
+
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
         """Record what was done: `target` is type, id and name of the object it was done to."""
         kind, target_id, name = target
@@ -149,7 +163,7 @@ class Units:
         Row-level security shows the unit only rows of that organisation, and none without one.
         `read_only` makes the database refuse every write (I13).
         """
-        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+        with Session(self.engine, expire_on_commit=False) as session:
             if read_only:
                 session.execute(text("SET TRANSACTION READ ONLY"))
             now = session.execute(
@@ -158,5 +172,6 @@ class Units:
             ).one()[0]
             unit = Unit(session, self.clock.read(now), caller, self.clock, self.surroundings)
             yield unit
+            session.commit()
         if unit.wakeups and not read_only:
             self.wakeups.send(unit.wakeups)

@@ -1,0 +1,84 @@
+"""Signing in with a password, and choosing another one by a mailed link."""
+
+from datetime import timedelta
+
+from models.organizations import User
+from rules.errors import ServiceError
+from services.identity import attempts, one_time_tokens, sessions
+from services.identity.accounts import account_of, in_vain, normal, require_good
+from services.identity.passwords import hash_password, is_outdated, is_right
+from services.identity.sessions import SignedIn
+from services.identity.trail import record
+from services.outbox import post
+from services.unit import Unit
+
+LINK_LIVES = timedelta(hours=1)
+
+
+def sign_in(unit: Unit, email: str, password: str) -> SignedIn:
+    """Begin a session of the person whom address and password belong to.
+
+    Raises `wrong_credentials`, the same for an unknown address and a wrong password and after the same work, and
+    `rate_limited` after 10 failures for an account, or 30 from an address, within 15 minutes.
+    """
+    email = normal(email)
+    counted = attempts.count(unit, "sign_in", account=email, address=unit.caller.address)
+    found = account_of(unit, email)
+    stored = found.password_hash if found is not None and found.email_verified_at is not None else None
+    with unit.apart():
+        right = is_right(stored, password)
+        renewed = hash_password(password) if right and stored is not None and is_outdated(stored) else None
+    user = account_of(unit, email, lock=True)
+    if not right or user is None or user.password_hash != stored:
+        message = "E-mail address or password is wrong, or the address is not confirmed yet."
+        raise ServiceError("wrong_credentials", message)
+    counted.forget()
+    user.password_hash = renewed or stored
+    return sessions.start(unit, user)
+
+
+def forgot_password(unit: Unit, email: str) -> None:
+    """Mail a link by which the owner of an account chooses another password; who asks learns nothing of accounts.
+
+    Raises `rate_limited` after 5 mails to an address, or 30 from one, within an hour.
+    """
+    email = normal(email)
+    attempts.count(unit, "mail", account=email, address=unit.caller.address)
+    user = account_of(unit, email)
+    if user is not None:
+        _mail_link(unit, user.id, email)
+        return
+    with in_vain(unit):
+        _mail_link(unit, "", email)
+
+
+def _mail_link(unit: Unit, user_id: str, email: str) -> None:
+    token = one_time_tokens.issue(unit, "reset_password", user_id, LINK_LIVES)
+    post(unit, email, "reset_password", url=f"{unit.surroundings.web_url}/reset?token={token}")
+
+
+def reset_password(unit: Unit, token: str, password: str) -> None:
+    """Give an account another password, by a mailed link; every session of it ends.
+
+    Raises `not_found` for a link that is used, unknown or too old, and `weak_password`.
+    """
+    known = one_time_tokens.look(unit, "reset_password", token)
+    user = unit.session.get(User, known.subject) if known is not None else None
+    if user is None:
+        raise _spent()
+    require_good(password, user.email)
+    with unit.apart():
+        hashed = hash_password(password)
+    if one_time_tokens.use(unit, "reset_password", token) is None:
+        raise _spent()
+    user = unit.session.get_one(User, user.id, with_for_update=True, populate_existing=True)
+    user.password_hash = hashed
+    user.email_verified_at = user.email_verified_at or unit.now
+    one_time_tokens.void(unit, "reset_password", user.id)
+    sessions.revoke_all(unit, user.id)
+    attempts.forget(unit, "sign_in", user.email)
+    record(unit, user, "user.password_changed", ("user", user.id, user.name))
+
+
+def _spent() -> ServiceError:
+    return ServiceError("not_found", "This link has been used, or is too old. Ask for a new one.")

@@ -1,0 +1,67 @@
+"""Signing up: an address is confirmed by a mailed link, and the account begins to exist when it is followed.
+
+Until then name and password stand with the token of the link, each sign-up for itself: of several for one address the
+one whose link is followed counts. Whoever signs up with an address that has an account is told nothing; its owner
+gets a mail that says so.
+"""
+
+from datetime import timedelta
+from typing import cast
+
+from sqlalchemy import text
+
+from models.organizations import User
+from rules.errors import ServiceError
+from rules.ids import new_id
+from services.identity import attempts, one_time_tokens
+from services.identity.accounts import account_of, in_vain, normal, require_good
+from services.identity.passwords import hash_password
+from services.outbox import post
+from services.unit import Unit
+
+LINK_LIVES = timedelta(hours=24)
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email, 0))")
+
+
+def sign_up(unit: Unit, name: str, email: str, password: str) -> None:
+    """Mail a link that makes an account, or to somebody who has one how to sign in; who asks learns nothing of it.
+
+    Raises `weak_password`, and `rate_limited` after 5 mails to an address, or 30 from one, within an hour.
+    """
+    email = normal(email)
+    require_good(password, email)
+    attempts.count(unit, "mail", account=email, address=unit.caller.address)
+    with unit.apart():
+        hashed = hash_password(password)
+    web = unit.surroundings.web_url
+    waiting = {"name": name.strip(), "passwordHash": hashed}
+    if account_of(unit, email) is None:
+        token = one_time_tokens.issue(unit, "verify_email", email, LINK_LIVES, details=waiting)
+        post(unit, email, "verify_email", url=f"{web}/verify?token={token}")
+        return
+    with in_vain(unit):
+        one_time_tokens.issue(unit, "verify_email", email, LINK_LIVES, details=waiting)
+    post(unit, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
+
+
+def verify_email(unit: Unit, token: str) -> User:
+    """Make the account that a mailed link is for; raises `not_found` for a link that is used, unknown or too old."""
+    known = one_time_tokens.look(unit, "verify_email", token)
+    if known is not None:
+        unit.session.execute(_LOCK, {"email": known.subject})
+    row = one_time_tokens.use(unit, "verify_email", token)
+    if row is None or account_of(unit, row.subject) is not None:
+        raise ServiceError("not_found", "This link has been used, or is too old. Sign up once more for a new one.")
+    user = User(
+        id=new_id("usr"),
+        email=row.subject,
+        name=cast(str, row.details["name"]),
+        password_hash=cast(str, row.details["passwordHash"]),
+        created_at=unit.now,
+        email_verified_at=unit.now,
+    )
+    unit.session.add(user)
+    row.details = {}
+    one_time_tokens.void(unit, "verify_email", row.subject)
+    unit.session.flush()
+    return user

@@ -1,7 +1,7 @@
 """The application, wired together once per process. Run it with `gunicorn -c app/gunicorn.py app.main:app`."""
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -29,7 +29,7 @@ from app.workers import Workers
 from integrations.github import GitHub
 from integrations.wakeups import RedisWakeups
 from schemas.build import Builder
-from schemas.contract import Contract, ContractError, load_contract
+from schemas.contract import Contract, ContractError, Realm, load_contract
 from schemas.dialect import Validators
 from services.clock import Clock, DatabaseClock
 from services.reads import Probe
@@ -39,6 +39,8 @@ Application = connexion_adapter.Application
 
 IDENTITY_CONNECTIONS = 4
 """Of one API process: people sign in seldom, and hashing a password holds none."""
+IDENTITY_THREADS = 12
+"""Threads of their own for what concerns people, so that nobody else waits while passwords are hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Resources:
     reads: Reads
     key_uses: KeyUses
     redis: "redis.asyncio.Redis"
-    workers: Workers
+    workers: Mapping[Realm, Workers]
 
     @asynccontextmanager
     async def lifespan(self, _: Any) -> AsyncIterator[None]:
@@ -75,7 +77,8 @@ class Resources:
             await self.reads.open()
             stack.push_async_callback(self.reads.close)
             stack.push_async_callback(self.key_uses.close)
-            stack.callback(self.workers.close)
+            for workers in self.workers.values():
+                stack.callback(workers.close)
             yield
 
 
@@ -89,7 +92,10 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
         reads=reads,
         key_uses=KeyUses(reads),
         redis=redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200),
-        workers=Workers(config.database_pool_size),
+        workers={
+            "organization": Workers(config.database_pool_size),
+            "identity": Workers(IDENTITY_THREADS, name="identity"),
+        },
     )
     return assemble(make_edge(config, parts, resources), parts, resources.lifespan)
 

@@ -42,9 +42,9 @@ class Edge:
     maintenance: Maintenance
     credentials: Credentials
     rate_limits: RateLimits
-    workers: Workers
+    workers: Mapping[Realm, Workers]
     units: Mapping[Realm, Units]
-    """By the realm of an operation: whose rows its unit sees."""
+    """By the realm of an operation: whose rows its unit sees, and which threads it runs in."""
     reader: Reader
     validators: Validators
     builder: Builder
@@ -79,7 +79,7 @@ class CompiledOperation:
         """Answer one request: `scope["exchange"]` gets the reply, or the exception says why there is none."""
         exchange: Exchange = scope["exchange"]
         exchange.operation_id = self.operation.id
-        if self.operation.security:
+        if self.operation.security or self.operation.realm == "identity":
             self._edge.maintenance.refuse()
         identity = await self._identify(exchange) if self._credentialled else None
         if identity is not None:
@@ -91,7 +91,8 @@ class CompiledOperation:
             reply = self._answers.reply(await self._handler(self._context(exchange, identity), **arguments))
         else:
             claim = read_claim(exchange, sent) if self._writes and identity else None
-            reply = await self._edge.workers.run(lambda: self._perform(exchange, identity, arguments, claim))
+            workers = self._edge.workers[self.operation.realm]
+            reply = await workers.run(lambda: self._perform(exchange, identity, arguments, claim))
         exchange.reply = make_conditional(reply, exchange) if self.operation.conditional else reply
 
     async def _identify(self, exchange: Exchange) -> Identity:

@@ -1,4 +1,8 @@
-"""Session tokens on the way in: verified once per token and process, by keys that the database holds."""
+"""Session tokens on the way in: verified once per token and process, by keys that the database holds.
+
+The keys are read again when a token names an unknown one, and every minute, so that one that was taken away because
+somebody else got hold of it is soon good for nothing anywhere.
+"""
 
 import asyncio
 import hashlib
@@ -10,7 +14,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from services.reads import Reader
 from services.sessions import ALGORITHMS, InvalidTokenError, SessionClaims, UnknownKeyError, verify_session_jwt
 
-_RELOAD_SECONDS = 3.0
+_SECONDS_BETWEEN_LOADS = 0.2
+_SECONDS_KEPT = 60.0
 _MOST_TOKENS = 10_000
 _LONGEST_TOKEN = 4096
 _KEYS = "SELECT kid, algorithm, public_key FROM signing_keys"
@@ -24,7 +29,7 @@ class TokenVerifier:
         self._issuer = issuer
         self._audience = audience
         self._keys: dict[str, tuple[str, Any]] = {}
-        self._loaded_at = -_RELOAD_SECONDS
+        self._loaded_at = -_SECONDS_KEPT
         self._loading = asyncio.Lock()
         self._verified: dict[bytes, SessionClaims] = {}
 
@@ -32,6 +37,8 @@ class TokenVerifier:
         """Return what the token says; raises InvalidTokenError. Whether it has expired is not judged here."""
         if len(token) > _LONGEST_TOKEN:
             raise InvalidTokenError("too long")
+        if time.monotonic() - self._loaded_at > _SECONDS_KEPT:
+            await self._reload()
         digest = hashlib.sha256(token.encode()).digest()
         claims = self._verified.get(digest)
         if claims is None:
@@ -49,14 +56,23 @@ class TokenVerifier:
             return verify_session_jwt(token, self._keys, issuer=self._issuer, audience=self._audience)
 
     async def _reload(self) -> None:
-        """Read the keys again, but no more often than every few seconds: anybody can invent a key id."""
+        """Read the keys again, as they are after this was asked for.
+
+        Anybody can invent a key id: all who wait are served by one reading, and there are five in a second at most.
+        """
+        asked_at = time.monotonic()
         async with self._loading:
-            if time.monotonic() - self._loaded_at < _RELOAD_SECONDS:
+            if self._loaded_at >= asked_at:
                 return
+            await asyncio.sleep(self._loaded_at + _SECONDS_BETWEEN_LOADS - time.monotonic())
+            begun_at = time.monotonic()
             rows = await self._reads.fetch(_KEYS)
+            known = self._keys
             self._keys = {
                 row["kid"]: (row["algorithm"], load_pem_public_key(row["public_key"].encode()))
                 for row in rows
                 if row["algorithm"] in ALGORITHMS
             }
-            self._loaded_at = time.monotonic()
+            if known.keys() - self._keys.keys():
+                self._verified.clear()
+            self._loaded_at = begun_at

@@ -1,4 +1,6 @@
-"""Worker threads for handlers that use the database: as many as there are connections, so none waits for one.
+"""Worker threads for handlers that use the database, by realm: as many as there are connections, so none waits for one.
+
+What concerns people has more threads than connections, for while a password is hashed a thread holds none.
 
 A request that finds no free thread within two seconds is told to come back, instead of queueing without end.
 """
@@ -17,8 +19,8 @@ T = TypeVar("T")
 class Workers:
     """Runs functions in threads of their own."""
 
-    def __init__(self, threads: int) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="handler")
+    def __init__(self, threads: int, name: str = "handler") -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ import sqlalchemy.exc
 
 from jobs import landings, mail, reconcile, setup, sync, verify, webhooks
 from jobs.context import Context
-from services.chores import end_freezes, full_pass, give_receipts, tidy, work_waiting
+from services.chores import end_freezes, full_pass, give_receipts, rotate_keys, tidy, work_waiting
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ class Sweeper:
             partial(give_receipts, units),
             partial(full_pass, units, self.full_pass_every),
             partial(tidy, units),
+            partial(rotate_keys, units),
             self._see_to_what_waits,
         ):
             _attempt(chore)

@@ -15,6 +15,7 @@ from rules.permissions import SYSTEM
 from services.delivery import mails_wait
 from services.enforcement.applying import setups_wait
 from services.enforcement.probing import ask_for_every_probe, probes_wait
+from services.identity import signing_keys
 from services.landing_reports import clear_what_is_over
 from services.landings import landings_wait
 from services.lifting import end_what_is_over
@@ -30,6 +31,9 @@ KEPT_REPLIES = timedelta(hours=24)
 KEPT_SECRETS = timedelta(hours=1)
 KEPT_HEADS = timedelta(days=30)
 KEPT_SPENDINGS = timedelta(hours=2)
+KEPT_ATTEMPTS = timedelta(days=1)
+KEPT_TOKENS = timedelta(days=7)
+KEPT_SESSIONS = timedelta(days=30)
 KEPT_MAILS = timedelta(days=30)
 _DEAD_HEADS = """
     DELETE FROM head_checks
@@ -131,8 +135,20 @@ def tidy(units: Units) -> bool:
             ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
             (_DEAD_HEADS, KEPT_HEADS),
             ("DELETE FROM spendings WHERE at < :before", KEPT_SPENDINGS),
+            ("DELETE FROM attempts WHERE at < :before", KEPT_ATTEMPTS),
+            ("DELETE FROM one_time_tokens WHERE expires_at < :before", KEPT_TOKENS),
+            ("DELETE FROM sessions WHERE expires_at < :before", KEPT_SESSIONS),
             ("DELETE FROM mails WHERE created_at < :before", KEPT_MAILS),
         ):
             unit.session.execute(text(statement), {"before": unit.now - age})
         clear_what_is_over(unit)
+    return True
+
+
+def rotate_keys(units: Units) -> bool:
+    """Publish, retire and remove the keys that sign session tokens, once an hour."""
+    with units.open(JOB) as unit:
+        if not take(unit, "signing_keys", timedelta(hours=1)):
+            return False
+        signing_keys.rotate(unit)
     return True

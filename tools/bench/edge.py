@@ -168,7 +168,7 @@ def make_edge(*, check_replies: bool) -> Application:
             reader, TokenVerifier(reader, issuer="", audience=""), clock, web_url="", key_uses=KeyUses(reader)
         ),
         rate_limits=RateLimits(None, organization=10**9, writes=10**9),
-        workers=Workers(4),
+        workers={"organization": Workers(4)},
         units={"organization": cast(Units, _NoUnits())},
         reader=reader,
         validators=Validators(contract.document),

@@ -1,0 +1,137 @@
+"""Invitations as the organisation sees them: sent, listed, revoked, and their links."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from sqlalchemy import ColumnElement, and_, select
+
+from models.identity import Invitation
+from models.organizations import Membership, User
+from rules.errors import ServiceError
+from rules.ids import new_id
+from rules.invitations import LIFETIME, InvitationState, state_at
+from rules.permissions import Role
+from services import outbox
+from services.identity import one_time_tokens
+from services.invitations import pending_at
+from services.members import require_owner
+from services.organizations import locked
+from services.pages import Page, page_of
+from services.unit import Unit
+
+PAGE = "/invitation"
+"""Where on the web origin a link leads."""
+
+
+def list_invitations(unit: Unit, state: InvitationState | None, cursor: str | None, limit: int) -> Page:
+    """Return a page of invitations in a state, or in any, the newest first."""
+    query = select(Invitation).where(Invitation.organization_id == unit.organization)
+    if state is not None:
+        query = query.where(_in_state(unit, state))
+    keys = (Invitation.created_at, Invitation.id)
+    page = page_of(unit, "list_invitations", {"state": state}, query, keys, cursor=cursor, limit=limit)
+    return Page([_view(unit, invitation) for invitation in page.data], page.next_cursor)
+
+
+def invite(unit: Unit, email: str, role: Role) -> dict[str, Any]:
+    """Invite an address, and mail it a link.
+
+    Raises `already_exists` for a member or somebody who is invited, `insufficient_permission` for a future owner.
+    """
+    organization = locked(unit)
+    if role == "owner":
+        require_owner(unit)
+    email = email.lower()
+    _require_new(unit, email)
+    invitation = Invitation(
+        id=new_id("inv"),
+        organization_id=organization.id,
+        email=email,
+        role=role,
+        invited_by=unit.actor.as_json(),
+        created_at=unit.now,
+        expires_at=unit.now + LIFETIME,
+    )
+    unit.session.add(invitation)
+    unit.session.flush()
+    outbox.post(
+        unit,
+        email,
+        "invitation",
+        organization=organization.name,
+        inviter=unit.actor.name,
+        role=role,
+        url=_new_url(unit, invitation),
+        expires_at=invitation.expires_at,
+    )
+    unit.audit("invitation.created", ("invitation", invitation.id, email), role=role)
+    return _view(unit, invitation)
+
+
+def revoke(unit: Unit, invitation_id: str) -> None:
+    """Take a pending invitation back: its links are worthless at once; raises `invitation_not_found`."""
+    invitation = _pending(unit, invitation_id)
+    invitation.revoked_at = unit.now
+    one_time_tokens.void(unit, "invitation", invitation.id)
+    unit.audit("invitation.revoked", ("invitation", invitation.id, invitation.email), role=invitation.role)
+
+
+def link(unit: Unit, invitation_id: str) -> dict[str, Any]:
+    """Return a fresh link of a pending invitation; those before it go on working. Raises `invitation_not_found`."""
+    invitation = _pending(unit, invitation_id)
+    unit.audit("invitation.link_minted", ("invitation", invitation.id, invitation.email))
+    return {"url": _new_url(unit, invitation), "expires_at": invitation.expires_at}
+
+
+def _new_url(unit: Unit, invitation: Invitation) -> str:
+    lifetime = invitation.expires_at - unit.now
+    token = one_time_tokens.issue(
+        unit, "invitation", invitation.id, lifetime, organization_id=invitation.organization_id
+    )
+    return f"{unit.surroundings.web_url}{PAGE}?{urlencode({'token': token})}"
+
+
+def _require_new(unit: Unit, email: str) -> None:
+    """Raise `already_exists` for the address of a member, and for one that is invited."""
+    member = select(User.id).join(Membership, Membership.user_id == User.id)
+    member = member.where(Membership.organization_id == unit.organization, User.email == email)
+    if unit.session.scalar(member) is not None:
+        raise ServiceError("already_exists", f"{email} is a member already.")
+    invited = select(Invitation.id).where(
+        Invitation.organization_id == unit.organization, Invitation.email == email, pending_at(unit.now)
+    )
+    if unit.session.scalar(invited) is not None:
+        raise ServiceError("already_exists", f"{email} is invited already; revoke that invitation to send another.")
+
+
+def _pending(unit: Unit, invitation_id: str) -> Invitation:
+    query = select(Invitation).where(Invitation.id == invitation_id, Invitation.organization_id == unit.organization)
+    invitation = unit.session.scalar(query.with_for_update())
+    unit.catch_up()
+    if invitation is None or state_at(unit.now, invitation) != "pending":
+        raise ServiceError("invitation_not_found", f"There is no pending invitation with the id {invitation_id!r}.")
+    return invitation
+
+
+def _in_state(unit: Unit, state: InvitationState) -> ColumnElement[bool]:
+    """Return the SQL twin of `rules.invitations.state_at`."""
+    undecided = and_(Invitation.accepted_at.is_(None), Invitation.revoked_at.is_(None))
+    conditions: dict[InvitationState, ColumnElement[bool]] = {
+        "pending": pending_at(unit.now),
+        "accepted": Invitation.accepted_at.is_not(None),
+        "revoked": and_(Invitation.accepted_at.is_(None), Invitation.revoked_at.is_not(None)),
+        "expired": and_(undecided, Invitation.expires_at <= unit.now),
+    }
+    return conditions[state]
+
+
+def _view(unit: Unit, invitation: Invitation) -> dict[str, Any]:
+    return {
+        "id": invitation.id,
+        "email": invitation.email,
+        "role": invitation.role,
+        "state": state_at(unit.now, invitation),
+        "invited_by": invitation.invited_by,
+        "expires_at": invitation.expires_at,
+        "created_at": invitation.created_at,
+    }

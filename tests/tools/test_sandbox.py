@@ -152,7 +152,7 @@ class TestOnceItIsReady:
 
     def test_every_process_is_named_and_alive(self, sandbox: Run) -> None:
         pids = sandbox.report["pids"]
-        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "codehost"}
+        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "codehost", "mailbox"}
         assert [name for name, process in pids.items() if is_gone(process)] == []
 
     def test_other_tools_reach_its_servers(self, sandbox: Run) -> None:

@@ -19,6 +19,11 @@ class Organization(Base):
             "deleted_at",
             postgresql_where=text("deleted_at IS NOT NULL AND purged_at IS NULL"),
         ),
+        Index(
+            "ix_organizations_withdrawal",
+            "withdrawal_due_at",
+            postgresql_where=text("withdrawal_due_at IS NOT NULL"),
+        ),
     )
 
     id: Mapped[Id]
@@ -30,6 +35,10 @@ class Organization(Base):
     deleted_at: Mapped[datetime | None]
     purged_at: Mapped[datetime | None]
     """When its data was erased, 30 days after its deletion."""
+    withdrawal_due_at: Mapped[datetime | None]
+    """Of a deleted one: when the rules that we wrote for it are to be removed next; none once that is over."""
+    withdrawal_lease_until: Mapped[datetime | None]
+    withdrawal_attempts: Mapped[int] = mapped_column(server_default="0")
 
 
 class User(Base):

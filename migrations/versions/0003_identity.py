@@ -25,7 +25,12 @@ ALTER TABLE sessions
     ADD COLUMN support_reason TEXT;
 CREATE UNIQUE INDEX uq_sessions_token_hash ON sessions (token_hash);
 ALTER TABLE signing_keys ADD COLUMN active_from TIMESTAMP WITH TIME ZONE;
-ALTER TABLE organizations ADD COLUMN purged_at TIMESTAMP WITH TIME ZONE;
+ALTER TABLE organizations
+    ADD COLUMN purged_at TIMESTAMP WITH TIME ZONE,
+    ADD COLUMN withdrawal_due_at TIMESTAMP WITH TIME ZONE,
+    ADD COLUMN withdrawal_lease_until TIMESTAMP WITH TIME ZONE,
+    ADD COLUMN withdrawal_attempts INTEGER DEFAULT '0' NOT NULL;
+CREATE INDEX ix_organizations_withdrawal ON organizations (withdrawal_due_at) WHERE withdrawal_due_at IS NOT NULL;
 CREATE INDEX ix_organizations_deleted ON organizations (deleted_at) WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
 ALTER TABLE api_keys DROP COLUMN created_by;  -- nothing has written it yet
 ALTER TABLE api_keys ADD COLUMN created_by JSONB;
@@ -155,6 +160,13 @@ CREATE POLICY every_person ON device_authorizations TO change_freeze_worker, cha
     USING (true) WITH CHECK (true);
 """
 
+# The audit is never changed nor removed, but with the data of an organisation that was deleted.
+ERASING = """
+GRANT DELETE ON audit_entries TO change_freeze_worker;
+CREATE POLICY only_of_the_deleted ON audit_entries AS RESTRICTIVE FOR DELETE TO change_freeze_worker
+    USING (EXISTS (SELECT FROM organizations o WHERE o.id = organization_id AND o.deleted_at IS NOT NULL));
+"""
+
 FUNCTIONS = """
 DROP FUNCTION find_session(text, text);
 CREATE FUNCTION find_session(session_id text, organization text)
@@ -165,7 +177,10 @@ RETURNS TABLE (
 )
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     SELECT s.id, u.id, coalesce(s.support_by, u.name), s.revoked_at, s.expires_at, s.support, m.role, o.id, o.plan,
-           o.deleted_at, (SELECT count(*)::int FROM memberships x WHERE x.user_id = u.id), clock_timestamp()
+           o.deleted_at,
+           (SELECT count(*)::int FROM memberships x JOIN organizations y ON y.id = x.organization_id
+            WHERE x.user_id = u.id AND y.deleted_at IS NULL),
+           clock_timestamp()
     FROM sessions s
     JOIN users u ON u.id = s.user_id
     LEFT JOIN memberships m ON m.user_id = u.id AND m.organization_id = $2 AND NOT s.support
@@ -190,8 +205,25 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = public, pg_temp AS $$
     )
     UPDATE api_keys k SET last_used_at = greatest(k.last_used_at, used.at) FROM used WHERE k.id = used.id
 $$;
+-- Gives an installation to the organisation that asks, unless another one has it: the only way to a row of nobody's.
+CREATE FUNCTION claim_installation(installation bigint, account_name text, at timestamptz) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    WITH claimed AS (
+        INSERT INTO installations AS i (id, organization_id, account, permissions, created_at)
+        SELECT installation, own, account_name, '{}', at
+        FROM nullif(current_setting('app.organization_id', true), '') own
+        WHERE own IS NOT NULL
+        ON CONFLICT (id) DO UPDATE SET organization_id = excluded.organization_id
+            WHERE i.organization_id IS NULL OR i.organization_id = excluded.organization_id
+        RETURNING i.id
+    )
+    SELECT EXISTS (SELECT FROM claimed)
+$$;
 ALTER FUNCTION find_session(text, text) OWNER TO change_freeze_worker;
 ALTER FUNCTION find_sign_in(bytea) OWNER TO change_freeze_worker;
+ALTER FUNCTION claim_installation(bigint, text, timestamptz) OWNER TO change_freeze_worker;
+REVOKE ALL ON FUNCTION claim_installation(bigint, text, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION claim_installation(bigint, text, timestamptz) TO change_freeze_app;
 ALTER FUNCTION note_key_uses(text[], timestamptz[]) OWNER TO change_freeze_worker;
 REVOKE ALL ON FUNCTION note_key_uses(text[], timestamptz[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION note_key_uses(text[], timestamptz[]) TO change_freeze_app;
@@ -200,6 +232,7 @@ GRANT EXECUTE ON FUNCTION find_session(text, text), find_sign_in(bytea) TO chang
 """
 
 BEFORE = """
+DROP FUNCTION claim_installation(bigint, text, timestamptz);
 DROP FUNCTION find_sign_in(bytea);
 DROP FUNCTION find_session(text, text);
 CREATE FUNCTION find_session(session_id text, organization text)
@@ -226,11 +259,15 @@ ALTER TABLE users NO FORCE ROW LEVEL SECURITY;
 ALTER TABLE users DISABLE ROW LEVEL SECURITY;
 REVOKE SELECT (id, email, name, created_at, email_verified_at) ON users FROM change_freeze_app;
 DROP TABLE device_authorizations, attempts, mails, one_time_tokens, invitations;
-DROP INDEX ix_organizations_deleted;
+DROP INDEX ix_organizations_deleted, ix_organizations_withdrawal;
 DROP FUNCTION note_key_uses(text[], timestamptz[]);
 ALTER TABLE api_keys DROP COLUMN created_by;
 ALTER TABLE api_keys ADD COLUMN created_by TEXT CONSTRAINT fk_api_keys_created_by REFERENCES users (id);
-ALTER TABLE organizations DROP COLUMN purged_at;
+ALTER TABLE organizations
+    DROP COLUMN purged_at, DROP COLUMN withdrawal_due_at, DROP COLUMN withdrawal_lease_until,
+    DROP COLUMN withdrawal_attempts;
+DROP POLICY only_of_the_deleted ON audit_entries;
+REVOKE DELETE ON audit_entries FROM change_freeze_worker;
 ALTER TABLE signing_keys DROP COLUMN active_from;
 ALTER TABLE sessions
     DROP COLUMN kind, DROP COLUMN token_hash, DROP COLUMN client, DROP COLUMN address, DROP COLUMN last_used_at,
@@ -257,6 +294,7 @@ def upgrade() -> None:
         op.execute(f"CREATE POLICY every_person ON {table} TO change_freeze_identity USING (true) WITH CHECK (true)")
         op.execute(f"GRANT {rights} ON {table} TO change_freeze_identity")
     op.execute(PEOPLE)
+    op.execute(ERASING)
     op.execute("GRANT CREATE ON SCHEMA public TO change_freeze_worker")  # only while it is given its functions
     op.execute(FUNCTIONS)
     op.execute("REVOKE CREATE ON SCHEMA public FROM change_freeze_worker")

@@ -108,7 +108,7 @@ class Credentials:
         row = rows[0]
         now = self._clock.read(row["now"])
         secret_ends_at, expires_at = row["secret_ends_at"], row["expires_at"]
-        if row["revoked_at"] is not None:
+        if row["revoked_at"] not in {None, row["organization_deleted_at"]}:  # what the deletion ended is told so
             raise ServiceError("invalid_token", "The API key has been revoked.")
         if expires_at is not None and now >= expires_at:
             raise ServiceError("token_expired", "The API key has expired; it cannot be extended, create another.")
@@ -192,7 +192,9 @@ class Authorizer:
     def check(self, identity: Identity) -> None:
         """Raise unless the principal may."""
         principal = identity.principal
-        if self._organization_required and (identity.organization_deleted or principal.organization_id is None):
+        gone = identity.organization_deleted and principal.kind == "api_key"  # a key is nothing without it
+        needed = identity.organization_deleted or principal.organization_id is None
+        if gone or (self._organization_required and needed):
             _refuse_without_organization(identity)
         if principal.kind == "api_key":
             self._check_key(principal)

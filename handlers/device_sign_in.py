@@ -1,0 +1,40 @@
+"""Operations of the tag Device sign-in: RFC 8628, and what an authorization server says of itself (RFC 8414)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rules.oauth import OAuthError
+from schemas.oauth import answer, read_parameters, refusal, required
+from schemas.replies import HeadedReply
+from services.identity import devices
+from services.unit import Unit
+
+
+def device_code(unit: Unit, raw_body: bytes, headers: Mapping[str, str]) -> object:
+    """Begin to sign a device in."""
+    return _told(raw_body, headers, lambda given: devices.begin(unit, required(given, "client_id"), given.get("scope")))
+
+
+def device_token(unit: Unit, raw_body: bytes, headers: Mapping[str, str]) -> object:
+    """Tell a device how it stands, and give it its tokens once it is approved."""
+    wanted = ("grant_type", "device_code", "client_id")
+    return _told(raw_body, headers, lambda given: devices.redeem(unit, *(required(given, name) for name in wanted)))
+
+
+def device_approve(unit: Unit, body: dict[str, Any]) -> object:
+    """Approve a device that waits, or deny it."""
+    decided = devices.decide(unit, body["user_code"], body["decision"] == "approve", body.get("organization_id"))
+    return devices.view(decided)
+
+
+def get_authorization_server_metadata(unit: Unit) -> object:
+    """Tell OAuth clients what there is, and where."""
+    return HeadedReply(devices.metadata(unit), {"Cache-Control": "public, max-age=300"})
+
+
+def _told(raw_body: bytes, headers: Mapping[str, str], perform: Callable[[Mapping[str, str]], object]) -> object:
+    """Answer an OAuth client in its own words; a refusal is an answer, so that what was noted before it stays."""
+    try:
+        return answer(perform(read_parameters(raw_body, headers.get("content-type"))))
+    except OAuthError as error:
+        return refusal(error)

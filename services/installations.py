@@ -24,14 +24,15 @@ def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
             owner, examination = (found.organization_id, found.examination) if found else (None, 0)
         if owner is None:
             return None
-        info = _ask(github, installation_id)
+        info = ask(github, installation_id)
         with units.open(Caller(owner, CODE_HOST, "code_host")) as unit:
             installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
             if installation.examination == examination:
-                return _record(unit, installation, info)
+                return record(unit, installation, info)
 
 
-def _record(unit: Unit, installation: Installation, info: InstallationInfo | None) -> str:
+def record(unit: Unit, installation: Installation, info: InstallationInfo | None) -> str:
+    """Write down what the code host told of an installation that is locked, and react; returns its state."""
     installation.examination += 1
     before, after = installation.state, _state(info)
     allowed = installation.permissions
@@ -47,7 +48,8 @@ def _record(unit: Unit, installation: Installation, info: InstallationInfo | Non
     return after
 
 
-def _ask(github: GitHub, installation_id: int) -> InstallationInfo | None:
+def ask(github: GitHub, installation_id: int) -> InstallationInfo | None:
+    """Return what the code host tells of an installation; None for one that is gone."""
     try:
         return github.installation(installation_id)
     except GitHubError as error:

@@ -1,0 +1,28 @@
+"""What the App has to be granted at GitHub, and what is missing of it.
+
+Beyond these it may be granted `administration`, of repositories and of the organisation, to write rulesets by itself;
+without that an administrator authorises each setup, so it is never missing. `members` counts once: while an
+installation is claimed.
+"""
+
+from collections.abc import Mapping
+
+NEEDED: Mapping[str, str] = {
+    "checks": "write",
+    "statuses": "write",
+    "contents": "read",
+    "merge_queues": "read",
+    "metadata": "read",
+    "pull_requests": "read",
+}
+"""Permission → the least level of it. `statuses` is needed for a ruleset to be pinned to the App."""
+_LEVELS = ("none", "read", "write", "admin")
+
+
+def missing_permissions(granted: Mapping[str, str]) -> list[str]:
+    """Return what is needed and not granted, as `checks:write`."""
+    return [f"{name}:{level}" for name, level in NEEDED.items() if _rank(granted.get(name, "none")) < _rank(level)]
+
+
+def _rank(level: str) -> int:
+    return _LEVELS.index(level) if level in _LEVELS else 0

@@ -32,6 +32,7 @@ KEPT_SECRETS = timedelta(hours=1)
 KEPT_HEADS = timedelta(days=30)
 KEPT_SPENDINGS = timedelta(hours=2)
 KEPT_ATTEMPTS = timedelta(days=1)
+KEPT_DEVICES = timedelta(days=1)
 KEPT_TOKENS = timedelta(days=7)
 KEPT_SESSIONS = timedelta(days=30)
 KEPT_MAILS = timedelta(days=30)
@@ -136,6 +137,7 @@ def tidy(units: Units) -> bool:
             (_DEAD_HEADS, KEPT_HEADS),
             ("DELETE FROM spendings WHERE at < :before", KEPT_SPENDINGS),
             ("DELETE FROM attempts WHERE at < :before", KEPT_ATTEMPTS),
+            ("DELETE FROM device_authorizations WHERE expires_at < :before", KEPT_DEVICES),
             ("DELETE FROM one_time_tokens WHERE expires_at < :before", KEPT_TOKENS),
             ("DELETE FROM sessions WHERE expires_at < :before", KEPT_SESSIONS),
             ("DELETE FROM mails WHERE created_at < :before", KEPT_MAILS),

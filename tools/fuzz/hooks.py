@@ -78,8 +78,8 @@ def is_guarded(operation: Operation) -> bool:
 
 
 def error_of(response: Response) -> dict[str, Any] | None:
-    """Return the error of a refusal, None of a success."""
-    if response.status_code < 400:
+    """Return the error of a refusal; None of a success, and of OAuth's own refusals, which their schema describes."""
+    if response.status_code < 400 or isinstance(response.json()["error"], str):
         return None
     error: dict[str, Any] = response.json()["error"]
     return error

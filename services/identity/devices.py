@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, select, update
 
 from models.identity import DeviceAuthorization
 from models.organizations import Membership, Organization, User
@@ -234,6 +234,12 @@ def _let_in(unit: Unit, device: DeviceAuthorization) -> Tokens:
     minted = sessions.mint(unit, signed_in.session.id)
     lasts = int((minted.expires_at - unit.now).total_seconds())
     return Tokens(minted.token, lasts, signed_in.token, minted.organization_id)
+
+
+def withdraw(unit: Unit, user_id: str) -> None:
+    """Take back what a person approved and no device has used yet: it may not have been they who did."""
+    waiting = (DeviceAuthorization.user_id == user_id, DeviceAuthorization.consumed_at.is_(None))
+    unit.session.execute(update(DeviceAuthorization).where(*waiting).values(approved=False))
 
 
 def metadata(unit: Unit) -> dict[str, object]:

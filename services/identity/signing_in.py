@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from models.organizations import User
 from rules.errors import ServiceError
-from services.identity import attempts, one_time_tokens, sessions
+from services.identity import attempts, devices, one_time_tokens, sessions
 from services.identity.accounts import account_of, in_vain, normal, require_good
 from services.identity.passwords import hash_password, is_outdated, is_right
 from services.identity.sessions import SignedIn
@@ -71,6 +71,7 @@ def reset_password(unit: Unit, token: str, password: str) -> None:
         hashed = hash_password(password)
     if one_time_tokens.use(unit, "reset_password", token) is None:
         raise _spent()
+    devices.withdraw(unit, user.id)  # first: a device that is being let in is waited for, and ends with the others
     user = unit.session.get_one(User, user.id, with_for_update=True, populate_existing=True)
     user.password_hash = hashed
     user.email_verified_at = user.email_verified_at or unit.now

@@ -25,6 +25,8 @@ PUBLISHED_BEFORE = timedelta(days=1)
 LONGEST_TOKEN_LIFETIME = timedelta(days=1)
 """The most that `SESSION_JWT_TTL` may be."""
 KEPT_AFTER = LONGEST_TOKEN_LIFETIME + timedelta(hours=1)
+PUBLISHED = "SELECT kid, algorithm, public_key FROM signing_keys ORDER BY created_at DESC, kid"
+"""Every key that there is, for those that are done are removed; the private halves stay where they are."""
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('signing_keys', 0))")
 
 

@@ -1,0 +1,73 @@
+"""Operations of the tag Sign-in: accounts, sessions, and the keys that sign their tokens."""
+
+from typing import Any
+
+from schemas.replies import HeadedReply, RawReply
+from services.identity import session_views, sessions, signing_in, signing_keys, signing_up
+from services.identity.cookies import cookie_of, no_cookie
+from services.pages import Page
+from services.reads import ReadContext
+from services.unit import Unit
+
+
+def sign_up(unit: Unit, body: dict[str, Any]) -> object:
+    """Mail a link that makes an account."""
+    signing_up.sign_up(unit, body["name"], body["email"], body["password"])
+    return {"email": body["email"]}
+
+
+def verify_email(unit: Unit, body: dict[str, Any]) -> object:
+    """Make the account that a mailed link is for."""
+    return signing_up.verify_email(unit, body["token"])
+
+
+def sign_in(unit: Unit, body: dict[str, Any]) -> HeadedReply:
+    """Begin a session, and give the browser its cookie."""
+    signed_in = signing_in.sign_in(unit, body["email"], body["password"])
+    cookie = cookie_of(signed_in.token, unit.now, signed_in.session.expires_at, web_url=unit.surroundings.web_url)
+    return HeadedReply(session_views.view_signed_in(signed_in), {"Set-Cookie": cookie})
+
+
+def sign_out(unit: Unit) -> RawReply:
+    """End the session that asks, and take the cookie back."""
+    sessions.revoke(unit, str(unit.caller.session_id))
+    return RawReply(204, {"Set-Cookie": no_cookie(web_url=unit.surroundings.web_url)}, b"")
+
+
+def forgot_password(unit: Unit, body: dict[str, Any]) -> object:
+    """Mail a link by which another password can be chosen."""
+    signing_in.forgot_password(unit, body["email"])
+    return {"email": body["email"]}
+
+
+def reset_password(unit: Unit, body: dict[str, Any]) -> None:
+    """Give the account of a mailed link another password."""
+    signing_in.reset_password(unit, body["token"], body["password"])
+
+
+def mint_session_token(unit: Unit) -> object:
+    """Mint a session JWT."""
+    return sessions.mint(unit, str(unit.caller.session_id))
+
+
+def set_active_organization(unit: Unit, body: dict[str, Any]) -> object:
+    """Make the session act in another organisation."""
+    session = sessions.set_active(unit, str(unit.caller.session_id), body["organization_id"])
+    return session_views.view(unit, session)
+
+
+def list_sessions(unit: Unit, limit: int, cursor: str | None) -> Page:
+    """List what is signed in as the person who asks."""
+    return session_views.list_sessions(unit, cursor, limit)
+
+
+def revoke_session(unit: Unit, session_id: str) -> None:
+    """End one of the person's sessions."""
+    session_views.end(unit, session_id)
+
+
+async def get_jwks(context: ReadContext) -> HeadedReply:
+    """Return the keys by which session JWTs can be verified."""
+    rows = await context.fetch(signing_keys.PUBLISHED)
+    keys = [signing_keys.public_jwk(row) for row in rows]
+    return HeadedReply({"keys": keys}, {"Cache-Control": "public, max-age=300"})

@@ -1,0 +1,144 @@
+"""When a key was last used: written late, seldom, and by nobody's request."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from app.database import Reads
+from app.key_uses import KeyUses
+from app.main import Parts, create_app
+from tests.support.clocks import MovableClock
+from tests.support.processes import eventually
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+from tests.support.tenants import Tenant, tenant
+
+NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
+
+
+class NoWakeups:
+    def send(self, names: set[str]) -> None:
+        pass
+
+
+def last_use(sql: psycopg.Connection[Any], key_id: str) -> datetime | None:
+    row = sql.execute("SELECT last_used_at FROM api_keys WHERE id = %s", (key_id,)).fetchone()
+    assert row is not None
+    found: datetime | None = row[0]
+    return found
+
+
+class Process:
+    """An API process that is asked for something, and ended."""
+
+    def __init__(self, sql: psycopg.Connection[Any], redis_url: str) -> None:
+        self.clock = MovableClock()
+        self._config = product_config(address_of(sql), redis_url)
+
+    @contextmanager
+    def running(self) -> Iterator[httpx.Client]:
+        parts = Parts(clock=self.clock, wakeups=NoWakeups(), access_log=False)
+        with serving(create_app(self._config, parts)) as url, httpx.Client(base_url=url, timeout=30) as client:
+            yield client
+
+    def use(self, *uses: tuple[str, datetime], path: str = "/v1/freezes") -> list[int]:
+        """Use secrets at these instants, in one life of the process, and return what was answered."""
+        with self.running() as client:
+            return [self._use(client, secret, at, path) for secret, at in uses]
+
+    def _use(self, client: httpx.Client, secret: str, at: datetime, path: str) -> int:
+        self.clock.at = at
+        return client.get(path, headers={"Authorization": f"Bearer {secret}"}).status_code
+
+
+@pytest.fixture
+def process(sql: psycopg.Connection[Any], redis_url: str) -> Process:
+    return Process(sql, redis_url)
+
+
+def test_a_process_that_ends_writes_what_it_has_noted(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
+) -> None:
+    (one, one_id), (other, other_id), (_, unused) = (acme.key_with_id() for _ in range(3))
+    assert process.use((one, NOON), (other, NOON + timedelta(seconds=1))) == [200, 200]
+    assert last_use(sql, one_id) == NOON
+    assert last_use(sql, other_id) == NOON + timedelta(seconds=1)
+    assert last_use(sql, unused) is None
+
+
+def test_while_it_goes_on_it_writes_them_soon(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
+    secret, key_id = acme.key_with_id()
+    with process.running() as client:
+        client.get("/v1/freezes", headers={"Authorization": f"Bearer {secret}"})
+        eventually(lambda: last_use(sql, key_id) is not None, patience=20)
+
+
+@pytest.mark.parametrize(("seconds", "noted"), [(59, 0), (60, 60)])
+def test_a_key_is_noted_once_a_minute(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process, seconds: int, noted: int
+) -> None:
+    secret, key_id = acme.key_with_id()
+    process.use((secret, NOON), (secret, NOON + timedelta(seconds=seconds)))
+    assert last_use(sql, key_id) == NOON + timedelta(seconds=noted)
+
+
+def test_a_process_whose_clock_is_behind_takes_nothing_back(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
+) -> None:
+    secret, key_id = acme.key_with_id()
+    process.use((secret, NOON))
+    process.use((secret, NOON - timedelta(minutes=10)))
+    assert last_use(sql, key_id) == NOON
+
+
+def test_keys_of_several_organisations_are_written_together(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
+) -> None:
+    ours, ours_id = acme.key_with_id()
+    theirs, theirs_id = tenant(sql, "globex").key_with_id()
+    process.use((ours, NOON), (theirs, NOON))
+    assert last_use(sql, ours_id) == last_use(sql, theirs_id) == NOON
+
+
+def test_a_key_that_may_not_was_used_all_the_same(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
+    secret, key_id = acme.key_with_id("audit:read")
+    assert process.use((secret, NOON)) == [403]
+    assert last_use(sql, key_id) == NOON
+
+
+def test_one_that_is_good_no_more_was_not_used(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
+    secret, key_id = acme.key_with_id(expires_at=NOON)
+    assert process.use((secret, NOON)) == [401]
+    assert last_use(sql, key_id) is None
+
+
+def test_what_cannot_be_written_is_noted_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def use_without_a_database() -> set[str]:
+        reads = Reads("postgresql://nobody@127.0.0.1:1/nothing", 1)
+        await reads.open()
+        uses = KeyUses(reads, gathered=0)
+        uses.note("key_1", NOON)
+        await uses.close()
+        await reads.close()
+        return set(uses._noted)
+
+    caplog.set_level(logging.WARNING)
+    assert asyncio.run(use_without_a_database()) == set()
+    assert "the last use of 1 keys was not written" in caplog.text
+
+
+def test_the_application_writes_nothing_else_by_this_way(sql: psycopg.Connection[Any]) -> None:
+    row = sql.execute(
+        "SELECT proacl::text, pg_get_userbyid(proowner), prosecdef FROM pg_proc WHERE proname = 'note_key_uses'"
+    ).fetchone()
+    assert row is not None
+    assert "change_freeze_app=X" in row[0]
+    assert not row[0].startswith("{=X")
+    assert row[1:] == ("change_freeze_worker", True)

@@ -1,0 +1,248 @@
+"""The operator's command: a session that reads one organisation, and changes nothing."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import jwt
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from app.main import Parts, create_app
+from models.audit import AuditEntry
+from models.organizations import LoginSession, Organization, SigningKey, User
+from tests import factories
+from tests.support.clocks import MovableClock
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+from tools.support import main, read_arguments
+
+BY = ("--by", "grace@example.com")
+WHY = ("--reason", "Ticket 4711: a freeze that stays")
+
+
+class NoWakeups:
+    def send(self, names: set[str]) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def clock_of_module() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture
+def clock(clock_of_module: MovableClock) -> Iterator[MovableClock]:
+    yield clock_of_module
+    clock_of_module.reset()
+
+
+@pytest.fixture(scope="module")
+def served(shared_database: psycopg.Connection, redis_url: str, clock_of_module: MovableClock) -> Iterator[str]:
+    config = product_config(address_of(shared_database), redis_url)
+    with serving(create_app(config, Parts(clock=clock_of_module, wakeups=NoWakeups(), access_log=False))) as url:
+        yield url
+
+
+@pytest.fixture
+def http(served: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=served, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def session(
+    database: str, shared_database: psycopg.Connection, redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Session]:
+    """Open a session on what the command works on, too."""
+    monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    with Session(engine, expire_on_commit=False) as session:
+        sign_as_ever(session)
+        yield session
+    engine.dispose()
+
+
+def sign_as_ever(session: Session) -> None:
+    """Have tokens signed by the key of all tests: the application reads unknown ones every few seconds only."""
+    factories.signer(session)
+    session.query(SigningKey).update({"active_from": factories.now() - timedelta(days=1)})
+
+
+@pytest.fixture
+def acme(session: Session) -> Organization:
+    return factories.organization(session)
+
+
+@pytest.fixture
+def begin(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Begin a support session, and return its token."""
+
+    def run(organization: str, *more: str) -> str:
+        assert main([organization, *BY, *WHY, *more]) == 0
+        return capsys.readouterr().out.strip()
+
+    return run
+
+
+def asked(http: httpx.Client, token: str, method: str = "GET", path: str = "/v1/freezes", **request: Any) -> Any:
+    answer = http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **request)
+    return answer.status_code, answer.json()["error"]["code"] if answer.status_code >= 400 else None
+
+
+def entries(session: Session) -> list[AuditEntry]:
+    return session.query(AuditEntry).order_by(AuditEntry.at, AuditEntry.id).all()
+
+
+def test_the_session_reads_the_organisation_and_no_other(
+    session: Session, acme: Organization, http: httpx.Client, begin: Any
+) -> None:
+    factories.freeze(session, acme, reason="Quarter-end close")
+    factories.freeze(session, factories.organization(session, "Globex"), reason="Nobody of acme sees this")
+    answer = http.get("/v1/freezes", headers={"Authorization": f"Bearer {begin(acme.slug)}"})
+    assert [row["reason"] for row in answer.json()["data"]] == ["Quarter-end close"]
+
+
+def test_the_organisation_may_be_named_by_its_id(acme: Organization, http: httpx.Client, begin: Any) -> None:
+    assert asked(http, begin(acme.id)) == (200, None)
+
+
+def test_it_changes_nothing(acme: Organization, session: Session, http: httpx.Client, begin: Any) -> None:
+    token = begin(acme.slug)
+    key = factories.api_key(session, acme).row
+    for method, path in (
+        ("POST", "/v1/freezes"),
+        ("POST", "/v1/api-keys"),
+        ("POST", f"/v1/api-keys/{key.id}/rotate"),
+        ("DELETE", f"/v1/api-keys/{key.id}"),
+        ("POST", "/v1/enforcement/setup"),
+    ):
+        assert asked(http, token, method, path) == (403, "impersonation_read_only")
+
+
+def test_the_token_says_that_it_is_of_support(acme: Organization, begin: Any) -> None:
+    claims = jwt.decode(begin(acme.slug), options={"verify_signature": False})
+    assert claims["act"] == {"sub": "support"}
+    assert claims["org"] == acme.id
+    assert claims["exp"] - claims["iat"] == 3600
+
+
+@pytest.mark.parametrize(("minutes", "more"), [(60, ()), (5, ("--minutes", "5")), (480, ("--minutes", "480"))])
+def test_it_ends_by_itself(
+    acme: Organization, http: httpx.Client, begin: Any, clock: MovableClock, minutes: int, more: tuple[str, ...]
+) -> None:
+    token = begin(acme.slug, *more)
+    ends_at = datetime.fromtimestamp(jwt.decode(token, options={"verify_signature": False})["exp"], UTC)
+    assert abs(ends_at - factories.now() - timedelta(minutes=minutes)) < timedelta(minutes=1)
+    clock.at = ends_at - timedelta(seconds=1)
+    assert asked(http, token) == (200, None)
+    clock.at = ends_at
+    assert asked(http, token) == (401, "token_expired")
+
+
+def test_the_audit_names_who_looks_and_why(session: Session, acme: Organization, begin: Any) -> None:
+    token = begin(acme.slug)
+    (entry,) = entries(session)
+    assert (entry.action, entry.organization_id, entry.source) == ("support.session_started", acme.id, "system")
+    assert (entry.actor["type"], entry.actor["name"]) == ("support", "grace@example.com")
+    assert entry.details["reason"] == WHY[1]
+    assert entry.target["id"] == jwt.decode(token, options={"verify_signature": False})["sid"]
+    assert token not in str(entry.details)
+
+
+def test_all_open_ones_can_be_ended_at_once(
+    session: Session, acme: Organization, http: httpx.Client, begin: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = begin(factories.organization(session, "Globex").slug)
+    tokens = [begin(acme.slug), begin(acme.slug)]
+    assert main([acme.slug, *BY, "--end"]) == 0
+    assert capsys.readouterr().err == "2 open support sessions ended.\n"
+    assert [asked(http, token) for token in tokens] == [(401, "invalid_token")] * 2
+    assert asked(http, other) == (200, None)
+    assert [entry.action for entry in entries(session)].count("support.session_ended") == 2
+    assert main([acme.slug, *BY, "--end"]) == 0
+    assert capsys.readouterr().err == "0 open support sessions ended.\n"
+
+
+def test_an_operator_is_one_person_whom_nobody_can_sign_in_as(session: Session, acme: Organization, begin: Any) -> None:
+    begin(acme.slug)
+    begin(acme.slug)
+    operator = session.query(User).one()
+    assert (operator.name, operator.password_hash, operator.email_verified_at) == ("grace@example.com", None, None)
+    assert "@" not in operator.email
+    assert {row.user_id for row in session.query(LoginSession)} == {operator.id}
+    assert {row.token_hash for row in session.query(LoginSession)} == {None}
+
+
+def test_the_token_alone_is_on_standard_output(acme: Organization, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([acme.slug, *BY, *WHY]) == 0
+    told = capsys.readouterr()
+    assert told.out.count("\n") == 1
+    assert told.out.startswith("eyJ")
+    assert told.out.strip() not in told.err
+    assert f"grace@example.com may read Acme ({acme.id}) until " in told.err
+
+
+class TestRefusals:
+    def test_an_unknown_organisation(self, session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["nothing", *BY, *WHY]) == 1
+        told = capsys.readouterr()
+        assert (told.out, told.err) == (
+            "",
+            "There is no organisation 'nothing': name it by its id, org_…, or its slug.\n",
+        )
+
+    def test_a_deleted_one(self, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]) -> None:
+        acme.deleted_at = factories.now()
+        session.flush()
+        assert main([acme.slug, *BY, *WHY]) == 1
+        assert "has been deleted" in capsys.readouterr().err
+        assert session.query(LoginSession).all() == []
+
+    def test_no_real_reason(self, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main([acme.slug, *BY, "--reason", "  why  "]) == 1
+        assert "at least 8 characters" in capsys.readouterr().err
+        assert entries(session) == []
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["acme", *BY],
+            ["acme", *WHY],
+            ["acme", *BY, *WHY, "--end"],
+            ["acme", *BY, *WHY, "--minutes", "0"],
+            ["acme", *BY, *WHY, "--minutes", "481"],
+            ["acme", "--by", " ", *WHY],
+            ["acme", "--by", "a\nb", *WHY],
+            [*BY, *WHY],
+        ],
+        ids=" ".join,
+    )
+    def test_a_command_that_makes_no_sense(self, arguments: list[str]) -> None:
+        with pytest.raises(SystemExit) as ended:
+            read_arguments(arguments)
+        assert ended.value.code == 2
+
+    def test_an_environment_that_is_not_the_services(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.delenv("DATABASE_URL", raising=False)
+        assert main(["acme", *BY, *WHY]) == 3
+        assert "DATABASE_URL is required" in capsys.readouterr().err
+
+    def test_a_database_that_is_away(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
+        monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1")
+        assert main(["acme", *BY, *WHY]) == 3
+        assert "The database does not answer" in capsys.readouterr().err
+
+    def test_its_help_tells_how_it_is_used(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit):
+            read_arguments(["--help"])
+        told = capsys.readouterr().out
+        assert "support.session_started" in told
+        assert "--end" in told

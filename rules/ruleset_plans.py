@@ -188,6 +188,13 @@ def _mended_rule(old: Ruleset, wanted: Ruleset, check_name: str) -> dict[str, An
     return {"type": RULE_TYPE, "parameters": parameters}
 
 
+def is_as_announced(existing: Ruleset, announced: Change) -> bool:
+    """Tell whether a ruleset is the very one that an announced creation makes."""
+    wanted = announced.after or {}
+    target = Target(announced.place.level, announced.check_name, (), wanted)
+    return announced.after is not None and _is(settled(existing), wanted, target)
+
+
 def _is(existing: Ruleset, wanted: Ruleset, target: Target) -> bool:
     """Tell whether a ruleset is the very one that we write, whatever the order of what has none."""
     rules = existing.get("rules") or ()

@@ -85,7 +85,7 @@ class Pen:
 
         A creation is left to the plan.
         """
-        change = _recalled(announced)
+        change = recalled(announced)
         if change.action == "create" or change.ruleset_id is None:
             return False
         try:
@@ -141,7 +141,8 @@ def _announced(change: Change) -> dict[str, Any]:
     }
 
 
-def _recalled(announced: dict[str, Any]) -> Change:
+def recalled(announced: dict[str, Any]) -> Change:
+    """Return the change that was announced in a setup's `progress`."""
     place = Place(announced["level"], announced["account"], announced["repositoryId"], announced["repository"])
     return Change(
         action=announced["action"],

@@ -13,9 +13,11 @@ from threading import Event
 
 import sqlalchemy.exc
 
-from jobs import landings, mail, reconcile, setup, sync, verify, webhooks
+from jobs import landings, mail, reconcile, setup, sync, verify, webhooks, withdraw
 from jobs.context import Context
 from services.chores import end_freezes, full_pass, give_receipts, rotate_keys, tidy, work_waiting
+from services.organization_deletion import end_what_came_late
+from services.organization_purge import purge_deleted
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +29,7 @@ JOBS: dict[str, Callable[[], None]] = {
     "verify": verify.run,
     "landings": landings.run,
     "mail": mail.run,
+    "withdraw": withdraw.run,
 }
 """Every wake-up, in the order in which the sweeper does them itself when no worker can be woken."""
 
@@ -48,6 +51,8 @@ class Sweeper:
             partial(give_receipts, units),
             partial(full_pass, units, self.full_pass_every),
             partial(tidy, units),
+            partial(end_what_came_late, units),
+            partial(purge_deleted, units),
             partial(rotate_keys, units),
             self._see_to_what_waits,
         ):

@@ -19,6 +19,7 @@ from services.identity import signing_keys
 from services.landing_reports import clear_what_is_over
 from services.landings import landings_wait
 from services.lifting import end_what_is_over
+from services.organization_withdrawal import withdrawals_wait
 from services.receipts import complete_forgotten
 from services.repository_sync import ask_every_installation, sync_waits
 from services.unit import Caller, Unit, Units
@@ -83,6 +84,7 @@ def work_waiting(units: Units) -> set[str]:
             "setup": setups_wait(unit),
             "landings": landings_wait(unit),
             "mail": mails_wait(unit),
+            "withdraw": withdrawals_wait(unit),
         }
     return {name for name, waits in found.items() if waits}
 

@@ -1,0 +1,82 @@
+"""An OAuth client that nobody here wrote signs a device in, by the metadata alone, and calls the API as the person."""
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from app.main import Parts, create_app
+from schemas.contract import CONTRACT_PATH
+from services.secrets import new_session_token, token_hash
+from tests import factories
+from tests.contract.conftest import NoWakeups
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+
+pytestmark = pytest.mark.slow
+PROGRAM = Path(__file__).with_name("device_sign_in.mjs")
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def node() -> str:
+    """Return where Node is; without it, or its modules, there is nothing to be tested."""
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not on this machine")
+    if not (CONTRACT_PATH.parent / "node_modules" / "openid-client").exists():
+        pytest.skip("the npm tools are not installed (npm ci; `make lint` and `make sdk` do it)")
+    return found
+
+
+@pytest.fixture
+def issuer(database: str, shared_database: psycopg.Connection, redis_url: str) -> Iterator[str]:
+    """Serve the product under the address that it knows for its own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    config = product_config(address_of(shared_database), redis_url, base_url=url, web_url=url)
+    with serving(create_app(config, Parts(wakeups=NoWakeups(), access_log=False)), listener) as served:
+        yield served
+
+
+@pytest.fixture
+def person(issuer: str, database: str) -> Iterator[httpx.Client]:
+    """Return somebody who is signed in, and a member of one organisation."""
+    engine, token = create_engine(database, isolation_level="AUTOCOMMIT"), new_session_token()
+    with Session(engine) as session:
+        ada, acme = factories.user(session), factories.organization(session)
+        factories.membership(session, acme, ada)
+        factories.login(session, ada, acme, token_hash=token_hash(token))
+    engine.dispose()
+    with httpx.Client(base_url=issuer, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
+        yield client
+
+
+def test_openid_client_signs_a_device_in_once_a_person_approves_it(
+    node: str, issuer: str, person: httpx.Client
+) -> None:
+    program = [node, str(PROGRAM), issuer, "/v1/freezes"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stderr
+        try:
+            word, code = (running.stdout.readline() or running.stderr.read()).split()
+            assert word == "code"
+            assert running.stdout.readline().strip() == "authorization_pending"
+            approved = person.post("/api/auth/device/approve", json={"userCode": code, "decision": "approve"})
+            assert approved.status_code == 200, approved.text
+            told, errors = running.communicate(timeout=PATIENCE)
+        finally:
+            running.kill()
+    session, answered = told.splitlines()[-2:] or pytest.fail(errors)
+    assert session.startswith("session svc_session_")
+    status, body = answered.removeprefix("answered ").split(maxsplit=1)
+    assert (status, json.loads(body)) == ("200", {"data": [], "nextCursor": None})

@@ -94,6 +94,10 @@ SPECIFIED_OPERATIONS = {
     "POST /v1/api-keys": ("session",),
     "POST /v1/api-keys/{apiKeyId}/rotate": ("session",),
     "DELETE /v1/api-keys/{apiKeyId}": ("session",),
+    "GET /v1/onboarding": ("session",),
+    "GET /v1/github/install-url": ("session",),
+    "GET /v1/installations/status": ("repo:read", "session"),
+    "POST /v1/installations/claim": ("session",),
 }
 
 
@@ -183,6 +187,8 @@ def test_viewers_read_members_write_and_administrators_have_rules_written(contra
         "create_api_key",
         "rotate_api_key",
         "revoke_api_key",
+        "get_install_url",
+        "claim_installation",
     }
 
 

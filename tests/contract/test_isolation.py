@@ -39,6 +39,8 @@ CONTRACT = load_contract()
 CREDENTIALLED = [one for one in CONTRACT.operations.values() if one.accepts("ApiKey") or one.accepts("Session")]
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
+NOBODYS_YET = {("claim_installation", "installationId")}
+"""What is named there is to become somebody's; whose it may become, `tests/handlers/test_installations.py` asks."""
 
 BELONG_TO_NOBODY = {"sessions", "signing_keys", "webhook_deliveries", "chores", "spendings", "attempts"}
 """Tables whose rows belong to no organisation; what the application may do with them is tested below."""
@@ -73,7 +75,8 @@ def places() -> Iterator[Place]:
         for body, steps in bodies:
             if steps:
                 name = next(step for step in reversed(steps) if isinstance(step, str))
-                yield Place(operation, "body", name, body, steps)
+                if (operation.id, name) not in NOBODYS_YET:
+                    yield Place(operation, "body", name, body, steps)
 
 
 def samples(node: Node) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
@@ -113,6 +116,7 @@ class Estate:
     """An organisation with a row of every kind."""
 
     organization: Organization
+    installation: Installation
     repository: Repository
     branch: WatchedBranch
     freeze: Freeze
@@ -134,6 +138,7 @@ class Estate:
             "freezeId": [(self.freeze.id, new_id("frz"))],
             "scheduleId": [(str(self.freeze.schedule_id), new_id("sch"))],
             "branchId": [(self.branch.id, new_id("wbr"))],
+            "installationId": [(str(self.installation.id), "999999999")],
             "apiKeyId": [(self.api_key.id, new_id("key"))],
             "ref": [
                 (f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}"),
@@ -186,7 +191,7 @@ def estate(session: Session, name: str) -> Estate:
     key = factories.api_key(session, organization)
     token = factories.session_token(session, owner, organization)
     session.flush()
-    return Estate(organization, repository, branch, freeze, pull, key.row, key.secret, token)
+    return Estate(organization, installation, repository, branch, freeze, pull, key.row, key.secret, token)
 
 
 def found_out(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:

@@ -27,6 +27,7 @@ from app.tokens import TokenVerifier
 from app.wiring import surroundings_of
 from app.workers import Workers
 from integrations.github import GitHub
+from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Realm, load_contract
@@ -124,14 +125,16 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         validators=Validators(contract.document),
         builder=Builder(contract.document),
         check_replies=config.validate_responses,
-        probes=_probes(resources.redis, around.github),
+        probes=_probes(resources.redis, around.github, around.mail),
     )
 
 
-def _probes(client: "redis.asyncio.Redis", github: GitHub | None) -> dict[str, Probe]:
+def _probes(client: "redis.asyncio.Redis", github: GitHub | None, mail: MailServer | None) -> dict[str, Probe]:
     probes: dict[str, Probe] = {"redis": client.ping}
     if github is not None:
         probes["code_host"] = SeldomProbe(github.app)
+    if mail is not None:
+        probes["mail"] = SeldomProbe(mail.check)
     return probes
 
 

@@ -1,5 +1,6 @@
 """The sweeper process: `python -m app.sweeper`. One is needed; two are safe, and outlive the loss of a machine."""
 
+import logging
 import signal
 import sys
 from threading import Event
@@ -11,6 +12,8 @@ from integrations.wakeups import WakeupWatch
 from jobs import context
 from jobs.sweep import Sweeper
 
+logger = logging.getLogger(__name__)
+
 
 def main() -> int:
     """Sweep until SIGTERM or SIGINT."""
@@ -21,6 +24,8 @@ def main() -> int:
         sys.stderr.write(f"The sweeper cannot start.\n{error}\n")
         return 3
     logs.configure(config.log_level)
+    if config.smtp_url is None:
+        logger.warning("SMTP_URL is not set: mails are written, and wait for a server that takes them")
     context.give(given)
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):

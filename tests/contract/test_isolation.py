@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -27,7 +28,7 @@ from models.enforcement import EnforcementSetup, Landing, WrittenRuleset
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
 from models.installations import Installation
-from models.organizations import Organization
+from models.organizations import Organization, User
 from models.pull_requests import PullRequest
 from models.repositories import RemoteBranchList, Repository, WatchedBranch
 from models.requests import IdempotencyKey
@@ -36,7 +37,12 @@ from schemas.contract import Node, Operation, load_contract
 from tests import factories
 
 CONTRACT = load_contract()
-CREDENTIALLED = [one for one in CONTRACT.operations.values() if one.accepts("ApiKey") or one.accepts("Session")]
+CREDENTIALLED = [
+    one
+    for one in CONTRACT.operations.values()
+    if (one.accepts("ApiKey") or one.accepts("Session")) and one.realm == "organization"
+]
+"""Operations in one organisation. What concerns a person is that person's alone: see `tests/handlers`."""
 NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
 """Parameters and properties that name an object."""
 NOBODYS_YET = {("claim_installation", "installationId")}
@@ -116,6 +122,8 @@ class Estate:
     """An organisation with a row of every kind."""
 
     organization: Organization
+    owner: User
+    invitation: Invitation
     installation: Installation
     repository: Repository
     branch: WatchedBranch
@@ -140,6 +148,8 @@ class Estate:
             "branchId": [(self.branch.id, new_id("wbr"))],
             "installationId": [(str(self.installation.id), "999999999")],
             "apiKeyId": [(self.api_key.id, new_id("key"))],
+            "userId": [(self.owner.id, new_id("usr"))],
+            "invitationId": [(self.invitation.id, new_id("inv"))],
             "ref": [
                 (f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}"),
                 (self.pull.url, f"https://github.com/{nothing}/pull/{self.pull.number}"),
@@ -187,11 +197,15 @@ def estate(session: Session, name: str) -> Estate:
         ]
     )
     session.add_all(found_out(organization, installation, branch))
-    session.add_all(of_people(organization))
+    invitation, *others = of_people(organization)
+    assert isinstance(invitation, Invitation)
+    session.add_all([invitation, *others])
     key = factories.api_key(session, organization)
     token = factories.session_token(session, owner, organization)
     session.flush()
-    return Estate(organization, installation, repository, branch, freeze, pull, key.row, key.secret, token)
+    return Estate(
+        organization, owner, invitation, installation, repository, branch, freeze, pull, key.row, key.secret, token
+    )
 
 
 def found_out(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:
@@ -249,7 +263,7 @@ def of_people(organization: Organization) -> list[Base]:
             role="member",
             invited_by=factories.SYSTEM,
             created_at=now,
-            expires_at=now,
+            expires_at=now + timedelta(days=7),
         ),
         OneTimeToken(
             token_hash=hashed,

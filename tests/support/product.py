@@ -13,6 +13,7 @@ def product_config(database_url: str, redis_url: str, **changes: Any) -> Config:
     defaults: dict[str, Any] = {
         "validate_responses": True,
         "cursor_secret": "a secret of tests only",
+        "secret_key": "a secret of tests only too",
         "rate_limit_organization": 1_000_000,
         "rate_limit_writes": 1_000_000,
         "database_pool_size": 4,

@@ -1,0 +1,443 @@
+"""Operations of the tag Members, as far as they concern invitations."""
+
+import hashlib
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import orjson
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.identity import Invitation, Mail, OneTimeToken
+from models.organizations import Membership
+from models.requests import IdempotencyKey
+from rules.ids import new_id
+from services.outbox import USE, bound_to
+from services.sealing import unseal
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.guards import takes_credentials
+from tests.handlers.people import Person, member, newcomer, sign_ins, signed_in, through_pages
+
+INVITATIONS = "/v1/invitations"
+PENDING = "/v1/invitations/pending"
+PREVIEW = "/v1/invitations/preview"
+GRACE = {"email": "grace@example.com", "role": "member"}
+SECRET_KEY = b"a secret of tests only too"
+WEEK = timedelta(days=7)
+
+
+def invited(tenant: Tenant, person: Person, role: str = "member") -> str:
+    """Invite a person, and return the invitation's id."""
+    made = tenant.person("owner").post(INVITATIONS, {"email": person.user.email, "role": role})
+    assert made.status_code == 201, made.text
+    invitation_id: str = made.json()["id"]
+    return invitation_id
+
+
+def accept(person: Person, invitation_id: str, **request: Any) -> httpx.Response:
+    return person.caller.post(f"{INVITATIONS}/{invitation_id}/accept", **request)
+
+
+def token_of(url: str) -> str:
+    """Return the token of a link."""
+    [token] = parse_qs(urlsplit(url).query)["token"]
+    return token
+
+
+def mailed(session: Session) -> dict[str, Any]:
+    """Return what the only mail is filled with."""
+    mail = session.scalars(select(Mail)).one()
+    assert mail.sealed is not None
+    told: dict[str, Any] = orjson.loads(unseal(SECRET_KEY, USE, bound_to(mail.id, mail.recipient), mail.sealed))
+    return told
+
+
+def link(tenant: Tenant, invitation_id: str) -> str:
+    """Return the token of a fresh link."""
+    return token_of(tenant.person("admin").get(f"{INVITATIONS}/{invitation_id}/link").json()["url"])
+
+
+def is_member(session: Session, tenant: Tenant, person: Person) -> bool:
+    return session.get(Membership, (tenant.id, person.id), populate_existing=True) is not None
+
+
+@pytest.fixture
+def eve(session: Session, http: httpx.Client) -> Person:
+    return newcomer(session, http)
+
+
+class TestListInvitations:
+    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get(INVITATIONS), scope=None, least_role="viewer")
+
+    def test_every_field_is_told(self, acme: Tenant) -> None:
+        made = acme.person("admin").post(INVITATIONS, GRACE).json()
+        [shown] = acme.person("viewer").get(INVITATIONS).json()["data"]
+        assert shown == made
+        assert made.pop("id").startswith("inv_")
+        assert made.pop("createdAt") < made.pop("expiresAt")
+        assert made.pop("invitedBy")["name"] == "Admin"
+        assert made == {"email": "grace@example.com", "role": "member", "state": "pending"}
+
+    def test_each_state_is_told_as_it_is_now(self, acme: Tenant, session: Session, eve: Person) -> None:
+        owner, viewer, accepted = acme.person("owner"), acme.person("viewer"), invited(acme, eve)
+        accept(eve, accepted)
+        expired, revoked, pending = (
+            owner.post(INVITATIONS, {**GRACE, "email": f"{name}@example.com"}).json()["id"] for name in "abc"
+        )
+        owner.delete(f"{INVITATIONS}/{revoked}")
+        session.query(Invitation).where(Invitation.id != pending).update({"expires_at": factories.now()})
+        every = {row["id"]: row["state"] for row in viewer.get(INVITATIONS).json()["data"]}
+        assert every == {expired: "expired", accepted: "accepted", revoked: "revoked", pending: "pending"}
+        for invitation_id, state in every.items():
+            assert [row["id"] for row in viewer.get(INVITATIONS, state=state).json()["data"]] == [invitation_id]
+
+    def test_pages_lead_through_all_of_them_once_the_newest_first(self, acme: Tenant) -> None:
+        admin = acme.person("admin")
+        made = [admin.post(INVITATIONS, {**GRACE, "email": f"{n}@example.com"}).json()["id"] for n in range(5)]
+        shown = through_pages(admin, INVITATIONS, state="pending")
+        assert sorted(str(row["id"]) for row in shown) == sorted(made)
+        assert [row["createdAt"] for row in shown] == sorted((row["createdAt"] for row in shown), reverse=True)
+
+    def test_a_cursor_of_other_filters_is_refused(self, acme: Tenant) -> None:
+        admin = acme.person("admin")
+        for number in range(2):
+            admin.post(INVITATIONS, {**GRACE, "email": f"{number}@example.com"})
+        cursor = admin.get(INVITATIONS, limit=1).json()["nextCursor"]
+        refusal(admin.get(INVITATIONS, limit=1, cursor=cursor, state="pending"), 400, "invalid_cursor")
+
+    def test_another_organisations_are_not_listed(self, acme: Tenant, globex: Tenant) -> None:
+        globex.person("admin").post(INVITATIONS, GRACE)
+        assert acme.person("admin").get(INVITATIONS).json()["data"] == []
+
+
+class TestCreateInvitation:
+    def test_it_is_for_administrators(self, acme: Tenant) -> None:
+        takes_credentials(
+            acme, lambda caller: caller.post(INVITATIONS, GRACE), scope=None, least_role="admin", writes=True
+        )
+
+    def test_a_link_is_mailed_to_the_address_in_lower_case(
+        self, acme: Tenant, session: Session, wakeups: RecordedWakeups
+    ) -> None:
+        made = acme.person("admin").post(INVITATIONS, {**GRACE, "email": "Grace.Hopper@Example.COM"})
+        assert made.status_code == 201
+        assert made.headers["Location"] == f"{INVITATIONS}/{made.json()['id']}"
+        mail = session.scalars(select(Mail)).one()
+        assert (mail.recipient, mail.template) == ("grace.hopper@example.com", "invitation")
+        told = mailed(session)
+        assert (told["organization"], told["inviter"], told["role"]) == ("Acme", "Admin", "member")
+        assert told["url"].startswith("http://127.0.0.1:8080/invitation?token=")
+        assert "mail" in wakeups.sent
+        assert acme.audit() == ["invitation.created"]
+        entry = session.scalars(select(AuditEntry)).one()
+        assert entry.target["name"] == "grace.hopper@example.com"
+        assert token_of(told["url"]) not in f"{entry.details} {made.text}"
+
+    def test_the_token_has_256_bits_and_only_its_hash_is_kept(self, acme: Tenant, session: Session) -> None:
+        acme.person("admin").post(INVITATIONS, GRACE)
+        token = token_of(mailed(session)["url"])
+        assert len(token) == 43
+        row = session.scalars(select(OneTimeToken)).one()
+        assert row.token_hash == hashlib.sha256(token.encode()).digest()
+        assert row.expires_at - row.created_at == WEEK
+        assert row.organization_id == acme.id
+
+    def test_a_member_is_not_invited(self, acme: Tenant) -> None:
+        email = member(acme).user.email
+        body = {**GRACE, "email": email.upper()}
+        refusal(acme.person("admin").post(INVITATIONS, body), 409, "already_exists")
+
+    def test_a_second_invitation_waits_until_the_first_is_over(self, acme: Tenant, session: Session) -> None:
+        admin = acme.person("admin")
+        first = admin.post(INVITATIONS, GRACE).json()["id"]
+        refusal(admin.post(INVITATIONS, {**GRACE, "role": "viewer"}), 409, "already_exists")
+        admin.delete(f"{INVITATIONS}/{first}")
+        second = admin.post(INVITATIONS, GRACE).json()["id"]
+        session.get_one(Invitation, second).expires_at = factories.now()
+        session.flush()
+        assert admin.post(INVITATIONS, GRACE).status_code == 201
+
+    def test_at_the_same_moment_one_is_sent(self, acme: Tenant, session: Session) -> None:
+        admin = acme.person("admin")
+        answers = at_once(*[lambda: admin.post(INVITATIONS, GRACE)] * 4)
+        assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+        assert len(session.scalars(select(Mail)).all()) == 1
+
+    def test_what_another_organisation_has_done_is_not_told(self, acme: Tenant, globex: Tenant) -> None:
+        globex.person("admin").post(INVITATIONS, GRACE)
+        email = member(globex).user.email
+        for one in (GRACE, {**GRACE, "email": email}):
+            assert acme.person("admin").post(INVITATIONS, one).status_code == 201
+
+    def test_only_owners_invite_owners(self, acme: Tenant) -> None:
+        body = {**GRACE, "role": "owner"}
+        refusal(acme.person("admin").post(INVITATIONS, body), 403, "insufficient_permission")
+        assert acme.person("owner").post(INVITATIONS, body).json()["role"] == "owner"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"email": "grace"},
+            {"email": "grace@example.com\r\nBcc: all@example.com"},
+            {"email": "Grace <grace@example.com>"},
+            {"email": "a@b,c@d.example"},
+            {"email": "x" * 250 + "@example.com"},
+            {"email": "grace@exämple.com"},
+            {"role": "root"},
+            {"state": "accepted"},
+            {"organizationId": "org_00000000000000000000000000"},
+        ],
+        ids=repr,
+    )
+    def test_what_is_no_address_or_not_for_giving_is_refused(self, acme: Tenant, change: dict[str, str]) -> None:
+        refusal(acme.person("owner").post(INVITATIONS, {**GRACE, **change}), 422, "validation_failed")
+
+    def test_a_repeated_key_mails_nothing_again(self, acme: Tenant, session: Session) -> None:
+        admin, key = acme.person("admin"), {"Idempotency-Key": "once"}
+        first = admin.post(INVITATIONS, GRACE, headers=key)
+        again = admin.post(INVITATIONS, GRACE, headers=key)
+        assert again.json() == first.json()
+        assert len(session.scalars(select(Mail)).all()) == 1
+
+
+class TestRevokeInvitation:
+    def test_it_is_for_administrators(self, acme: Tenant, eve: Person) -> None:
+        path = f"{INVITATIONS}/{invited(acme, eve)}"
+        takes_credentials(acme, lambda caller: caller.delete(path), scope=None, least_role="admin", writes=True)
+
+    def test_its_links_are_worthless_at_once(self, acme: Tenant, session: Session, eve: Person) -> None:
+        invitation = invited(acme, eve)
+        tokens = [token_of(mailed(session)["url"]), link(acme, invitation)]
+        assert acme.person("admin").delete(f"{INVITATIONS}/{invitation}").status_code == 204
+        for token in tokens:
+            refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
+        refusal(accept(eve, invitation), 404, "invitation_not_found")
+        assert eve.caller.get(PENDING).json()["data"] == []
+        assert acme.audit()[-1] == "invitation.revoked"
+
+    def test_what_is_not_pending_is_not_found(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
+        admin = acme.person("admin")
+        accepted, foreign = invited(acme, eve), invited(globex, eve)
+        accept(eve, accepted)
+        revoked = admin.post(INVITATIONS, GRACE).json()["id"]
+        admin.delete(f"{INVITATIONS}/{revoked}")
+        for unknown in (accepted, revoked, foreign, new_id("inv"), "nothing"):
+            refusal(admin.delete(f"{INVITATIONS}/{unknown}"), 404, "invitation_not_found")
+        assert [row["id"] for row in eve.caller.get(PENDING).json()["data"]] == [foreign]
+
+    def test_at_the_same_moment_as_it_is_accepted_one_of_them_wins(
+        self, acme: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        admin = acme.person("admin")
+        for number in range(5):
+            eve = newcomer(session, http, f"Eve {number}")
+            invitation = invited(acme, eve)
+            accepted, revoked = at_once(
+                lambda eve=eve, invitation=invitation: accept(eve, invitation),  # type: ignore[misc]
+                lambda invitation=invitation: admin.delete(f"{INVITATIONS}/{invitation}"),  # type: ignore[misc]
+            )
+            outcome = (accepted.status_code, revoked.status_code, is_member(session, acme, eve))
+            assert outcome in {(200, 404, True), (404, 204, False)}
+
+
+class TestGetInvitationLink:
+    def test_it_is_for_administrators(self, acme: Tenant, eve: Person) -> None:
+        path = f"{INVITATIONS}/{invited(acme, eve)}/link"
+        takes_credentials(acme, lambda caller: caller.get(path), scope=None, least_role="admin", writes=True)
+
+    def test_each_link_is_another_one_and_all_lead_to_the_invitation(
+        self, acme: Tenant, session: Session, eve: Person
+    ) -> None:
+        invitation = invited(acme, eve)
+        tokens = {token_of(mailed(session)["url"]), link(acme, invitation), link(acme, invitation)}
+        assert len(tokens) == 3
+        for token in tokens:
+            assert eve.caller.get(PREVIEW, token=token).json()["id"] == invitation
+        assert acme.audit() == ["invitation.created", *["invitation.link_minted"] * 2]
+
+    def test_it_ends_with_the_invitation(self, acme: Tenant, session: Session, eve: Person, later: Any) -> None:
+        invitation = invited(acme, eve)
+        later(minutes=30)
+        told = acme.person("admin").get(f"{INVITATIONS}/{invitation}/link")
+        row = session.get_one(Invitation, invitation)
+        assert {token.expires_at for token in session.scalars(select(OneTimeToken))} == {row.expires_at}
+        assert told.headers["Cache-Control"] == "no-store"
+
+    def test_the_stored_answer_is_sealed(self, acme: Tenant, session: Session, eve: Person) -> None:
+        path, key = f"{INVITATIONS}/{invited(acme, eve)}/link", {"Idempotency-Key": "once"}
+        admin = acme.person("admin")
+        first = admin.send("GET", path, headers=key)
+        assert admin.send("GET", path, headers=key).json() == first.json()
+        kept = session.scalars(select(IdempotencyKey)).one()
+        assert kept.secret
+        assert token_of(first.json()["url"]).encode() not in (kept.body or b"")
+
+    def test_what_is_not_pending_has_none(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
+        accepted, foreign = invited(acme, eve), invited(globex, eve)
+        accept(eve, accepted)
+        for unknown in (accepted, foreign, new_id("inv")):
+            refusal(acme.person("owner").get(f"{INVITATIONS}/{unknown}/link"), 404, "invitation_not_found")
+
+
+class TestListPendingInvitations:
+    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get(PENDING), scope=None, least_role="viewer")
+
+    def test_those_to_ones_address_are_told_of_every_organisation(
+        self, acme: Tenant, globex: Tenant, eve: Person
+    ) -> None:
+        made = {invited(acme, eve, "admin"): acme, invited(globex, eve, "viewer"): globex}
+        acme.person("owner").post(INVITATIONS, GRACE)
+        shown = eve.caller.get(PENDING).json()["data"]
+        assert {row["id"]: row["organization"] for row in shown} == {
+            invitation: {"id": tenant.id, "name": tenant.organization.name} for invitation, tenant in made.items()
+        }
+        assert {row["role"] for row in shown} == {"admin", "viewer"}
+        assert {row["email"] for row in shown} == {eve.user.email}
+
+    def test_pages_lead_through_all_of_them_once(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
+        made = {invited(acme, eve), invited(globex, eve)}
+        assert {row["id"] for row in through_pages(eve.caller, PENDING, limit=1)} == made
+
+    def test_whoever_has_not_confirmed_the_address_sees_none(
+        self, acme: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        impostor = newcomer(session, http, "Impostor", verified=False)
+        invitation = invited(acme, impostor)
+        assert impostor.caller.get(PENDING).json()["data"] == []
+        refusal(accept(impostor, invitation), 404, "invitation_not_found")
+
+    def test_a_support_session_sees_none(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        grace = member(acme)
+        invited(globex, grace)
+        token = factories.session_token(session, grace.user, acme.organization, support=True)
+        assert Caller(acme.http, token).get(PENDING).json()["data"] == []
+
+    def test_those_that_are_over_and_those_of_deleted_organisations_are_left_out(
+        self, acme: Tenant, globex: Tenant, session: Session, eve: Person
+    ) -> None:
+        over, deleted = invited(acme, eve), invited(globex, eve)
+        session.get_one(Invitation, over).expires_at = factories.now()
+        globex.organization.deleted_at = factories.now()
+        session.flush()
+        assert eve.caller.get(PENDING).json()["data"] == []
+        for invitation in (over, deleted):
+            refusal(accept(eve, invitation), 404, "invitation_not_found")
+
+
+class TestPreviewInvitation:
+    def test_it_is_for_people_of_any_role(self, acme: Tenant, eve: Person) -> None:
+        token = link(acme, invited(acme, eve))
+        takes_credentials(acme, lambda caller: caller.get(PREVIEW, token=token), scope=None, least_role="viewer")
+
+    def test_it_tells_what_one_is_invited_to_and_uses_nothing_up(self, acme: Tenant, eve: Person) -> None:
+        invitation = invited(acme, eve, "admin")
+        token = link(acme, invitation)
+        shown = eve.caller.get(PREVIEW, token=token).json()
+        assert shown["organization"] == {"id": acme.id, "name": "Acme"}
+        assert (shown["id"], shown["email"], shown["role"]) == (invitation, eve.user.email, "admin")
+        assert eve.caller.get(PREVIEW, token=token).json() == shown
+        assert eve.caller.get(PENDING).json()["data"] == [shown]
+
+    @pytest.mark.parametrize("token", ["x", "A" * 43, "A" * 128], ids=len)
+    def test_an_unknown_token_is_of_no_invitation(self, eve: Person, token: str) -> None:
+        refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
+
+    def test_without_a_token_it_says_so(self, eve: Person) -> None:
+        refusal(eve.caller.get(PREVIEW), 400, "missing_parameter")
+        refusal(eve.caller.get(PREVIEW, token="x" * 129), 400, "invalid_parameter")
+
+    def test_a_token_for_something_else_is_of_no_invitation(self, acme: Tenant, session: Session, eve: Person) -> None:
+        token = link(acme, invited(acme, eve))
+        session.query(OneTimeToken).update({"purpose": "verify_email"})
+        refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
+
+
+class TestAcceptInvitation:
+    def test_it_is_for_people_of_any_role(self, acme: Tenant, eve: Person) -> None:
+        path = f"{INVITATIONS}/{invited(acme, eve)}/accept"
+        takes_credentials(acme, lambda caller: caller.post(path), scope=None, least_role="viewer", writes=True)
+
+    def test_whoever_is_invited_becomes_a_member_and_acts_there(
+        self, acme: Tenant, session: Session, http: httpx.Client, eve: Person
+    ) -> None:
+        invitation = invited(acme, eve, "admin")
+        answer = accept(eve, invitation)
+        assert answer.status_code == 200
+        assert answer.json()["state"] == "accepted"
+        assert answer.json()["organization"] == {"id": acme.id, "name": "Acme"}
+        assert session.get_one(Membership, (acme.id, eve.id)).role == "admin"
+        assert sign_ins(session, eve) == {acme.id: 1}
+        again = signed_in(session, http, eve.user, acme.organization)
+        assert again.caller.patch("/v1/orgs/current", {}).status_code == 200
+
+    def test_the_audit_names_the_new_member(self, acme: Tenant, session: Session, eve: Person) -> None:
+        accept(eve, invited(acme, eve, "viewer"))
+        assert sorted(acme.audit()) == ["invitation.accepted", "invitation.created", "member.joined"]
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
+        assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
+        assert (entry.organization_id, entry.details) == (acme.id, {"role": "viewer"})
+
+    def test_a_sign_in_that_acts_somewhere_goes_on_there(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        grace = member(acme)
+        accept(grace, invited(globex, grace))
+        assert sign_ins(session, grace) == {None: 1, acme.id: 1}
+
+    def test_once_accepted_it_and_its_links_are_gone(self, acme: Tenant, session: Session, eve: Person) -> None:
+        invitation = invited(acme, eve)
+        tokens = [token_of(mailed(session)["url"]), link(acme, invitation)]
+        accept(eve, invitation)
+        refusal(accept(eve, invitation), 404, "invitation_not_found")
+        assert eve.caller.get(PENDING).json()["data"] == []
+        for token in tokens:
+            refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
+
+    def test_several_at_once_make_one_membership(self, acme: Tenant, session: Session, http: httpx.Client) -> None:
+        for number in range(4):
+            eve = newcomer(session, http, f"Eve {number}")
+            invitation = invited(acme, eve)
+            answers = at_once(*[lambda eve=eve, one=invitation: accept(eve, one)] * 3)  # type: ignore[misc]
+            assert sorted(answer.status_code for answer in answers) == [200, 404, 404]
+            assert is_member(session, acme, eve)
+        assert acme.audit().count("member.joined") == 4
+
+    def test_nobody_else_may_with_whatever_token_or_role(
+        self, acme: Tenant, session: Session, http: httpx.Client, eve: Person
+    ) -> None:
+        invitation = invited(acme, eve, "owner")
+        others = [newcomer(session, http, "Mallory"), member(acme, "admin", "Adam")]
+        for other in others:
+            assert other.caller.get(PREVIEW, token=link(acme, invitation)).status_code == 200
+            refusal(accept(other, invitation), 404, "invitation_not_found")
+        assert not is_member(session, acme, others[0])
+
+    def test_after_seven_days_it_is_too_late(self, acme: Tenant, session: Session, eve: Person) -> None:
+        for early, wanted in ((timedelta(seconds=-1), 404), (timedelta(seconds=5), 200)):
+            invitation = invited(acme, eve)
+            session.get_one(Invitation, invitation).expires_at = factories.now() + early
+            session.flush()
+            assert accept(eve, invitation).status_code == wanted
+
+    def test_a_member_has_nothing_to_accept(self, acme: Tenant, session: Session, eve: Person) -> None:
+        invitation = invited(acme, eve)
+        factories.membership(session, acme.organization, eve.user, "viewer")
+        refusal(accept(eve, invitation), 409, "already_exists")
+        assert session.get_one(Membership, (acme.id, eve.id)).role == "viewer"
+
+    def test_an_unknown_one_is_not_found(self, eve: Person) -> None:
+        for unknown in (new_id("inv"), new_id("org"), "nothing"):
+            refusal(accept(eve, unknown), 404, "invitation_not_found")
+
+    def test_a_repeated_key_gets_the_stored_answer(self, acme: Tenant, eve: Person) -> None:
+        invitation, key = invited(acme, eve), {"Idempotency-Key": "once"}
+        first = accept(eve, invitation, headers=key)
+        again = accept(eve, invitation, headers=key)
+        assert again.json() == first.json()
+        assert again.headers["Idempotency-Replayed"] == "true"

@@ -1,0 +1,298 @@
+"""Operations of the tag Organizations."""
+
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.organizations import Membership, Organization
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.guards import takes_credentials
+from tests.handlers.people import member, newcomer, sign_ins, signed_in, through_pages
+
+BOOTSTRAP = "/v1/onboarding/bootstrap"
+
+
+def delete(session: Session, organization: Organization) -> None:
+    organization.deleted_at = factories.now()
+    session.flush()
+
+
+class TestGetMe:
+    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get("/v1/me"), scope=None, least_role="viewer")
+
+    def test_every_field_is_told(self, acme: Tenant) -> None:
+        grace = member(acme, "admin")
+        told = grace.caller.get("/v1/me").json()
+        assert told.pop("createdAt").endswith("Z")
+        assert told == {
+            "id": grace.id,
+            "name": "Grace Hopper",
+            "email": grace.user.email,
+            "emailVerified": True,
+            "support": False,
+            "organization": {
+                "id": acme.id,
+                "name": "Acme",
+                "slug": acme.organization.slug,
+                "plan": "business",
+                "role": "admin",
+            },
+        }
+
+    def test_somebody_without_an_organisation_is_told_so(self, session: Session, http: httpx.Client) -> None:
+        assert newcomer(session, http).caller.get("/v1/me").json()["organization"] is None
+
+    def test_nobody_is_guessed_among_several_organisations(
+        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        grace = member(acme)
+        factories.membership(session, globex.organization, grace.user)
+        undecided = signed_in(session, http, grace.user, None)
+        assert undecided.caller.get("/v1/me").json()["organization"] is None
+
+    def test_a_deleted_organisation_is_none(self, acme: Tenant, session: Session) -> None:
+        grace = member(acme)
+        delete(session, acme.organization)
+        assert grace.caller.get("/v1/me").json()["organization"] is None
+
+    def test_a_support_session_is_in_the_organisation_as_nobodys_member(self, acme: Tenant) -> None:
+        acme_alone = acme.support.get("/v1/me").json()
+        assert acme_alone["support"] is True
+        assert acme_alone["organization"]["id"] == acme.id
+        assert acme_alone["organization"]["role"] is None
+
+
+class TestListMyOrganizations:
+    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get("/v1/me/organizations"), scope=None, least_role="viewer")
+
+    def test_the_one_joined_last_comes_first(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        grace = member(acme)
+        joined = factories.membership(session, globex.organization, grace.user, "viewer")
+        joined.created_at += timedelta(hours=1)
+        session.flush()
+        shown = grace.caller.get("/v1/me/organizations").json()["data"]
+        assert [(row["id"], row["role"], row["active"]) for row in shown] == [
+            (globex.id, "viewer", False),
+            (acme.id, "member", True),
+        ]
+        assert shown[0]["name"] == "Globex"
+        assert shown[0]["plan"] == "free"
+        assert shown[0]["joinedAt"].endswith("Z")
+
+    def test_pages_lead_through_all_of_them_once(self, session: Session, http: httpx.Client) -> None:
+        eve = newcomer(session, http)
+        names = [f"Org{number}" for number in range(5)]
+        for name in names:
+            factories.membership(session, factories.organization(session, name), eve.user)
+        assert sorted(str(row["name"]) for row in through_pages(eve.caller, "/v1/me/organizations")) == names
+
+    def test_a_cursor_of_somebody_else_is_refused(
+        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        grace = member(acme)
+        factories.membership(session, globex.organization, grace.user)
+        cursor = grace.caller.get("/v1/me/organizations", limit=1).json()["nextCursor"]
+        other = member(acme, name="Alan Turing").caller
+        refusal(other.get("/v1/me/organizations", limit=1, cursor=cursor), 400, "invalid_cursor")
+
+    def test_deleted_ones_are_left_out(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        grace = member(acme)
+        factories.membership(session, globex.organization, grace.user)
+        delete(session, globex.organization)
+        assert [row["id"] for row in grace.caller.get("/v1/me/organizations").json()["data"]] == [acme.id]
+
+    def test_a_support_session_sees_the_one_that_it_is_for(
+        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        grace = member(acme)
+        factories.membership(session, globex.organization, grace.user)
+        token = factories.session_token(session, grace.user, acme.organization, support=True)
+        support = Caller(http, token)
+        shown = support.get("/v1/me/organizations").json()
+        assert [(row["id"], row["role"]) for row in shown["data"]] == [(acme.id, None)]
+
+
+class TestBootstrapOrganization:
+    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.post(BOOTSTRAP), scope=None, least_role="viewer", writes=True)
+
+    def test_a_newcomer_gets_one_and_owns_it(self, session: Session, http: httpx.Client) -> None:
+        eve = newcomer(session, http)
+        made = eve.caller.post(BOOTSTRAP)
+        assert made.status_code == 200
+        told = made.json()
+        assert told.pop("createdAt").endswith("Z")
+        organization_id = told.pop("id")
+        assert told == {
+            "name": "Eve's organisation",
+            "slug": "eves-organisation",
+            "plan": "free",
+            "settings": {"approval": "admin", "selfApproval": False, "timezone": "UTC"},
+            "installationId": None,
+            "deletedAt": None,
+        }
+        assert session.get_one(Membership, (organization_id, eve.id)).role == "owner"
+        entry = session.scalars(select(AuditEntry)).one()
+        assert (entry.action, entry.organization_id) == ("organization.created", organization_id)
+        assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
+
+    def test_the_sign_in_acts_in_it_with_the_next_token(self, session: Session, http: httpx.Client) -> None:
+        eve = newcomer(session, http)
+        refusal(eve.caller.get("/v1/orgs/current"), 403, "organization_not_provisioned")
+        made = eve.caller.post(BOOTSTRAP).json()
+        refusal(eve.caller.get("/v1/orgs/current"), 403, "no_organization_selected")
+        assert sign_ins(session, eve) == {made["id"]: 1}
+        organization = session.get_one(Organization, made["id"])
+        assert signed_in(session, http, eve.user, organization).caller.get("/v1/orgs/current").json() == made
+
+    def test_it_can_be_named_and_a_slug_that_is_taken_gets_an_end(
+        self, acme: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        acme.organization.slug = "initech-gmbh"
+        session.flush()
+        made = newcomer(session, http).caller.post(BOOTSTRAP, {"name": "Initech GmbH"}).json()
+        assert made["name"] == "Initech GmbH"
+        assert made["slug"].startswith("initech-gmbh-")
+
+    def test_again_it_is_the_same_one_whatever_the_name(self, session: Session, http: httpx.Client) -> None:
+        eve = newcomer(session, http)
+        first = eve.caller.post(BOOTSTRAP).json()
+        assert eve.caller.post(BOOTSTRAP, {"name": "Another"}).json() == first
+        assert session.scalar(select(func.count()).select_from(Organization)) == 1
+
+    def test_at_the_same_moment_one_is_made(self, session: Session, http: httpx.Client) -> None:
+        eve = newcomer(session, http)
+        made = at_once(*[lambda: eve.caller.post(BOOTSTRAP)] * 4)
+        assert {answer.status_code for answer in made} == {200}
+        assert len({answer.json()["id"] for answer in made}) == 1
+        assert session.scalar(select(func.count()).select_from(Organization)) == 1
+
+    def test_a_member_gets_the_active_one_or_else_the_one_joined_first(
+        self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        grace = member(acme)
+        factories.membership(session, globex.organization, grace.user).created_at += timedelta(hours=1)
+        session.flush()
+        active = signed_in(session, http, grace.user, globex.organization)
+        assert active.caller.post(BOOTSTRAP).json()["id"] == globex.id
+        undecided = signed_in(session, http, grace.user, None)
+        assert undecided.caller.post(BOOTSTRAP).json()["id"] == acme.id
+        assert sign_ins(session, grace) == {None: 1, acme.id: 2, globex.id: 1}
+        assert acme.audit() == globex.audit() == []
+
+    def test_one_that_is_deleted_does_not_count(self, acme: Tenant, session: Session) -> None:
+        grace = member(acme)
+        delete(session, acme.organization)
+        made = grace.caller.post(BOOTSTRAP).json()
+        assert made["id"] != acme.id
+        assert sign_ins(session, grace) == {None: 1, made["id"]: 1}
+
+    def test_a_repeated_key_gets_the_stored_answer(self, session: Session, http: httpx.Client) -> None:
+        eve = newcomer(session, http)
+        first = eve.caller.post(BOOTSTRAP, headers={"Idempotency-Key": "once"})
+        again = eve.caller.post(BOOTSTRAP, headers={"Idempotency-Key": "once"})
+        assert again.json() == first.json()
+        assert again.headers["Idempotency-Replayed"] == "true"
+
+    @pytest.mark.parametrize("name", ["", " ", " Acme", "x" * 101, "a\nb", None, 7], ids=repr)
+    def test_a_bad_name_does_not_match_the_schema(self, session: Session, http: httpx.Client, name: object) -> None:
+        refusal(newcomer(session, http).caller.post(BOOTSTRAP, {"name": name}), 422, "validation_failed")
+
+
+class TestGetCurrentOrganization:
+    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get("/v1/orgs/current"), scope="repo:read", least_role="viewer")
+
+    def test_every_field_is_told(self, acme: Tenant, session: Session) -> None:
+        acme.organization.settings = {"timezone": "Europe/Rome"}
+        session.flush()
+        told = acme.key("repo:read").get("/v1/orgs/current").json()
+        assert told.pop("createdAt").endswith("Z")
+        assert told == {
+            "id": acme.id,
+            "name": "Acme",
+            "slug": acme.organization.slug,
+            "plan": "business",
+            "settings": {"approval": "admin", "selfApproval": False, "timezone": "Europe/Rome"},
+            "installationId": acme.installation.id,
+            "deletedAt": None,
+        }
+
+    def test_a_removed_installation_is_none(self, acme: Tenant, session: Session) -> None:
+        acme.installation.state = "removed"
+        session.flush()
+        assert acme.key().get("/v1/orgs/current").json()["installationId"] is None
+
+    def test_a_deleted_one_is_gone(self, acme: Tenant, session: Session) -> None:
+        callers = [acme.key(), acme.person("owner")]
+        delete(session, acme.organization)
+        for caller in callers:
+            refusal(caller.get("/v1/orgs/current"), 410, "organization_deleted")
+
+    def test_whoever_has_only_deleted_ones_is_told_to_make_one(
+        self, acme: Tenant, session: Session, http: httpx.Client
+    ) -> None:
+        grace = member(acme)
+        delete(session, acme.organization)
+        again = signed_in(session, http, grace.user, None)
+        refusal(again.caller.get("/v1/orgs/current"), 403, "organization_not_provisioned")
+
+
+class TestUpdateCurrentOrganization:
+    path = "/v1/orgs/current"
+
+    def test_it_is_for_administrators(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.patch(self.path, {}), scope=None, least_role="admin", writes=True)
+
+    def test_only_what_is_named_is_changed(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        acme.organization.settings = {"selfApproval": True}
+        session.flush()
+        changed = acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London"}}).json()
+        assert changed["name"] == "Acme"
+        assert changed["settings"] == {"approval": "admin", "selfApproval": True, "timezone": "Europe/London"}
+        body = {"name": "Acme Corporation", "settings": {"approval": "member", "selfApproval": False}}
+        changed = acme.person("admin").patch(self.path, body).json()
+        assert changed["name"] == "Acme Corporation"
+        assert changed["slug"] == acme.organization.slug
+        assert changed["settings"] == {"approval": "member", "selfApproval": False, "timezone": "Europe/London"}
+        assert acme.key().get(self.path).json() == changed
+        assert globex.key().get(self.path).json()["name"] == "Globex"
+
+    def test_the_audit_tells_before_and_after(self, acme: Tenant, session: Session) -> None:
+        acme.person("admin").patch(self.path, {"name": "Acme Corporation"})
+        entry = session.scalars(select(AuditEntry)).one()
+        assert entry.action == "organization.updated"
+        assert entry.target == {"type": "organization", "id": acme.id, "name": "Acme Corporation"}
+        assert entry.details["before"]["name"] == "Acme"
+        assert entry.details["after"]["name"] == "Acme Corporation"
+
+    @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "europe/london", "../etc/passwd", 7], ids=repr)
+    def test_a_zone_that_is_none_is_pointed_at(self, acme: Tenant, zone: object) -> None:
+        answer = acme.person("admin").patch(self.path, {"settings": {"timezone": zone}})
+        error = refusal(answer, 422, "invalid_timezone")
+        assert [row["path"] for row in error["details"]] == ["/settings/timezone"]
+        assert acme.audit() == []
+
+    @pytest.mark.parametrize(
+        "body",
+        [{"slug": "mine"}, {"plan": "business"}, {"settings": {"role": "owner"}}, {"settings": {"approval": "owner"}}],
+        ids=repr,
+    )
+    def test_what_is_not_for_setting_is_refused(self, acme: Tenant, body: object) -> None:
+        refusal(acme.person("owner").patch(self.path, body), 422, "validation_failed")
+
+    def test_a_repeated_key_changes_nothing_again(self, acme: Tenant) -> None:
+        admin, key = acme.person("admin"), {"Idempotency-Key": "once"}
+        admin.patch(self.path, {"name": "Acme One"}, headers=key)
+        admin.patch(self.path, {"name": "Acme Two"})
+        again = admin.patch(self.path, {"name": "Acme One"}, headers=key)
+        assert again.json()["name"] == "Acme One"
+        assert admin.get(self.path).json()["name"] == "Acme Two"
+        assert acme.audit() == ["organization.updated"] * 2

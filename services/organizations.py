@@ -22,11 +22,13 @@ def current(unit: Unit) -> dict[str, Any]:
 def locked(unit: Unit) -> Organization:
     """Return the organisation of the unit, locked: who is a member and who is invited changes in turns.
 
-    The unit goes on in the present, since it may have waited.
+    The unit goes on in the present, since it may have waited. Raises `organization_deleted`, which may be news.
     """
     query = select(Organization).where(Organization.id == unit.organization).with_for_update(key_share=True)
     organization = unit.session.scalars(query).one()
     unit.catch_up()
+    if organization.deleted_at is not None:
+        raise ServiceError("organization_deleted", "The organisation has been deleted.")
     return organization
 
 

@@ -31,6 +31,8 @@ from tests.support.product import address_of, product_config
 from tests.support.second_opinion import checked_client
 from tests.support.serving import serving
 from tools.codehost import CodeHost, Handle, serve
+from tools.codehost.model.installations import client_id_of
+from tools.codehost.people import APP_CLIENT_SECRET
 
 WEBHOOK_SECRET = "a secret of the webhooks"
 
@@ -92,6 +94,8 @@ def served(
         github_app_id=1,
         github_app_slug="change-freeze",
         github_app_private_key=pem.decode(),
+        github_app_client_id=client_id_of(served_code_host.host.app.id),
+        github_app_client_secret=APP_CLIENT_SECRET,
         github_client_id="Iv1.tests",
         github_client_secret="a secret of the client",
         github_web_url=served_code_host.base_url,

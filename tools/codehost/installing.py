@@ -46,7 +46,7 @@ def _install(host: "CodeHost", slug: str, query: dict[str, str]) -> Answer:
     target = host.settings.setup_url
     if target is None:
         return Answer(200, {"message": "Done. This App has no setup URL.", **back})
-    back["code"] = host.people.give_code(client_id_of(host.app), person, target)
+    back["code"] = host.people.give_code(client_id_of(host.app.id), person, target)
     if "state" in query:
         back["state"] = query["state"]
     return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{urlencode(sorted(back.items()))}"})

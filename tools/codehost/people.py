@@ -73,7 +73,7 @@ class People:
     @property
     def clients(self) -> dict[str, str]:
         """Return the secret of each client: the OAuth App, and the GitHub App."""
-        return {self.client_id: self.client_secret, client_id_of(self.host.app): self.app_client_secret}
+        return {self.client_id: self.client_secret, client_id_of(self.host.app.id): self.app_client_secret}
 
     @property
     def whoever_comes(self) -> Account:

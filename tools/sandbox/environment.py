@@ -4,7 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
+from tools.codehost.model.installations import client_id_of
+from tools.codehost.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 from tools.sandbox.keepsakes import Keepsakes
 from tools.sandbox.settings import HOST, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG
@@ -36,6 +37,8 @@ def child_environment(
         "GITHUB_APP_ID": str(APP_ID),
         "GITHUB_APP_SLUG": APP_SLUG,
         "GITHUB_APP_PRIVATE_KEY_FILE": str(private_key),
+        "GITHUB_APP_CLIENT_ID": client_id_of(APP_ID),
+        "GITHUB_APP_CLIENT_SECRET": APP_CLIENT_SECRET,
         "GITHUB_CLIENT_ID": CLIENT_ID,
         "GITHUB_CLIENT_SECRET": CLIENT_SECRET,
         "GITHUB_WEB_URL": settings.code_host_url,

@@ -129,6 +129,7 @@ class Sandbox:
             "--person-token": self.keepsakes.code_host_token,
             "--webhook-url": f"{self.settings.base_url}/webhooks/github",
             "--webhook-secret": self.keepsakes.webhook_secret,
+            "--setup-url": f"{self.settings.base_url}/installed",
         }
         command = [sys.executable, "-m", "tools.codehost", *(part for option in options.items() for part in option)]
         self.pids["codehost"] = self.processes.start("codehost", command, environment)

@@ -14,6 +14,7 @@ from models.organizations import LoginSession, Membership, Organization, Signing
 from rules.ids import new_id
 from services.api_key_secrets import secret_hash
 from services.sessions import Signer, mint_session_jwt, new_key_pair
+from tools.codehost.model.installations import PERMISSIONS
 from tools.sandbox.tenants import KEYS, PEOPLE, Tenant
 
 SIGNED_IN = timedelta(days=30)
@@ -55,7 +56,7 @@ class Seed:
                 id=tenant.installation_id,
                 organization_id=organization.id,
                 account=tenant.slug,
-                permissions={},
+                permissions=dict(PERMISSIONS),
                 created_at=now(),
             )
         )

@@ -33,14 +33,14 @@ def go(http: httpx.Client, **query: str) -> dict[str, str]:
 
 
 def exchange(http: httpx.Client, host: CodeHost, code: str, *, of_the_app: bool = True) -> dict[str, Any]:
-    client_id, secret = (client_id_of(host.app), APP_CLIENT_SECRET) if of_the_app else (CLIENT_ID, CLIENT_SECRET)
+    client_id, secret = (client_id_of(host.app.id), APP_CLIENT_SECRET) if of_the_app else (CLIENT_ID, CLIENT_SECRET)
     body = {"client_id": client_id, "client_secret": secret, "code": code}
     shown: dict[str, Any] = http.post("/login/oauth/access_token", json=body).json()
     return shown
 
 
 def as_app_for(http: httpx.Client, host: CodeHost, login: str) -> dict[str, str]:
-    code = host.people.give_code(client_id_of(host.app), host.world.add_account(login, "User"), BACK)
+    code = host.people.give_code(client_id_of(host.app.id), host.world.add_account(login, "User"), BACK)
     return {"Authorization": f"Bearer {exchange(http, host, code)['access_token']}"}
 
 
@@ -114,7 +114,7 @@ class TestATokenOfTheApp:
     def test_ends_by_the_client_that_it_was_given_to(self, http: httpx.Client, host: CodeHost) -> None:
         headers = as_app_for(http, host, "grace")
         body = {"access_token": headers["Authorization"].removeprefix("Bearer ")}
-        own, other = (client_id_of(host.app), APP_CLIENT_SECRET), (CLIENT_ID, CLIENT_SECRET)
+        own, other = (client_id_of(host.app.id), APP_CLIENT_SECRET), (CLIENT_ID, CLIENT_SECRET)
         for client, status in ((other, 404), (own, 204)):
             answer = http.request("DELETE", f"/applications/{client[0]}/token", json=body, auth=client)
             assert answer.status_code == status

@@ -43,9 +43,9 @@ def register_app(world: World, app_id: int, slug: str, public_key: str | None) -
     return app
 
 
-def client_id_of(app: App) -> str:
+def client_id_of(app_id: int) -> str:
     """Return the client id of an App, under which people authorise it."""
-    return f"Iv23li{app.id:014d}"
+    return f"Iv23li{app_id:014d}"
 
 
 def install(

@@ -91,7 +91,7 @@ def app_json(view: View, app: App) -> Json:
     """Shape an App."""
     return {
         "id": app.id,
-        "client_id": client_id_of(app),
+        "client_id": client_id_of(app.id),
         "slug": app.slug,
         "node_id": app.node_id,
         "owner": account_json(view, app.owner_id),
@@ -112,7 +112,7 @@ def installation_json(view: View, installation: Installation) -> Json:
     account = account_json(view, installation.account_id)
     return {
         "id": installation.id,
-        "client_id": client_id_of(app),
+        "client_id": client_id_of(app.id),
         "account": account,
         "repository_selection": installation.repository_selection,
         "access_tokens_url": f"{url}/access_tokens",

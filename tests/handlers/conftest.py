@@ -26,6 +26,7 @@ from sqlalchemy.orm import Session
 from app.main import Parts, create_app
 from tests import factories
 from tests.handlers.callers import Tenant
+from tests.handlers.connecting import BACK, Town
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
 from tests.support.second_opinion import checked_client
@@ -166,3 +167,15 @@ def later(clock: MovableClock) -> Any:
         clock.offset += timedelta(**length)
 
     return partial(pass_time)
+
+
+@pytest.fixture
+def town(acme: Tenant, session: Session, code_host: CodeHost) -> Iterator[Town]:
+    """Take away what acme has from the beginning."""
+    session.delete(acme.installation)
+    session.flush()
+    code_host.settings.setup_url = BACK
+    found = Town(acme, code_host, acme.person("admin"))
+    found.uninstall(acme.installation.id)
+    yield found
+    code_host.settings.setup_url = None

@@ -1,0 +1,62 @@
+"""Connecting an organisation to the code host: GitHub's address, what comes back from it, and the claim."""
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from tests.handlers.callers import Caller, Tenant
+from tools.codehost import CodeHost
+from tools.codehost.model.installations import client_id_of, uninstall
+from tools.codehost.model.world import Actor
+
+URL, STATUS, CLAIM, ONBOARDING = (
+    "/v1/github/install-url",
+    "/v1/installations/status",
+    "/v1/installations/claim",
+    "/v1/onboarding",
+)
+BACK = "http://127.0.0.1:8080/installed"
+
+
+@dataclass(frozen=True, slots=True)
+class Town:
+    """An organisation that has no installation yet, and its account at the code host."""
+
+    tenant: Tenant
+    host: CodeHost
+    admin: Caller
+
+    def address(self, who: Caller | None = None) -> str:
+        """Ask for GitHub's address."""
+        answer = (who or self.admin).get(URL)
+        assert answer.status_code == 200, answer.text
+        url: str = answer.json()["url"]
+        return url
+
+    def install(self, login: str = "root", account: str = "acme", address: str | None = None) -> dict[str, Any]:
+        """Go to GitHub's address and install the App; returns what a claim takes."""
+        query = {"login": login, "account": account}
+        url = httpx.URL(address or self.address()).copy_merge_params(query)
+        answer = httpx.get(url, follow_redirects=False, timeout=10)
+        assert answer.status_code == 302, answer.text
+        back = dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+        return {"installationId": int(back["installation_id"]), "state": back["state"], "code": back["code"]}
+
+    def code(self, login: str = "root") -> str:
+        """Authorise the App once more as somebody."""
+        return self.host.people.give_code(
+            client_id_of(self.host.app.id), self.host.world.add_account(login, "User"), BACK
+        )
+
+    def claim(self, body: dict[str, Any], who: Caller | None = None) -> httpx.Response:
+        return (who or self.admin).post(CLAIM, body)
+
+    def uninstall(self, number: int) -> None:
+        """Uninstall at GitHub; nobody hears of it."""
+        with self.host.quietly():
+            uninstall(self.host.world, Actor(self.host.maintainer), self.host.world.installations[number])
+
+    def rights(self, login: str, **rights: str) -> None:
+        self.host.people.rights[login] = {place.replace("__", "/"): level for place, level in rights.items()}

@@ -1,0 +1,373 @@
+"""Connecting GitHub: the address, the claim and its proofs, polling, and the steps to the first freeze."""
+
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+from sqlalchemy import select, text, update
+from sqlalchemy.orm import Session
+
+from models.attention import AttentionItem
+from models.base import Base
+from models.freezes import Freeze
+from models.identity import OneTimeToken
+from models.installations import Installation
+from models.repositories import Repository
+from models.requests import IdempotencyKey
+from rules.app_permissions import NEEDED
+from schemas.contract import load_contract
+from tests import factories
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.connecting import BACK, CLAIM, ONBOARDING, STATUS, URL, Town
+from tests.handlers.guards import takes_credentials
+from tools.codehost.model.installations import install, suspend
+from tools.codehost.model.world import Actor
+
+ANYTHING = {"installationId": 1, "state": "x" * 43, "code": "y" * 20}
+
+
+def pointed(response: httpx.Response, path: str) -> None:
+    """Check that a value of the body was refused, and which."""
+    assert [row["path"] for row in refusal(response, 422, "invalid_parameter")["details"]] == [path]
+
+
+class TestGetInstallUrl:
+    def test_is_for_administrators(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda who: who.get(URL), scope=None, least_role="admin", writes=True)
+
+    def test_leads_to_github_with_a_state_of_256_bits(self, town: Town) -> None:
+        answer = town.admin.get(URL).json()
+        parts = urlsplit(answer["url"])
+        assert f"{parts.scheme}://{parts.netloc}" == town.host.base_url
+        assert parts.path == "/apps/change-freeze/installations/new"
+        assert len(dict(parse_qsl(parts.query))["state"]) * 6 >= 256
+
+    def test_makes_another_address_each_time_but_one_for_each_key(self, town: Town, session: Session) -> None:
+        headers = {"Idempotency-Key": "one"}
+        once, again = (town.admin.send("GET", URL, headers=headers) for _ in range(2))
+        assert once.json() == again.json()
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert town.address() != once.json()["url"]
+        [kept] = session.scalars(select(IdempotencyKey))
+        assert kept.secret
+
+    def test_is_audited(self, town: Town) -> None:
+        town.address()
+        assert town.tenant.audit() == ["installation.requested"]
+
+
+class TestClaimInstallation:
+    def test_is_for_administrators(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda who: who.post(CLAIM, ANYTHING), scope=None, least_role="admin", writes=True)
+
+    def test_makes_the_installation_ones_own(self, town: Town, session: Session, wakeups: RecordedWakeups) -> None:
+        body = town.install()
+        answer = town.claim(body)
+        assert answer.status_code == 200, answer.text
+        assert answer.json() == {
+            "installationId": body["installationId"],
+            "account": "acme",
+            "state": "active",
+            "repositorySelection": "all",
+            "permissions": town.host.world.installations[body["installationId"]].permissions,
+            "missingPermissions": [],
+        }
+        row = session.get_one(Installation, body["installationId"])
+        assert (row.organization_id, row.sync_requested_at is not None) == (town.tenant.id, True)
+        assert {"sync", "reconcile", "verify"} <= wakeups.sent
+        assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
+
+    def test_gives_the_persons_token_back(self, town: Town) -> None:
+        assert town.claim(town.install()).status_code == 200
+        assert any(each.startswith("ghu_") for each in town.host.people.issued)
+        assert town.host.people.tokens == set()
+
+    def test_keeps_neither_state_nor_code_nor_token(self, town: Town, session: Session) -> None:
+        body = town.install()
+        town.claim(body)
+        kept = "".join(
+            str(session.execute(text(f"SELECT t::text FROM {table} t")).all()) for table in Base.metadata.tables
+        )
+        assert [each for each in (body["state"], *town.host.people.issued) if each in kept] == []
+
+    def test_of_a_suspended_one_says_so(self, town: Town) -> None:
+        body = town.install()
+        with town.host.quietly():
+            found = town.host.world.installations[body["installationId"]]
+            suspend(town.host.world, Actor(town.host.maintainer), found, suspended=True)
+        assert town.claim(body).json()["state"] == "suspended"
+
+    def test_says_what_the_app_was_not_granted(self, town: Town) -> None:
+        body = town.install()
+        town.host.world.installations[body["installationId"]].permissions = {"checks": "read", "members": "read"}
+        missing = town.claim(body).json()["missingPermissions"]
+        assert missing == [f"{name}:{level}" for name, level in NEEDED.items()]
+
+    def test_again_by_the_same_organisation_is_no_fault(self, town: Town) -> None:
+        first = town.claim(town.install())
+        again = town.claim(town.install())
+        assert first.json() == again.json()
+        assert again.status_code == 200
+
+    def test_of_a_persons_own_account_is_theirs_alone(self, town: Town) -> None:
+        with town.host.quietly():
+            account = town.host.world.add_account("ada", "User")
+            number = install(town.host.world, Actor(account), town.host.app, account).id
+        state = town.install()["state"]
+        foreign = {"installationId": number, "state": state, "code": town.code("root")}
+        refusal(town.claim(foreign), 403, "github_permission_denied")
+        own = town.claim({**foreign, "code": town.code("ada")})
+        assert (own.status_code, own.json()["account"]) == (200, "ada")
+
+
+class TestTheStateOfAClaim:
+    def test_is_good_once(self, town: Town) -> None:
+        body = town.install()
+        assert town.claim(body).status_code == 200
+        pointed(town.claim({**body, "code": town.code()}), "/state")
+
+    def test_is_good_once_however_many_come_together(self, town: Town) -> None:
+        body = town.install()
+        bodies = [{**body, "code": town.code()} for _ in range(3)]
+        answers = at_once(*(lambda sent=sent: town.claim(sent) for sent in bodies))  # type: ignore[misc]
+        assert sorted(answer.status_code for answer in answers) == [200, 422, 422]
+
+    def test_is_good_for_an_hour(self, town: Town, later: Any) -> None:
+        body = town.install()
+        later(minutes=59)
+        pointed(town.claim({**body, "code": "wrong"}), "/code")
+        later(minutes=1)
+        pointed(town.claim({**body, "code": town.code()}), "/state")
+
+    def test_is_for_the_person_who_asked(self, town: Town) -> None:
+        pointed(town.claim(town.install(), town.tenant.person("owner")), "/state")
+
+    def test_is_for_the_organisation_that_asked(self, town: Town, globex: Tenant) -> None:
+        pointed(town.claim(town.install(), globex.person("admin")), "/state")
+
+    def test_is_for_one_organisation_of_a_person_with_several(
+        self, town: Town, globex: Tenant, session: Session
+    ) -> None:
+        person = factories.user(session)
+        callers = []
+        for tenant in (town.tenant, globex):
+            factories.membership(session, tenant.organization, person, "admin")
+            callers.append(Caller(town.admin.http, factories.session_token(session, person, tenant.organization)))
+        body = town.install(address=town.address(callers[0]))
+        pointed(town.claim(body, callers[1]), "/state")
+        assert town.claim({**body, "code": town.code()}, callers[0]).status_code == 200
+
+    @pytest.mark.parametrize("tampered", ["x" * 43, "A", "{}x", "!{}"])
+    def test_cannot_be_made_up(self, town: Town, tampered: str) -> None:
+        body = town.install()
+        pointed(town.claim({**body, "state": tampered.format(body["state"])[:128]}), "/state")
+
+    def test_of_another_purpose_is_none(self, town: Town, session: Session) -> None:
+        body = town.install()
+        session.execute(update(OneTimeToken).values(purpose="invitation"))
+        pointed(town.claim(body), "/state")
+
+    def test_outlives_a_code_that_was_refused(self, town: Town) -> None:
+        body = town.install()
+        pointed(town.claim({**body, "code": "made-up"}), "/code")
+        assert town.claim(body).status_code == 200
+
+    def test_outlives_a_code_host_that_is_away(self, town: Town) -> None:
+        body = town.install()
+        fault = town.host.faults.add("error", "GET /user/installations", status=502)
+        refusal(town.claim(body), 502, "github_unavailable")
+        town.host.faults.clear(fault.id)
+        assert town.host.people.tokens == set()
+        pointed(town.claim(body), "/code")
+        assert town.claim({**body, "code": town.code()}).status_code == 200
+
+
+class TestTheProofOfAClaim:
+    def test_takes_an_owner_of_the_account(self, town: Town) -> None:
+        town.rights("grace", acme="push", acme__web="admin")
+        body = {**town.install(), "code": town.code("grace")}
+        error = refusal(town.claim(body), 403, "github_permission_denied")
+        assert "grace is no owner of acme" in error["message"]
+        assert town.host.people.tokens == set()
+
+    def test_takes_somebody_who_reaches_the_installation(self, town: Town) -> None:
+        town.rights("heidi")
+        refusal(town.claim({**town.install(), "code": town.code("heidi")}), 404, "installation_not_found")
+
+    def test_takes_an_app_that_may_ask_for_members(self, town: Town) -> None:
+        body = town.install()
+        del town.host.world.installations[body["installationId"]].permissions["members"]
+        refusal(town.claim(body), 403, "github_permission_denied")
+
+    def test_takes_a_code_that_github_gave_the_app(self, town: Town) -> None:
+        body = town.install()
+        other = town.host.people.give_code(town.host.people.client_id, town.host.maintainer, BACK)
+        pointed(town.claim({**body, "code": other}), "/code")
+
+    def test_does_not_tell_an_unknown_installation_from_one_that_is_out_of_reach(
+        self, town: Town, globex: Tenant
+    ) -> None:
+        town.rights("root", acme="admin")
+        body = town.install()
+        told = []
+        for number in (globex.installation.id, 987654321):
+            sent = {**body, "installationId": number, "code": town.code()}
+            error = refusal(town.claim(sent), 404, "installation_not_found")
+            told.append(error["message"].replace(str(number), "…"))
+        assert told[0] == told[1]
+
+    def test_of_what_another_organisation_has_is_refused(self, town: Town, globex: Tenant, session: Session) -> None:
+        before = session.execute(text("SELECT i::text FROM installations i")).all()
+        body = {**town.install(), "installationId": globex.installation.id}
+        refusal(town.claim(body), 409, "installation_claimed_by_other_org")
+        assert session.execute(text("SELECT i::text FROM installations i")).all() == before
+
+    def test_of_what_nobody_has_any_more_is_enough(self, town: Town, session: Session) -> None:
+        body = town.install()
+        factories.installation(session, None, "acme", id=body["installationId"])
+        assert town.claim(body).status_code == 200
+
+    def test_beside_one_that_is_there_is_refused(self, town: Town) -> None:
+        assert town.claim(town.install()).status_code == 200
+        town.host.organization("acme-labs")
+        error = refusal(town.claim(town.install(account="acme-labs")), 409, "invalid_state")
+        assert "acme" in error["message"]
+
+
+class TestAfterAnUninstallation:
+    def test_that_nobody_told_us_of_another_can_be_claimed(self, town: Town, session: Session) -> None:
+        first = town.claim(town.install()).json()["installationId"]
+        branch = factories.watched(session, town.tenant.organization)
+        freeze = factories.freeze(session, town.tenant.organization, [branch])
+        town.uninstall(first)
+        second = town.claim(town.install())
+        assert second.status_code == 200, second.text
+        states = {row.id: row.state for row in session.scalars(select(Installation))}
+        assert states == {first: "removed", second.json()["installationId"]: "active"}
+        session.expire_all()
+        assert session.get_one(Freeze, freeze.id).end_reason == "installation_removed"
+        assert town.tenant.audit()[-3:] == ["installation.removed", "freeze.ended", "installation.claimed"]
+        assert session.scalars(select(AttentionItem)).all() == []
+
+    def test_works_again(self, town: Town, session: Session) -> None:
+        first = town.claim(town.install()).json()["installationId"]
+        branch = factories.branch(session, town.tenant.repository("web"))
+        town.uninstall(first)
+        session.execute(update(Installation).values(state="removed"))
+        refusal(town.admin.post("/v1/freezes", EVERYTHING), 410, "installation_removed")
+        refusal(town.admin.post("/v1/repos/sync"), 410, "installation_removed")
+        second = town.claim(town.install()).json()["installationId"]
+        assert town.admin.post("/v1/freezes", EVERYTHING).status_code == 201
+        session.expire_all()
+        assert session.get_one(Repository, branch.repository_id).installation_id == second
+
+    def test_the_address_and_the_claim_go_on_working(self, acme: Tenant, session: Session) -> None:
+        session.execute(update(Installation).values(state="removed"))
+        assert acme.person("admin").get(URL).status_code == 200
+        pointed(acme.person("admin").post(CLAIM, ANYTHING), "/state")
+
+
+class TestGetInstallationStatus:
+    def test_takes_credentials(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda who: who.get(STATUS), scope="repo:read", least_role="viewer")
+
+    def test_goes_from_none_to_removed(self, town: Town, session: Session, later: Any) -> None:
+        viewer = town.tenant.person("viewer")
+        assert viewer.get(STATUS).json() == {"state": "none", "installation": None, "pendingUntil": None}
+        address = town.admin.get(URL).json()
+        pending = viewer.get(STATUS).json()
+        assert (pending["state"], pending["pendingUntil"]) == ("pending", address["expiresAt"])
+        claimed = town.claim(town.install(address=address["url"])).json()
+        assert viewer.get(STATUS).json() == {"state": "active", "installation": claimed, "pendingUntil": None}
+        for state in ("suspended", "removed"):
+            session.execute(update(Installation).values(state=state))
+            told = viewer.get(STATUS).json()
+            assert (told["state"], told["installation"]["state"]) == (state, state)
+
+    def test_is_pending_again_after_a_removal_until_the_address_is_too_old(
+        self, town: Town, session: Session, later: Any
+    ) -> None:
+        claimed = town.claim(town.install()).json()["installationId"]
+        session.execute(update(Installation).values(state="removed"))
+        town.address()
+        told = town.tenant.key("repo:read").get(STATUS).json()
+        assert (told["state"], told["installation"]["installationId"]) == ("pending", claimed)
+        later(hours=1)
+        assert town.tenant.key("repo:read").get(STATUS).json()["state"] == "removed"
+
+    def test_of_a_named_one_is_about_that_one(self, acme: Tenant, session: Session) -> None:
+        former = factories.installation(session, acme.organization, "acme", state="removed")
+        key = acme.key("repo:read")
+        assert key.get(STATUS).json()["installation"]["installationId"] == acme.installation.id
+        assert key.get(STATUS, installationId=former.id).json()["state"] == "removed"
+
+    def test_of_another_organisations_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        nobodys = factories.installation(session, None, "nobody").id
+        for number in (globex.installation.id, nobodys, 987654321):
+            answer = acme.key("repo:read").get(STATUS, installationId=number)
+            refusal(answer, 404, "installation_not_found")
+
+    def test_tells_what_the_app_was_not_granted(self, acme: Tenant, session: Session) -> None:
+        granted = {**NEEDED, "statuses": "read"}
+        session.execute(update(Installation).values(permissions=granted))
+        assert acme.key().get(STATUS).json()["installation"]["missingPermissions"] == ["statuses:write"]
+
+
+class TestGetOnboarding:
+    def test_takes_a_session(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda who: who.get(ONBOARDING), scope=None, least_role="viewer")
+
+    def test_of_somebody_without_an_organisation_begins_with_one(self, acme: Tenant, session: Session) -> None:
+        person = factories.user(session)
+        told = Caller(acme.http, factories.session_token(session, person, None)).get(ONBOARDING)
+        assert told.status_code == 200, told.text
+        assert told.json()["nextStep"] == "organization"
+        assert {step["done"] for step in told.json()["steps"]} == {False}
+
+    def test_of_a_deleted_organisation_begins_anew(self, acme: Tenant, session: Session) -> None:
+        viewer = acme.person("viewer")
+        acme.organization.deleted_at = factories.now()
+        session.flush()
+        assert viewer.get(ONBOARDING).json()["nextStep"] == "organization"
+
+    def test_goes_on_as_things_come_to_be(self, town: Town, session: Session) -> None:
+        viewer = town.tenant.person("viewer")
+
+        def next_step() -> tuple[str | None, str | None]:
+            told = viewer.get(ONBOARDING).json()
+            actions = {step["name"]: step["action"] for step in told["steps"]}
+            following = told["nextStep"]
+            return following, actions[following]["operationId"] if following else None
+
+        assert next_step() == ("installation", "get_install_url")
+        body = town.install()
+        assert next_step() == ("installation", "claim_installation")
+        town.claim(body)
+        assert next_step() == ("repositories", "sync_repositories")
+        repository = town.tenant.repository("web", enabled=False)
+        assert next_step() == ("repositories", "enable_repositories")
+        repository.enabled = True
+        session.flush()
+        assert next_step() == ("branches", "watch_branch")
+        branch = factories.branch(session, repository)
+        assert next_step() == ("enforcement", "setup_enforcement")
+        factories.branch_enforcement(session, branch, "amber")
+        assert next_step() == ("first_freeze", "create_freeze")
+        assert town.admin.post("/v1/freezes", EVERYTHING).status_code == 201
+        assert next_step() == (None, None)
+        session.execute(update(Installation).values(state="removed"))
+        assert next_step() == ("installation", "get_install_url")
+
+    def test_shows_nothing_of_another_organisation(self, town: Town, globex: Tenant, session: Session) -> None:
+        factories.freeze(session, globex.organization, [factories.branch(session, globex.repository("shop"))])
+        done = [step["name"] for step in town.tenant.person("viewer").get(ONBOARDING).json()["steps"] if step["done"]]
+        assert done == ["organization"]
+
+    def test_names_operations_that_there_are(self, town: Town) -> None:
+        operations = load_contract().operations
+        for step in town.tenant.person("viewer").get(ONBOARDING).json()["steps"]:
+            if step["action"] is not None:
+                found = operations[step["action"]["operationId"]]
+                assert (found.method, found.path) == (step["action"]["method"], step["action"]["path"])

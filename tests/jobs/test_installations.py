@@ -1,0 +1,164 @@
+"""An installation's whole life: heard of before or after it is claimed, removed, made again, and at work as before."""
+
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+import requests
+
+from integrations.github import GitHub
+from services import installation_claims, installation_views
+from services.unit import Caller, Surroundings, Units
+from tests.jobs.conftest import ADA, Builder, Town
+from tests.support.post import Post, disagreements, work
+from tools.codehost.model.installations import accept_permissions, client_id_of, suspend, uninstall
+from tools.codehost.model.records import Installation
+from tools.codehost.model.world import Actor
+from tools.codehost.people import APP_CLIENT_SECRET
+
+
+@dataclass(slots=True)
+class Desk:
+    """Ada, who installs and claims, in a town whose post comes when it is told to."""
+
+    town: Town
+    post: Post
+    units: Units
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.town.organization.id, ADA, "dashboard", "business", principal_id="usr_ada")
+
+    def install(self) -> dict[str, str]:
+        """Install the App in acme; returns what GitHub sends back."""
+        with self.units.open(self.caller) as unit:
+            url = installation_claims.install_url(unit)["url"]
+        answer = requests.get(f"{url}&account=acme", allow_redirects=False, timeout=10)
+        assert answer.status_code == 302, answer.text
+        return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
+
+    def claim(self, back: dict[str, str]) -> int:
+        with self.units.open(self.caller) as unit:
+            claimed = installation_claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
+        number: int = claimed["installation_id"]
+        return number
+
+    def state(self) -> str:
+        with self.units.open(self.caller) as unit:
+            return str(installation_views.status(unit, None)["state"])
+
+    @property
+    def installed(self) -> Installation:
+        [found] = self.town.host.world.installations.values()
+        return found
+
+    @property
+    def maintainer(self) -> Actor:
+        return Actor(self.town.host.maintainer)
+
+    def uninstall(self) -> None:
+        with self.town.host.world.lock:
+            uninstall(self.town.host.world, self.maintainer, self.installed)
+
+
+@pytest.fixture
+def desk(town: Town) -> Desk:
+    town.host.settings.setup_url = "http://web.test/installed"
+    settings = replace(
+        town.github.settings,
+        app_client_id=client_id_of(town.host.app.id),
+        app_client_secret=APP_CLIENT_SECRET,
+        web_url=town.base_url,
+    )
+    surroundings = Surroundings(GitHub(settings), cursor_secret=b"a secret of the tests", web_url="http://web.test")
+    units = Units(town.units.engine, town.units.clock, town.units.wakeups, surroundings)
+    return Desk(town, Post(town), units)
+
+
+class TestAWebhookOfAnInstallation:
+    def test_before_the_claim_is_nobodys_and_forgotten(self, town: Town, desk: Desk) -> None:
+        town.host.organization("acme").repository("web")
+        back = desk.install()
+        desk.post.run()
+        assert town.sql("SELECT id FROM installations") == []
+        desk.claim(back)
+        work(town)
+        assert town.sql("SELECT owner || '/' || name, enabled FROM repositories") == [("acme/web", False)]
+
+    def test_after_the_claim_changes_nothing(self, town: Town, desk: Desk) -> None:
+        town.host.organization("acme").repository("web")
+        back = desk.install()
+        late = desk.post.take()
+        desk.claim(back)
+        work(town)
+        before = town.sql("SELECT id, state, account, permissions, organization_id FROM installations")
+        desk.post.hand_over(late)
+        work(town)
+        assert town.sql("SELECT id, state, account, permissions, organization_id FROM installations") == before
+        assert town.sql("SELECT count(*) FROM repositories") == [(1,)]
+
+    def test_moves_the_state_that_is_polled(self, town: Town, desk: Desk) -> None:
+        seen = [desk.state()]
+        back = desk.install()
+        seen.append(desk.state())
+        desk.claim(back)
+        seen.append(desk.state())
+        for suspended in (True, False):
+            with town.host.world.lock:
+                suspend(town.host.world, desk.maintainer, desk.installed, suspended=suspended)
+            desk.post.run()
+            seen.append(desk.state())
+        desk.uninstall()
+        desk.post.run()
+        assert [*seen, desk.state()] == ["none", "pending", "active", "suspended", "active", "removed"]
+
+    def test_brings_permissions_that_were_granted_later(self, town: Town, desk: Desk) -> None:
+        town.host.organization("acme")
+        desk.claim(desk.install())
+        with town.host.world.lock:
+            accept_permissions(town.host.world, desk.maintainer, desk.installed, {"checks": "write"})
+        desk.post.run()
+        with desk.units.open(desk.caller) as unit:
+            missing = installation_views.status(unit, None)["installation"]["missing_permissions"]
+        assert "statuses:write" in missing
+        assert "checks:write" not in missing
+
+
+class TestAfterAnUninstallation:
+    @pytest.fixture
+    def former(self, town: Town, desk: Desk, build: Builder) -> int:
+        """Let the App be uninstalled while everything is frozen."""
+        build("api", "web")
+        work(town)
+        town.freeze()
+        work(town)
+        number = desk.installed.id
+        desk.uninstall()
+        desk.post.run()
+        return number
+
+    def test_freezes_have_ended_and_what_is_written_stays(self, town: Town, desk: Desk, former: int) -> None:
+        assert town.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
+        assert set(town.conclusions().values()) == {"failure"}
+        assert desk.state() == "removed"
+
+    def test_the_same_branches_are_judged_again_once_it_is_claimed(self, town: Town, desk: Desk, former: int) -> None:
+        second = desk.claim(desk.install())
+        assert second != former
+        work(town)
+        assert set(town.conclusions().values()) == {"success"}
+        assert disagreements(town) == {}
+        assert town.sql("SELECT DISTINCT installation_id FROM repositories") == [(second,)]
+        town.freeze()
+        work(town)
+        assert set(town.conclusions().values()) == {"failure"}
+
+    def test_rulesets_are_still_known_as_ours(self, town: Town, desk: Desk, former: int) -> None:
+        town.sql(
+            "INSERT INTO written_rulesets (level, ruleset_id, organization_id, installation_id, check_name, "
+            "written_at) VALUES ('organization', 7, :organization, :former, 'change-freeze/main', now())",
+            organization=town.organization.id,
+            former=former,
+        )
+        second = desk.claim(desk.install())
+        assert town.sql("SELECT installation_id FROM written_rulesets") == [(second,)]

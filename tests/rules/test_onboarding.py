@@ -1,0 +1,84 @@
+"""The steps from nothing to the first freeze, and what the App has to be granted."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rules.app_permissions import NEEDED, missing_permissions
+from rules.onboarding import Facts, steps
+
+EVERYTHING = Facts("Acme", "active", "acme", (), covered=3, enabled=2, watched=4, unenforced=0, frozen_once=True)
+NAMES = ["organization", "installation", "repositories", "branches", "enforcement", "first_freeze"]
+
+
+def test_the_steps_always_come_in_their_order() -> None:
+    for facts in (None, Facts("Acme"), EVERYTHING):
+        assert [step.name for step in steps(facts)] == NAMES
+
+
+def test_who_has_everything_is_done_and_is_told_what_there_is() -> None:
+    found = steps(EVERYTHING)
+    assert all(step.done and step.action is None for step in found)
+    assert [step.message for step in found] == [
+        "You act in Acme.",
+        "The App is installed in acme.",
+        "2 repositories enabled.",
+        "4 branches watched.",
+        "Every watched branch is blocked by a freeze.",
+        "A freeze was started.",
+    ]
+
+
+def test_who_has_nothing_is_told_what_to_do_at_every_step() -> None:
+    found = steps(None)
+    assert [step.done for step in found] == [False] * 6
+    assert [step.action and step.action.operation_id for step in found] == [
+        "bootstrap_organization",
+        "get_install_url",
+        "sync_repositories",
+        "watch_branch",
+        "setup_enforcement",
+        "create_freeze",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "undone", "operation", "words"),
+    [
+        ({"installation": "none"}, "installation", "get_install_url", "Install the GitHub App"),
+        ({"installation": "pending"}, "installation", "claim_installation", "then claim"),
+        ({"installation": "suspended"}, "installation", "get_installation_status", "suspended in acme"),
+        ({"installation": "removed"}, "installation", "get_install_url", "uninstalled"),
+        ({"missing_permissions": ["checks:write"]}, "installation", "get_installation_status", "checks:write"),
+        ({"covered": 0, "enabled": 0}, "repositories", "sync_repositories", "read"),
+        ({"enabled": 0}, "repositories", "enable_repositories", "covers 3"),
+        ({"unenforced": 1}, "enforcement", "setup_enforcement", "1 branch is not known"),
+        ({"unenforced": 4}, "enforcement", "setup_enforcement", "4 branches are not known"),
+        ({"frozen_once": False}, "first_freeze", "create_freeze", "POST /v1/scope/preview"),
+    ],
+)
+def test_what_is_missing_is_undone_alone(changed: dict[str, Any], undone: str, operation: str, words: str) -> None:
+    [step] = [each for each in steps(replace(EVERYTHING, **changed)) if not each.done]
+    assert (step.name, step.action and step.action.operation_id) == (undone, operation)
+    assert words in step.message
+
+
+def test_branches_are_not_blocked_before_there_are_any() -> None:
+    undone = [step.name for step in steps(replace(EVERYTHING, watched=0)) if not step.done]
+    assert undone == ["branches", "enforcement"]
+
+
+@pytest.mark.parametrize(
+    ("granted", "missing"),
+    [
+        (dict(NEEDED), []),
+        ({**NEEDED, "checks": "admin", "contents": "write"}, []),
+        ({**NEEDED, "statuses": "read"}, ["statuses:write"]),
+        ({**NEEDED, "checks": "strange"}, ["checks:write"]),
+        ({name: level for name, level in NEEDED.items() if name != "merge_queues"}, ["merge_queues:read"]),
+        ({}, [f"{name}:{level}" for name, level in NEEDED.items()]),
+    ],
+)
+def test_what_is_needed_and_not_granted_is_missing(granted: dict[str, str], missing: list[str]) -> None:
+    assert missing_permissions(granted) == missing

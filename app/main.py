@@ -40,7 +40,7 @@ Application = connexion_adapter.Application
 
 IDENTITY_CONNECTIONS = 4
 """Of one API process: people sign in seldom, and hashing a password holds none."""
-IDENTITY_THREADS = 12
+IDENTITY_THREADS = 32
 """Threads of their own for what concerns people, so that nobody else waits while passwords are hashed."""
 
 

@@ -1,22 +1,42 @@
 """Hashing passwords: Argon2id, some 100 ms each, two at a time per process, and after everything else.
 
 The two threads do nothing else and have a lower priority, so that a machine full of sign-ins answers other requests
-first. A hash needs 64 MiB; RFC 9106, 4 recommends these costs where memory is not plentiful, with one lane here,
-since more of them would be more threads.
+first. No more wait for them than can have their turn within some two seconds, and fewer than there are threads for
+people (`app/main.py`), so that whoever wants no password hashed is served too.
+
+A hash needs 64 MiB; RFC 9106, 4 recommends these costs where memory is not plentiful, with one lane here, since more
+of them would be more threads.
 """
 
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from threading import BoundedSemaphore
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from rules.errors import ServiceError
 from rules.passwords import readable
 
 AT_A_TIME = 2
+PLACES = 24
 _POLITENESS = 10
 _hasher = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=1)
+_places = BoundedSemaphore(PLACES)
+
+
+@contextmanager
+def room() -> Iterator[None]:
+    """Take a place among those who wait for a hash; raises `rate_limited` when there is none."""
+    if not _places.acquire(blocking=False):
+        raise ServiceError("rate_limited", "Too many people sign in at this moment. Try again.", retry_after=1)
+    try:
+        yield
+    finally:
+        _places.release()
 
 
 def hash_password(password: str) -> str:

@@ -121,6 +121,8 @@ def set_active(unit: Unit, session_id: str, organization_id: str) -> LoginSessio
         raise ServiceError("organization_deleted", "The organisation has been deleted.")
     session.organization_id = organization_id
     unit.session.flush()
+    unit.enter(organization_id)
+    unit.audit("session.organization_chosen", _target(session))
     return session
 
 

@@ -6,7 +6,7 @@ from models.organizations import User
 from rules.errors import ServiceError
 from services.identity import attempts, devices, one_time_tokens, sessions
 from services.identity.accounts import account_of, in_vain, normal, require_good
-from services.identity.passwords import hash_password, is_outdated, is_right
+from services.identity.passwords import hash_password, is_outdated, is_right, room
 from services.identity.sessions import SignedIn
 from services.identity.trail import record
 from services.outbox import post
@@ -15,6 +15,7 @@ from services.unit import Unit
 LINK_LIVES = timedelta(hours=1)
 
 
+@room()
 def sign_in(unit: Unit, email: str, password: str) -> SignedIn:
     """Begin a session of the person whom address and password belong to.
 
@@ -57,6 +58,7 @@ def _mail_link(unit: Unit, user_id: str, email: str) -> None:
     post(unit, email, "reset_password", url=f"{unit.surroundings.web_url}/reset?token={token}")
 
 
+@room()
 def reset_password(unit: Unit, token: str, password: str) -> None:
     """Give an account another password, by a mailed link; every session of it ends.
 

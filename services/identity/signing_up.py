@@ -15,7 +15,7 @@ from rules.errors import ServiceError
 from rules.ids import new_id
 from services.identity import attempts, one_time_tokens
 from services.identity.accounts import account_of, in_vain, normal, require_good
-from services.identity.passwords import hash_password
+from services.identity.passwords import hash_password, room
 from services.outbox import post
 from services.unit import Unit
 
@@ -23,6 +23,7 @@ LINK_LIVES = timedelta(hours=24)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email, 0))")
 
 
+@room()
 def sign_up(unit: Unit, name: str, email: str, password: str) -> None:
     """Mail a link that makes an account, or to somebody who has one how to sign in; who asks learns nothing of it.
 

@@ -45,7 +45,16 @@ class Mailbox:
     """Who may send: name and password; None: everybody."""
     commands: list[str] = field(default_factory=list)
     """The commands that came, in order, `TLS` where it began."""
+    silent_after: str = ""
+    """The command that is answered by nothing at all."""
     _changed: Condition = field(default_factory=Condition)
+
+    def be_silent(self, command: str) -> bool:
+        """Wait for `hang_up` if that command is not to be answered; tells whether it was so."""
+        with self._changed:
+            silent = command == self.silent_after
+            self._changed.wait_for(lambda: not silent or self.silent_after != command)
+        return silent
 
     def take(self, sender: str, recipients: tuple[str, ...], content: bytes) -> None:
         """Keep a letter."""
@@ -61,6 +70,12 @@ class Mailbox:
         )
         with self._changed:
             self.letters.append(letter)
+            self._changed.notify_all()
+
+    def hang_up(self) -> None:
+        """End the conversations that wait in silence."""
+        with self._changed:
+            self.silent_after = ""
             self._changed.notify_all()
 
     def to(self, address: str) -> list[ReceivedLetter]:

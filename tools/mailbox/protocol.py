@@ -46,6 +46,8 @@ class Conversation(StreamRequestHandler):
             verb, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
             verb = verb.upper()
             self.home.mailbox.commands.append(verb)
+            if self.home.mailbox.be_silent(verb):
+                return
             if verb == "QUIT":
                 self.answer(verb, "221 Bye")
                 return

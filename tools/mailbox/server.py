@@ -113,6 +113,7 @@ class Handle:
 
     def stop(self) -> None:
         """End both servers."""
+        self.mailbox.hang_up()
         for server in (self.smtp, self.pages):
             server.shutdown()
             server.server_close()

@@ -1,0 +1,222 @@
+"""The tag Organization deletion, over HTTP: who may, what is gone at once, and what goes on elsewhere."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.identity import Invitation
+from models.organizations import User
+from rules.ids import new_id
+from services.secrets import new_session_token, token_hash
+from tests import factories
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
+from tests.handlers.conftest import RecordedWakeups
+
+PATH = "/api/auth/org/delete"
+
+
+def signed_in(tenant: Tenant, role: str, *, active: bool = True, support: bool = False) -> Caller:
+    """Return a new member with this role, who calls with a session token."""
+    user = factories.user(tenant.session, role.title())
+    factories.membership(tenant.session, tenant.organization, user, role)
+    return of(tenant, user, active=active, support=support)
+
+
+def of(tenant: Tenant, user: User, *, active: bool = True, support: bool = False) -> Caller:
+    """Sign somebody in."""
+    token = new_session_token()
+    organization = tenant.organization if active else None
+    factories.login(tenant.session, user, organization, support=support, token_hash=token_hash(token))
+    return Caller(tenant.http, token)
+
+
+def delete(caller: Caller, name: str = "Acme", **request: Any) -> httpx.Response:
+    return caller.post(PATH, {"name": name}, **request)
+
+
+def invited(tenant: Tenant) -> str:
+    row = Invitation(
+        id=new_id("inv"),
+        organization_id=tenant.id,
+        email="eve@example.com",
+        role="member",
+        invited_by=factories.SYSTEM,
+        created_at=factories.now(),
+        expires_at=factories.now() + timedelta(days=7),
+    )
+    tenant.session.add(row)
+    tenant.session.flush()
+    return row.id
+
+
+@pytest.fixture
+def owner(acme: Tenant) -> Caller:
+    return signed_in(acme, "owner")
+
+
+class TestDeleteOrganization:
+    def test_says_what_was_deleted_and_until_when_its_data_is_kept(self, acme: Tenant, owner: Caller) -> None:
+        answer = delete(owner)
+        assert answer.status_code == 200, answer.text
+        told = answer.json()
+        assert (told["id"], told["name"]) == (acme.id, "Acme")
+        length = datetime.fromisoformat(told["purgedAt"]) - datetime.fromisoformat(told["deletedAt"])
+        assert length == timedelta(days=30)
+
+    @pytest.mark.parametrize("role", ["viewer", "member", "admin"])
+    def test_is_for_owners(self, acme: Tenant, role: str) -> None:
+        refusal(delete(signed_in(acme, role)), 403, "insufficient_permission")
+        assert acme.key().get("/v1/freezes").status_code == 200
+
+    def test_takes_the_token_of_a_sign_in_and_nothing_else(self, acme: Tenant) -> None:
+        refusal(delete(acme.anybody), 401, "missing_credentials")
+        refusal(delete(acme.key()), 403, "credential_type_not_allowed")
+        refusal(delete(acme.person("owner")), 401, "invalid_token")
+
+    def test_is_nothing_for_a_support_session(self, acme: Tenant) -> None:
+        refusal(delete(signed_in(acme, "owner", support=True)), 403, "impersonation_read_only")
+
+    def test_needs_an_active_organisation(self, acme: Tenant, session: Session) -> None:
+        refusal(delete(signed_in(acme, "owner", active=False)), 403, "no_organization_selected")
+        nobody = of(acme, factories.user(session), active=False)
+        refusal(delete(nobody), 403, "organization_not_provisioned")
+
+    @pytest.mark.parametrize("origin", [None, "https://evil.example"])
+    def test_with_a_cookie_comes_from_a_page_of_ours(self, acme: Tenant, origin: str | None) -> None:
+        token = signed_in(acme, "owner").token
+        headers = {"Cookie": f"session={token}"} | ({"Origin": origin} if origin else {})
+        refusal(delete(acme.anybody, headers=headers), 403, "origin_not_allowed")
+        assert acme.key().get("/v1/freezes").status_code == 200
+
+    @pytest.mark.parametrize("name", ["acme", "Acme ", "Globex", "a"])
+    def test_needs_the_name_exactly(self, acme: Tenant, owner: Caller, name: str) -> None:
+        error = refusal(delete(owner, name), 422, "validation_failed")
+        assert [detail["path"] for detail in error["details"]] == ["/name"]
+        assert acme.key().get("/v1/freezes").status_code == 200
+
+    def test_everything_of_it_is_gone_at_once(self, acme: Tenant, owner: Caller) -> None:
+        key, member, page = acme.key(), acme.person("member"), signed_in(acme, "admin")
+        delete(owner)
+        for caller in (key, member):
+            refusal(caller.get("/v1/freezes"), 410, "organization_deleted")
+            refusal(caller.post("/v1/freezes", EVERYTHING), 410, "organization_deleted")
+            refusal(caller.get("/v1/freeze-state", repo="acme/web"), 410, "organization_deleted")
+        refusal(delete(page), 410, "organization_deleted")
+        refusal(delete(owner), 410, "organization_deleted")
+
+    def test_a_key_that_was_revoked_before_is_told_that_and_no_more(self, acme: Tenant, owner: Caller) -> None:
+        revoked = acme.key(revoked_at=factories.now() - timedelta(hours=1))
+        delete(owner)
+        refusal(revoked.get("/v1/freezes"), 401, "invalid_token")
+
+    def test_its_freezes_end_and_their_branches_are_let_go(
+        self, acme: Tenant, owner: Caller, session: Session, wakeups: RecordedWakeups
+    ) -> None:
+        branch = factories.branch(session, acme.repository("web"))
+        freeze = factories.freeze(session, acme.organization, [branch])
+        before = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+        delete(owner)
+        session.expire_all()
+        assert session.get_one(Freeze, freeze.id).end_reason == "organization_deleted"
+        assert session.get_one(Freeze, freeze.id).ended_by["name"] == "Owner"
+        assert session.get_one(Freeze, before.id).end_reason == "lifted"
+        assert session.scalars(text("SELECT operation FROM freeze_targets")).all() == ["release"]
+        assert {"reconcile", "withdraw", "mail"} <= wakeups.sent
+
+    def test_keys_invitations_and_setups_are_dead(self, acme: Tenant, owner: Caller, session: Session) -> None:
+        acme.key()
+        invited(acme)
+        session.execute(
+            text(
+                "INSERT INTO enforcement_setups (id, organization_id, scope, state, requested_by, created_at, due_at, "
+                "state_hash) VALUES ('stp_1', :id, '{}', 'queued', '{}', now(), now(), NULL), "
+                "('stp_2', :id, '{}', 'awaiting_authorization', '{}', now(), NULL, 'x'), "
+                "('stp_3', :id, '{}', 'done', '{}', now(), NULL, NULL)"
+            ),
+            {"id": acme.id},
+        )
+        delete(owner)
+        session.expire_all()
+        assert session.scalars(text("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL")).one() == 0
+        assert session.scalars(text("SELECT count(*) FROM invitations WHERE revoked_at IS NULL")).one() == 0
+        rows = session.execute(text("SELECT state, due_at, state_hash FROM enforcement_setups ORDER BY id")).all()
+        assert [tuple(row) for row in rows] == [("failed", None, None), ("failed", None, None), ("done", None, None)]
+
+    def test_is_in_the_audit_with_everything_that_ended(self, acme: Tenant, owner: Caller, session: Session) -> None:
+        factories.freeze(session, acme.organization, [factories.branch(session, acme.repository("web"))])
+        delete(owner)
+        assert sorted(acme.audit()) == ["freeze.ended", "organization.deleted"]
+        row = session.execute(
+            text("SELECT actor ->> 'name', target, details FROM audit_entries WHERE action = 'organization.deleted'")
+        ).one()
+        assert row[0] == "Owner"
+        assert row[1] == {"type": "organization", "id": acme.id, "name": "Acme"}
+        assert set(row[2]) == {"purgedAt"}
+
+    def test_its_owners_are_mailed_and_nobody_else(self, acme: Tenant, owner: Caller, session: Session) -> None:
+        signed_in(acme, "admin")
+        second = factories.user(session, "Grace")
+        factories.membership(session, acme.organization, second, "owner")
+        delete(owner)
+        rows = session.execute(text("SELECT recipient, template FROM mails ORDER BY recipient")).all()
+        assert [row.recipient.partition("-")[0] for row in rows] == ["grace", "owner"]
+        assert {row.template for row in rows} == {"organization_deleted"}
+
+    def test_of_two_at_once_one_deletes(self, acme: Tenant, session: Session) -> None:
+        both = [signed_in(acme, "owner"), signed_in(acme, "owner")]
+        answers = at_once(*[lambda caller=caller: delete(caller) for caller in both])
+        assert sorted(answer.status_code for answer in answers) == [200, 410]
+        assert acme.audit().count("organization.deleted") == 1
+
+    def test_nothing_of_another_organisation_changes(
+        self, acme: Tenant, globex: Tenant, owner: Caller, session: Session
+    ) -> None:
+        branch = factories.branch(session, globex.repository("site"))
+        factories.freeze(session, globex.organization, [branch])
+        key = globex.key()
+        invited(globex)
+        before = everything_of(session, globex)
+        delete(owner)
+        assert everything_of(session, globex) == before
+        assert key.get("/v1/freezes").json()["data"][0]["state"] == "in_force"
+
+    def test_its_people_keep_their_other_organisations(
+        self, acme: Tenant, globex: Tenant, owner: Caller, session: Session
+    ) -> None:
+        person = factories.user(session)
+        for organization in (acme.organization, globex.organization):
+            factories.membership(session, organization, person, "owner")
+        here, there = (
+            Caller(acme.http, factories.session_token(session, person, each.organization)) for each in (acme, globex)
+        )
+        delete(owner)
+        refusal(here.get("/v1/freezes"), 410, "organization_deleted")
+        assert there.get("/v1/freezes").status_code == 200
+
+    def test_who_has_no_other_organisation_may_create_one(self, acme: Tenant, owner: Caller, session: Session) -> None:
+        person = factories.user(session)
+        factories.membership(session, acme.organization, person, "owner")
+        nowhere = Caller(acme.http, factories.session_token(session, person, None))
+        refusal(nowhere.get("/v1/freezes"), 403, "no_organization_selected")
+        delete(owner)
+        refusal(nowhere.get("/v1/freezes"), 403, "organization_not_provisioned")
+
+
+def everything_of(session: Session, tenant: Tenant) -> dict[str, list[Any]]:
+    """Return all rows of an organisation."""
+    tables = session.scalars(
+        text("SELECT table_name FROM information_schema.columns WHERE column_name = 'organization_id'")
+    ).all()
+    return {
+        table: list(
+            session.scalars(
+                text(f"SELECT t::text FROM {table} t WHERE organization_id = :id ORDER BY 1"), {"id": tenant.id}
+            )
+        )
+        for table in tables
+    }

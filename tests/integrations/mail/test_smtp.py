@@ -1,0 +1,176 @@
+"""Handing letters to a mail server: what it gets, under which protection, and what its answers mean."""
+
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from integrations.mail import smtp
+from integrations.mail.smtp import DelayedError, Envelope, MailError, MailServer, RefusedError, ServerError
+from integrations.mail.templates import Letter
+from tests.support.mail import SENDER, Certified, certified, mail_server, mailbox
+from tools.mailbox import Handle
+
+LETTER = Letter("Grüße", "Read this:\nhttps://example.com/?token=1&a=b\n\n.\nEnd\n", "<p>Read <b>this</b></p>")
+ENVELOPE = Envelope("ada@example.com", "mal_1", datetime(2026, 11, 21, 17, 0, tzinfo=UTC))
+
+
+@pytest.fixture
+def box() -> Iterator[Handle]:
+    with mailbox() as handle:
+        yield handle
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> Certified:
+    return certified(tmp_path)
+
+
+def failing(server: MailServer, envelope: Envelope = ENVELOPE) -> MailError:
+    with pytest.raises(MailError) as caught:
+        server.send(LETTER, envelope)
+    return caught.value
+
+
+class TestALetter:
+    def test_arrives_as_it_was_written(self, box: Handle) -> None:
+        mail_server(box).send(LETTER, ENVELOPE)
+        [letter] = box.mailbox.letters
+        assert (letter.subject, letter.text, letter.html.strip()) == (LETTER.subject, LETTER.text, LETTER.html)
+        assert letter.links == ["https://example.com/?token=1&a=b"]
+        assert (letter.sender, letter.recipients) == ("freezes@example.com", ("ada@example.com",))
+
+    def test_says_who_it_is_from_when_it_was_written_and_that_nobody_need_answer(self, box: Handle) -> None:
+        mail_server(box).send(LETTER, ENVELOPE)
+        headers = box.mailbox.letters[0].headers
+        assert headers["From"] == SENDER
+        assert headers["To"] == "ada@example.com"
+        assert headers["Date"] == "Sat, 21 Nov 2026 17:00:00 +0000"
+        assert headers["Message-ID"] == "<mal_1@example.com>"
+        assert headers["Auto-Submitted"] == "auto-generated"
+
+    def test_that_is_sent_again_is_recognised(self, box: Handle) -> None:
+        for _ in range(2):
+            mail_server(box).send(LETTER, ENVELOPE)
+        assert len({letter.headers["Message-ID"] for letter in box.mailbox.letters}) == 1
+
+    def test_reaches_an_address_outside_ascii(self, box: Handle) -> None:
+        mail_server(box).send(LETTER, Envelope("zoë@example.com", "mal_1", ENVELOPE.written_at))
+        assert box.mailbox.letters[0].recipients == ("zoë@example.com",)
+
+    @pytest.mark.parametrize(
+        "address", ["", "nobody", "a@b\r\nBcc: eve@example.com", "a@b, eve@example.com", "a@b> <eve@example.com"]
+    )
+    def test_goes_to_nobody_for_an_address_that_is_none(self, box: Handle, address: str) -> None:
+        assert isinstance(failing(mail_server(box), Envelope(address, "mal_1", ENVELOPE.written_at)), RefusedError)
+        assert box.mailbox.letters == []
+
+
+class TestTls:
+    def test_starttls_comes_before_anything_is_said(self, tls: Certified) -> None:
+        with mailbox(tls) as box:
+            box.mailbox.password = ("ada", "secret")
+            url = box.smtp_url.replace("://", "://ada:secret@")
+            MailServer(url, SENDER, trust=tls.client).send(LETTER, ENVELOPE)
+            assert box.mailbox.commands.index("TLS") < box.mailbox.commands.index("AUTH")
+            assert len(box.mailbox.letters) == 1
+
+    def test_starttls_is_insisted_on(self, box: Handle, tls: Certified) -> None:
+        server = MailServer(box.smtp_url.replace("smtp://", "smtp+starttls://"), SENDER, trust=tls.client)
+        assert isinstance(failing(server), ServerError)
+        assert "MAIL" not in box.mailbox.commands
+
+    def test_smtps_begins_with_it(self, tls: Certified) -> None:
+        with mailbox(tls, tls_first=True) as box:
+            mail_server(box, tls).send(LETTER, ENVELOPE)
+            assert box.mailbox.commands[0] == "TLS"
+            assert len(box.mailbox.letters) == 1
+
+    @pytest.mark.parametrize("tls_first", [True, False])
+    def test_a_server_nobody_vouches_for_gets_nothing(self, tls: Certified, *, tls_first: bool) -> None:
+        with mailbox(tls, tls_first=tls_first) as box:
+            server = MailServer(box.smtp_url, SENDER, trust=ssl.create_default_context())
+            assert isinstance(failing(server), ServerError)
+            assert box.mailbox.letters == []
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        ("command", "answer", "error"),
+        [
+            ("CONNECT", "554 No service", ServerError),
+            ("CONNECT", "421 Too busy", ServerError),
+            ("CONNECT", "", ServerError),
+            ("EHLO", "", ServerError),
+            ("MAIL", "550 We do not take letters from you", ServerError),
+            ("MAIL", "451 Not now", ServerError),
+            ("RCPT", "550 5.1.1 No such person", RefusedError),
+            ("RCPT", "450 4.2.0 Greylisted", DelayedError),
+            ("RCPT", "421 Shutting down", ServerError),
+            ("DATA", "554 5.7.1 Spam", RefusedError),
+            ("DATA", "452 Full", DelayedError),
+            ("DATA", "", ServerError),
+            ("SENT", "554 5.7.1 Spam after all", RefusedError),
+            ("SENT", "451 4.3.0 Try again", DelayedError),
+            ("SENT", "", ServerError),
+        ],
+    )
+    def test_are_told_apart(self, box: Handle, command: str, answer: str, error: type[MailError]) -> None:
+        box.mailbox.replies[command].append(answer)
+        assert type(failing(mail_server(box))) is error
+
+    def test_a_wrong_password_is_not_the_letters_fault(self, tls: Certified) -> None:
+        with mailbox(tls) as box:
+            box.mailbox.password = ("ada", "secret")
+            url = box.smtp_url.replace("://", "://ada:wrong@")
+            assert isinstance(failing(MailServer(url, SENDER, trust=tls.client)), ServerError)
+
+    def test_repeat_nothing_of_what_a_server_says(self, box: Handle) -> None:
+        box.mailbox.replies["RCPT"].append("550 ada@example.com wants no token=1")
+        told = str(failing(mail_server(box)))
+        assert "550" in told
+        assert "ada" not in told
+        assert "token" not in told
+
+    def test_nobody_there(self) -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            url = f"smtp://127.0.0.1:{unused.getsockname()[1]}"
+        assert isinstance(failing(MailServer(url, SENDER)), ServerError)
+
+    def test_a_server_that_takes_part_is_fine(self, box: Handle) -> None:
+        mail_server(box).check()
+        box.mailbox.replies["CONNECT"].append("554 No service")
+        with pytest.raises(ServerError):
+            mail_server(box).check()
+
+
+class TestPatience:
+    def test_ends_with_one_answer_that_does_not_come(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(smtp, "ANSWER_SECONDS", 0.2)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"smtp://127.0.0.1:{silent.getsockname()[1]}"
+            began = time.monotonic()
+            assert isinstance(failing(MailServer(url, SENDER)), ServerError)
+            assert time.monotonic() - began < 2
+
+    @pytest.mark.parametrize("secure", [True, False])
+    def test_ends_with_a_server_that_takes_its_time_for_everything(
+        self, tls: Certified, monkeypatch: pytest.MonkeyPatch, *, secure: bool
+    ) -> None:
+        monkeypatch.setattr(smtp, "LONGEST_SECONDS", 0.3)
+        with mailbox(tls if secure else None, tls_first=secure) as box:
+            box.mailbox.silent_after = "MAIL"
+            began = time.monotonic()
+            assert isinstance(failing(mail_server(box, tls)), ServerError)
+            assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("url", ["http://mail.test", "smtp://", "mail.test:25"])
+def test_an_address_of_no_mail_server_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="not the address of a mail server"):
+        MailServer(url, SENDER)

@@ -1,0 +1,61 @@
+"""What letters say, and what can never get into them."""
+
+import pytest
+
+from integrations.mail.templates import TEMPLATES, Letter, render
+
+BAD = "<b>Free</b>\r\nBcc: eve@example.com\u202e & more"
+
+
+def letter(template: str, value: str = "x") -> Letter:
+    items = {"left"}
+    return render(template, {name: [value] if name in items else value for name in TEMPLATES[template].fields})
+
+
+every = pytest.mark.parametrize("template", TEMPLATES)
+
+
+@every
+def test_a_letter_has_a_subject_a_text_and_html_of_the_same_words(template: str) -> None:
+    made = letter(template, "https://example.com/?token=secret")
+    assert made.subject
+    assert made.html.startswith('<!doctype html>\n<html lang="en">')
+    words = " ".join(paragraph for paragraph in TEMPLATES[template].paragraphs if isinstance(paragraph, str))
+    assert all(word in made.text and word in made.html for word in words.split() if "{" not in word)
+
+
+@every
+def test_a_value_stays_on_its_line_and_is_no_markup(template: str) -> None:
+    made = letter(template, BAD)
+    assert "\r" not in made.subject + made.text
+    assert "\n" not in made.subject
+    assert "\nBcc:" not in made.text
+    assert "\u202e" not in made.text
+    assert "<b>" not in made.html
+    assert "& more" not in made.html
+
+
+@every
+def test_a_value_without_end_is_cut(template: str) -> None:
+    assert len(letter(template, "x" * 100_000).text) < 5000
+
+
+def test_braces_of_a_value_are_nothing_but_braces() -> None:
+    values = {"organization": "{url}", "inviter": "{0.__class__}", "role": "member", "url": "u", "expires_at": "e"}
+    assert "{0.__class__} invites you to the organisation {url}" in render("invitation", values).text
+
+
+@pytest.mark.parametrize("template", ["verify_email", "known_address", "reset_password"])
+def test_what_a_stranger_can_have_sent_to_anybody_quotes_nothing_that_they_typed(template: str) -> None:
+    assert all(name.endswith("url") for name in TEMPLATES[template].fields)
+
+
+def test_links_stand_alone_on_their_lines() -> None:
+    assert "\nhttps://example.com/?a=1&b=2\n" in letter("verify_email", "https://example.com/?a=1&b=2").text
+    assert 'href="https://example.com/?a=1&amp;b=2"' in letter("verify_email", "https://example.com/?a=1&b=2").html
+
+
+@pytest.mark.parametrize("missing", sorted(TEMPLATES["invitation"].fields))
+def test_a_missing_value_is_an_error(missing: str) -> None:
+    with pytest.raises(KeyError):
+        render("invitation", dict.fromkeys(TEMPLATES["invitation"].fields - {missing}, "x"))

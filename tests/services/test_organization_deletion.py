@@ -1,0 +1,284 @@
+"""An organisation that is deleted, at the code host: it blocks nobody any more, whatever fails on the way."""
+
+from datetime import timedelta
+from typing import Any, cast
+
+import orjson
+import pytest
+
+from rules.errors import ServiceError
+from services.chores import work_waiting
+from services.enforcement import withdrawing
+from services.enforcement.applying import LEASE as SETUP_LEASE
+from services.organization_deletion import delete, end_what_came_late
+from services.organization_withdrawal import LEASE, MOST_TRIES, withdraw_due
+from services.unit import Caller
+from tests import factories
+from tests.jobs.conftest import ADA, Builder, Town, build, codehost, private_key, town
+from tests.services.conftest import Listener, MovedClock
+from tests.services.test_withdrawing import RULESET, written
+from tests.support.post import work
+
+__all__ = ["build", "codehost", "private_key", "town", "written"]
+
+DELETING = "DELETE /repos/acme/web/rulesets"
+
+
+@pytest.fixture
+def owner(town: Town) -> str:
+    """The address of acme's owner."""  # noqa: D401
+    user = factories.user(town.session, "Olga")
+    factories.membership(town.session, town.organization, user, "owner")
+    town.session.commit()
+    return user.email
+
+
+def leave(town: Town, name: str = "Acme") -> dict[str, Any]:
+    with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
+        return delete(unit, name)
+
+
+def pass_time(town: Town, **length: float) -> None:
+    cast(MovedClock, town.jobs.clock).ahead += timedelta(**length)
+
+
+def withdrawn(town: Town) -> None:
+    while withdraw_due(town.jobs, town.github):
+        pass
+
+
+def waits(town: Town) -> bool:
+    return "withdraw" in work_waiting(town.jobs)
+
+
+def mails(town: Town) -> list[tuple[str, str]]:
+    rows = town.sql("SELECT template, recipient FROM mails WHERE template <> 'organization_deleted' ORDER BY id")
+    return [tuple(row) for row in rows]
+
+
+def audit(town: Town) -> list[str]:
+    return [row[0] for row in town.sql("SELECT action FROM audit_entries WHERE action LIKE '%r%.%e%' ORDER BY at, id")]
+
+
+class TestItsHeads:
+    def test_get_their_success(self, town: Town, build: Builder) -> None:
+        build("web", "api")
+        work(town)
+        town.freeze()
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        leave(town)
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+        assert town.sql("SELECT end_reason, released_at IS NOT NULL FROM freezes") == [("organization_deleted", True)]
+
+    def test_stay_free_while_its_data_is_kept(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        leave(town)
+        town.host.organization("acme").repository("web").pull_request(base="main")
+        town.look_at_everything()
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+
+    def test_a_freeze_that_was_under_way_at_that_moment_ends_too(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        leave(town)
+        town.freeze()
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        assert end_what_came_late(town.jobs) == 1
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+        assert end_what_came_late(town.jobs) == 0
+
+    def test_a_freeze_whose_time_passes_meanwhile_is_left_to_the_clock(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        branch = town.branches["acme/web"]
+        factories.freeze(town.session, town.organization, [branch], ends_at=factories.now() - timedelta(seconds=1))
+        town.session.commit()
+        leave(town)
+        assert end_what_came_late(town.jobs) == 0
+        assert town.sql("SELECT end_reason FROM freezes") == [(None,)]
+
+
+class TestItsRules:
+    def test_are_removed_by_a_job_and_nothing_is_said_of_it(self, town: Town, written: int, owner: str) -> None:
+        leave(town)
+        assert written in town.host.world.rulesets
+        assert waits(town)
+        withdrawn(town)
+        assert written not in town.host.world.rulesets
+        assert not waits(town)
+        assert mails(town) == []
+
+    def test_are_not_touched_for_another_name(self, town: Town, written: int) -> None:
+        with pytest.raises(ServiceError):
+            leave(town, "Globex")
+        assert not waits(town)
+        withdrawn(town)
+        assert written in town.host.world.rulesets
+
+    def test_are_tried_again_while_the_code_host_is_ill(self, town: Town, written: int, owner: str) -> None:
+        leave(town)
+        fault = town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
+        withdrawn(town)
+        assert not waits(town)
+        pass_time(town, seconds=31)
+        assert waits(town)
+        town.host.faults.clear(fault.id)
+        withdrawn(town)
+        assert written not in town.host.world.rulesets
+        assert mails(town) == []
+
+    def test_that_nobody_lets_us_remove_are_mailed_to_the_owners(self, town: Town, written: int, owner: str) -> None:
+        leave(town)
+        town.host.faults.add("error", DELETING, status=403, message="Not allowed")
+        withdrawn(town)
+        assert mails(town) == [("rules_left", owner)]
+        [(details,)] = town.sql("SELECT details FROM audit_entries WHERE action = 'organization.rules_left'")
+        assert f"acme/web: ruleset {written}, which requires the check change-freeze/main" in details["left"][0]
+        pass_time(town, days=1)
+        withdrawn(town)
+        assert len(mails(town)) == 1
+
+    def test_are_mailed_too_when_a_day_of_trying_did_not_help(self, town: Town, written: int, owner: str) -> None:
+        leave(town)
+        town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
+        town.sql("UPDATE organizations SET withdrawal_attempts = :tries", tries=MOST_TRIES - 1)
+        withdrawn(town)
+        assert mails(town) == [("rules_left", owner)]
+        pass_time(town, days=1)
+        assert not waits(town)
+
+    def test_are_left_alone_once_the_code_host_limits_us(self, town: Town, written: int, owner: str) -> None:
+        town.host.organization("acme").repository("web").ruleset(**{**RULESET, "name": "Change freeze: release"})
+        [second] = [one.id for one in town.host.world.rulesets.values() if one.name == "Change freeze: release"]
+        town.sql(
+            "INSERT INTO written_rulesets SELECT level, :id, organization_id, installation_id, repository_id, "
+            "'change-freeze/release', written_at FROM written_rulesets",
+            id=second,
+        )
+        leave(town)
+        message = "You have exceeded a secondary rate limit"
+        fault = town.host.faults.add("error", DELETING, status=403, message=message)
+        withdrawn(town)
+        assert {written, second} <= set(town.host.world.rulesets)
+        assert fault.struck == 1
+        town.host.faults.clear(fault.id)
+        pass_time(town, minutes=2)
+        withdrawn(town)
+        assert not {written, second} & set(town.host.world.rulesets)
+
+    def test_are_removed_by_the_next_worker_when_one_dies(
+        self, town: Town, written: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        leave(town)
+        with monkeypatch.context() as patched:
+            patched.setattr(withdrawing, "_carry_out", _die)
+            with pytest.raises(SystemExit):
+                withdraw_due(town.jobs, town.github)
+        assert not waits(town)
+        pass_time(town, seconds=LEASE.total_seconds() + 1)
+        withdrawn(town)
+        assert written not in town.host.world.rulesets
+
+    def test_that_were_removed_and_not_recorded_are_recorded_by_the_next_worker(
+        self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        leave(town)
+        with monkeypatch.context() as patched:
+            patched.setattr(withdrawing, "record", _die)
+            with pytest.raises(SystemExit):
+                withdraw_due(town.jobs, town.github)
+        assert written not in town.host.world.rulesets
+        pass_time(town, seconds=LEASE.total_seconds() + 1)
+        withdrawn(town)
+        assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
+        assert mails(town) == []
+
+    def test_a_worker_whose_lease_ran_out_tells_nobody_anything(
+        self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        leave(town)
+        town.host.faults.add("error", DELETING, status=403, message="Not allowed")
+        original = withdrawing._carry_out
+
+        def slow(*arguments: Any) -> Any:
+            town.sql("UPDATE organizations SET withdrawal_lease_until = now() + interval '1 hour'")
+            return original(*arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(withdrawing, "_carry_out", slow)
+            withdraw_due(town.jobs, town.github)
+        assert mails(town) == []
+
+    def test_wait_for_a_setup_that_is_being_written(self, town: Town, written: int) -> None:
+        town.sql(
+            "INSERT INTO enforcement_setups (id, organization_id, scope, state, requested_by, created_at, due_at, "
+            "lease_until) VALUES ('stp_1', :id, '{}', 'queued', '{}', now(), now(), clock_timestamp() + :lease)",
+            id=town.organization.id,
+            lease=SETUP_LEASE,
+        )
+        leave(town)
+        assert not waits(town)
+        pass_time(town, seconds=SETUP_LEASE.total_seconds() + 1)
+        withdrawn(town)
+        assert written not in town.host.world.rulesets
+
+    @pytest.mark.parametrize("happened", [True, False])
+    def test_one_whose_creation_nobody_recorded_is_found(self, town: Town, build: Builder, *, happened: bool) -> None:
+        build("web")
+        checks = [{"context": "change-freeze/main", "integration_id": town.host.app_id}]
+        parameters = {
+            "required_status_checks": checks,
+            "strict_required_status_checks_policy": False,
+            "do_not_enforce_on_create": True,
+        }
+        after = {**RULESET, "rules": [{"type": "required_status_checks", "parameters": parameters}]}
+        before = set(town.host.world.rulesets)
+        if happened:
+            town.person("POST", "/repos/acme/web/rulesets", after).raise_for_status()
+        [(repository_id,)] = town.sql("SELECT id FROM repositories")
+        announced = {
+            "action": "create",
+            "level": "repository",
+            "account": "acme",
+            "repositoryId": repository_id,
+            "repository": "acme/web",
+            "checkName": "change-freeze/main",
+            "name": after["name"],
+            "rulesetId": None,
+            "before": None,
+            "after": after,
+        }
+        town.sql(
+            "INSERT INTO enforcement_setups (id, organization_id, scope, state, requested_by, created_at, progress) "
+            "VALUES ('stp_1', :id, '{}', 'failed', '{}', now(), CAST(:progress AS jsonb))",
+            id=town.organization.id,
+            progress=orjson.dumps({"writing": announced}).decode(),
+        )
+        leave(town)
+        withdrawn(town)
+        assert set(town.host.world.rulesets) == before
+        assert town.sql("SELECT progress FROM enforcement_setups") == [({},)]
+
+
+def _die(*_: Any, **__: Any) -> Any:
+    raise SystemExit
+
+
+def test_whoever_is_to_do_something_is_woken(town: Town) -> None:
+    cast(Listener, town.units.wakeups).heard.clear()
+    leave(town)
+    assert "withdraw" in cast(Listener, town.units.wakeups).heard
+
+
+def test_an_organisation_without_rules_is_done_at_once(town: Town, owner: str) -> None:
+    leave(town)
+    assert withdraw_due(town.jobs, town.github)
+    assert not withdraw_due(town.jobs, town.github)
+    assert mails(town) == []
+    assert audit(town)[-1] == "organization.deleted"

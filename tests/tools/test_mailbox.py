@@ -1,0 +1,55 @@
+"""The mailbox of the sandbox: it takes letters and shows them, to people and to programs."""
+
+import smtplib
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.support.mail import mailbox
+from tools.mailbox import Handle
+
+LETTER = (
+    "To: ada@example.com\r\nSubject: <Hello>\r\n\r\nOpen https://web.test/verify?token=1&x=2 now\r\n..\r\n<script>\r\n"
+)
+
+
+@pytest.fixture
+def box() -> Iterator[Handle]:
+    with mailbox() as handle:
+        with smtplib.SMTP("127.0.0.1", handle.smtp_port) as sender:
+            sender.sendmail("freezes@example.com", ["ada@example.com"], LETTER)
+            sender.sendmail("freezes@example.com", ["eve@example.com"], LETTER.replace("<Hello>", "Again"))
+        yield handle
+
+
+def test_shows_programs_what_came_the_newest_first(box: Handle) -> None:
+    newest, oldest = httpx.get(box.url + "/mails.json").json()
+    assert (newest["subject"], oldest["subject"]) == ("Again", "<Hello>")
+    assert oldest["recipients"] == ["ada@example.com"]
+    assert oldest["links"] == ["https://web.test/verify?token=1&x=2"]
+    assert "\n..\n" in oldest["text"]
+
+
+def test_shows_one_address_its_own(box: Handle) -> None:
+    [letter] = httpx.get(box.url + "/mails.json", params={"to": "ada@example.com"}).json()
+    assert letter["subject"] == "<Hello>"
+
+
+def test_shows_people_a_page_with_links_to_follow(box: Handle) -> None:
+    page = httpx.get(box.url).text
+    assert '<a href="https://web.test/verify?token=1&amp;x=2">' in page
+    assert "&lt;Hello&gt;" in page
+    assert "<script>" not in page
+
+
+def test_tells_when_a_letter_has_come(box: Handle) -> None:
+    assert len(box.mailbox.wait_for("ada@example.com")) == 1
+    with pytest.raises(TimeoutError):
+        box.mailbox.wait_for("ada@example.com", 2, patience=0.05)
+
+
+def test_an_empty_one_says_so() -> None:
+    with mailbox() as handle:
+        assert "No mail was sent yet." in httpx.get(handle.url).text
+        assert httpx.get(handle.url + "/nothing").status_code == 404

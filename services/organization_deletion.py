@@ -17,17 +17,16 @@ from models.queries import in_force
 from rules.errors import Detail, ServiceError
 from rules.permissions import SYSTEM
 from services.lifting import end, lock_branches
+from services.organizations import locked
 from services.outbox import post
 from services.unit import Caller, Unit, Units
 
 PURGED_AFTER = timedelta(days=30)
+WITHDRAWN_AFTER = timedelta(seconds=60)
+"""Longer than a setup that is being written at that moment can go on: what it writes is removed too."""
 LOOKED_AFTER = 20
 """Organisations in which one sweep ends what came late."""
 
-_LEASED_UNTIL = text("""
-    SELECT max(lease_until) FROM enforcement_setups
-    WHERE organization_id = :organization AND due_at IS NOT NULL AND lease_until > :now
-""")
 _END_KEYS = text("""
     UPDATE api_keys SET revoked_at = :deleted_at WHERE organization_id = :organization AND revoked_at IS NULL
 """)
@@ -64,25 +63,17 @@ def delete(unit: Unit, name: str) -> dict[str, Any]:
 
     Raises `validation_failed` for another name, and `organization_deleted` for whoever comes second.
     """
-    query = select(Organization).where(Organization.id == unit.organization).with_for_update(key_share=True)
-    organization = unit.session.scalars(query).one()
-    unit.catch_up()
-    if organization.deleted_at is not None:
-        raise ServiceError("organization_deleted", "The organisation has been deleted.")
+    organization = locked(unit)
     if name != organization.name:
         message = "name is not the name of this organisation"
         raise ServiceError("validation_failed", message, details=(Detail("/name", message),))
-    organization.deleted_at = unit.now
-    # A worker may be writing a ruleset at this moment; it is given up, and over, once its lease has run out.
-    values = {"organization": unit.organization, "now": unit.now}
-    organization.withdrawal_due_at = unit.session.scalar(_LEASED_UNTIL, values) or unit.now
+    organization.deleted_at, organization.withdrawal_due_at = unit.now, unit.now + WITHDRAWN_AFTER
     purged_at = unit.now + PURGED_AFTER
     unit.audit("organization.deleted", _target(organization), purgedAt=purged_at.isoformat())
     end_everything(unit, organization)
     for owner in owners(unit):
         told = {"by": unit.actor.name, "deleted_at": unit.now, "purged_at": purged_at}
         post(unit, owner, "organization_deleted", organization=organization.name, **told)
-    unit.wake("withdraw")
     return {
         "id": organization.id,
         "name": organization.name,

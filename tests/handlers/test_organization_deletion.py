@@ -126,7 +126,7 @@ class TestDeleteOrganization:
         assert session.get_one(Freeze, freeze.id).ended_by["name"] == "Owner"
         assert session.get_one(Freeze, before.id).end_reason == "lifted"
         assert session.scalars(text("SELECT operation FROM freeze_targets")).all() == ["release"]
-        assert {"reconcile", "withdraw", "mail"} <= wakeups.sent
+        assert {"reconcile", "mail"} <= wakeups.sent
 
     def test_keys_invitations_and_setups_are_dead(self, acme: Tenant, owner: Caller, session: Session) -> None:
         acme.key()

@@ -10,12 +10,13 @@ from rules.errors import ServiceError
 from services.chores import work_waiting
 from services.enforcement import withdrawing
 from services.enforcement.applying import LEASE as SETUP_LEASE
-from services.organization_deletion import delete, end_what_came_late
+from services.enforcement.confirming import BUDGET
+from services.organization_deletion import WITHDRAWN_AFTER, delete, end_what_came_late
 from services.organization_withdrawal import LEASE, MOST_TRIES, withdraw_due
 from services.unit import Caller
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town, build, codehost, private_key, town
-from tests.services.conftest import Listener, MovedClock
+from tests.services.conftest import MovedClock
 from tests.services.test_withdrawing import RULESET, written
 from tests.support.post import work
 
@@ -40,6 +41,12 @@ def leave(town: Town, name: str = "Acme") -> dict[str, Any]:
 
 def pass_time(town: Town, **length: float) -> None:
     cast(MovedClock, town.jobs.clock).ahead += timedelta(**length)
+
+
+def gone(town: Town, name: str = "Acme") -> None:
+    """Delete it, and let the time pass in which somebody may still be writing rules."""
+    leave(town, name)
+    pass_time(town, seconds=WITHDRAWN_AFTER.total_seconds())
 
 
 def withdrawn(town: Town) -> None:
@@ -106,7 +113,7 @@ class TestItsHeads:
 
 class TestItsRules:
     def test_are_removed_by_a_job_and_nothing_is_said_of_it(self, town: Town, written: int, owner: str) -> None:
-        leave(town)
+        gone(town)
         assert written in town.host.world.rulesets
         assert waits(town)
         withdrawn(town)
@@ -116,13 +123,13 @@ class TestItsRules:
 
     def test_are_not_touched_for_another_name(self, town: Town, written: int) -> None:
         with pytest.raises(ServiceError):
-            leave(town, "Globex")
+            gone(town, "Globex")
         assert not waits(town)
         withdrawn(town)
         assert written in town.host.world.rulesets
 
     def test_are_tried_again_while_the_code_host_is_ill(self, town: Town, written: int, owner: str) -> None:
-        leave(town)
+        gone(town)
         fault = town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
         withdrawn(town)
         assert not waits(town)
@@ -134,7 +141,7 @@ class TestItsRules:
         assert mails(town) == []
 
     def test_that_nobody_lets_us_remove_are_mailed_to_the_owners(self, town: Town, written: int, owner: str) -> None:
-        leave(town)
+        gone(town)
         town.host.faults.add("error", DELETING, status=403, message="Not allowed")
         withdrawn(town)
         assert mails(town) == [("rules_left", owner)]
@@ -145,7 +152,7 @@ class TestItsRules:
         assert len(mails(town)) == 1
 
     def test_are_mailed_too_when_a_day_of_trying_did_not_help(self, town: Town, written: int, owner: str) -> None:
-        leave(town)
+        gone(town)
         town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
         town.sql("UPDATE organizations SET withdrawal_attempts = :tries", tries=MOST_TRIES - 1)
         withdrawn(town)
@@ -161,7 +168,7 @@ class TestItsRules:
             "'change-freeze/release', written_at FROM written_rulesets",
             id=second,
         )
-        leave(town)
+        gone(town)
         message = "You have exceeded a secondary rate limit"
         fault = town.host.faults.add("error", DELETING, status=403, message=message)
         withdrawn(town)
@@ -175,7 +182,7 @@ class TestItsRules:
     def test_are_removed_by_the_next_worker_when_one_dies(
         self, town: Town, written: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        leave(town)
+        gone(town)
         with monkeypatch.context() as patched:
             patched.setattr(withdrawing, "_carry_out", _die)
             with pytest.raises(SystemExit):
@@ -188,7 +195,7 @@ class TestItsRules:
     def test_that_were_removed_and_not_recorded_are_recorded_by_the_next_worker(
         self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        leave(town)
+        gone(town)
         with monkeypatch.context() as patched:
             patched.setattr(withdrawing, "record", _die)
             with pytest.raises(SystemExit):
@@ -202,7 +209,7 @@ class TestItsRules:
     def test_a_worker_whose_lease_ran_out_tells_nobody_anything(
         self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        leave(town)
+        gone(town)
         town.host.faults.add("error", DELETING, status=403, message="Not allowed")
         original = withdrawing._carry_out
 
@@ -215,18 +222,14 @@ class TestItsRules:
             withdraw_due(town.jobs, town.github)
         assert mails(town) == []
 
-    def test_wait_for_a_setup_that_is_being_written(self, town: Town, written: int) -> None:
-        town.sql(
-            "INSERT INTO enforcement_setups (id, organization_id, scope, state, requested_by, created_at, due_at, "
-            "lease_until) VALUES ('stp_1', :id, '{}', 'queued', '{}', now(), now(), clock_timestamp() + :lease)",
-            id=town.organization.id,
-            lease=SETUP_LEASE,
-        )
+    def test_wait_until_a_setup_that_is_being_written_must_have_ended(self, town: Town, written: int) -> None:
+        assert WITHDRAWN_AFTER >= SETUP_LEASE
+        assert timedelta(seconds=BUDGET + town.github.settings.deadline_seconds) < WITHDRAWN_AFTER
         leave(town)
         assert not waits(town)
-        pass_time(town, seconds=SETUP_LEASE.total_seconds() + 1)
-        withdrawn(town)
-        assert written not in town.host.world.rulesets
+        assert not withdraw_due(town.jobs, town.github)
+        pass_time(town, seconds=WITHDRAWN_AFTER.total_seconds())
+        assert waits(town)
 
     @pytest.mark.parametrize("happened", [True, False])
     def test_one_whose_creation_nobody_recorded_is_found(self, town: Town, build: Builder, *, happened: bool) -> None:
@@ -260,7 +263,7 @@ class TestItsRules:
             id=town.organization.id,
             progress=orjson.dumps({"writing": announced}).decode(),
         )
-        leave(town)
+        gone(town)
         withdrawn(town)
         assert set(town.host.world.rulesets) == before
         assert town.sql("SELECT progress FROM enforcement_setups") == [({},)]
@@ -270,14 +273,8 @@ def _die(*_: Any, **__: Any) -> Any:
     raise SystemExit
 
 
-def test_whoever_is_to_do_something_is_woken(town: Town) -> None:
-    cast(Listener, town.units.wakeups).heard.clear()
-    leave(town)
-    assert "withdraw" in cast(Listener, town.units.wakeups).heard
-
-
 def test_an_organisation_without_rules_is_done_at_once(town: Town, owner: str) -> None:
-    leave(town)
+    gone(town)
     assert withdraw_due(town.jobs, town.github)
     assert not withdraw_due(town.jobs, town.github)
     assert mails(town) == []

@@ -22,7 +22,7 @@ def read_user_code(typed: str) -> str | None:
     Case, spaces and hyphens do not matter.
     """
     letters = "".join(typed.split()).replace("-", "").upper()
-    if len(letters) != LENGTH or not set(letters) <= set(ALPHABET):
+    if not typed.isascii() or len(letters) != LENGTH or not set(letters) <= set(ALPHABET):
         return None
     return _shown(letters)
 

@@ -110,7 +110,9 @@ def _insert(unit: Unit, name: str) -> str:
     slug = slug_of(name)
     while True:
         row = {"id": new_id("org"), "name": name, "slug": slug, "plan": "free", "settings": {}}
-        statement = insert(Organization).values(**row, created_at=unit.now).on_conflict_do_nothing(["slug"])
+        statement = (
+            insert(Organization).values(**row, created_at=unit.now).on_conflict_do_nothing(index_elements=["slug"])
+        )
         made = unit.session.scalar(statement.returning(Organization.id))
         if made is not None:
             return made

@@ -1,5 +1,6 @@
 """Connecting GitHub: the address, the claim and its proofs, polling, and the steps to the first freeze."""
 
+from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -134,12 +135,16 @@ class TestTheStateOfAClaim:
         answers = at_once(*(lambda sent=sent: town.claim(sent) for sent in bodies))  # type: ignore[misc]
         assert sorted(answer.status_code for answer in answers) == [200, 422, 422]
 
-    def test_is_good_for_an_hour(self, town: Town, later: Any) -> None:
-        body = town.install()
+    def test_is_good_for_an_hour(self, town: Town, session: Session, later: Any) -> None:
+        person = factories.user(session)
+        factories.membership(session, town.tenant.organization, person, "admin")
+        token = factories.session_token(session, person, town.tenant.organization, ttl=timedelta(hours=2))
+        ada = Caller(town.admin.http, token)
+        body = town.install(address=town.address(ada))
         later(minutes=59)
-        pointed(town.claim({**body, "code": "wrong"}), "/code")
+        pointed(town.claim({**body, "code": "wrong"}, ada), "/code")
         later(minutes=1)
-        pointed(town.claim({**body, "code": town.code()}), "/state")
+        pointed(town.claim({**body, "code": town.code()}, ada), "/state")
 
     def test_is_for_the_person_who_asked(self, town: Town) -> None:
         pointed(town.claim(town.install(), town.tenant.person("owner")), "/state")

@@ -98,6 +98,7 @@ class TestAWebhookOfAnInstallation:
         assert town.sql("SELECT count(*) FROM repositories") == [(1,)]
 
     def test_moves_the_state_that_is_polled(self, town: Town, desk: Desk) -> None:
+        town.host.organization("acme")
         seen = [desk.state()]
         back = desk.install()
         seen.append(desk.state())

@@ -184,7 +184,9 @@ def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: CodeHost) ->
     assert person.rest.orgs.get("acme").parsed_data.login == "acme"
     assert person.rest.orgs.get_membership_for_authenticated_user("acme").parsed_data.state == "active"
     assert person.rest.users.get_authenticated().parsed_data.login == "maintainer"
-    assert installer(host).rest.apps.list_installations_for_authenticated_user().parsed_data.installations[0].id == 1001
+    installing = installer(host)  # kept: its namespaces hold it by a weak reference only
+    listed = installing.rest.apps.list_installations_for_authenticated_user().parsed_data
+    assert [found.id for found in listed.installations] == [1001]
     assert person.rest.rate_limit.get().parsed_data.resources.core.limit == 5000
 
 

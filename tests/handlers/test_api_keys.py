@@ -539,7 +539,7 @@ def test_secrets_are_neither_kept_nor_logged(
         str(row)
         for table in tables
         if table in ApiKey.metadata.tables
-        for row in shared_database.execute(f"SELECT to_jsonb(t)::text FROM {table} t")  # type: ignore[arg-type]
+        for row in shared_database.execute(f"SELECT to_jsonb(t)::text FROM {table} t")
     )
     assert secret_hash(second["secret"]).hex() in dump
     for body in (first, second):

@@ -4,6 +4,7 @@
 `smtps://` begins with TLS (RFC 8314). Certificates are verified. A server has 10 s for each answer, a minute for all.
 """
 
+import re
 import smtplib
 import ssl
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ SCHEMES = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
 """Each with its port."""
 ANSWER_SECONDS = 10.0
 LONGEST_SECONDS = 60.0
+_ADDRESS = re.compile(r"""[^\s@<>()\[\]\\,;:"\x00-\x1f\x7f]+@[^\s@<>()\[\]\\,;:"\x00-\x1f\x7f]+""")
 _UNAVAILABLE = 421
 """The code with which a server ends a connection (RFC 5321, 3.8)."""
 
@@ -90,10 +92,10 @@ class MailServer:
 
     def _message(self, letter: Letter, envelope: Envelope) -> EmailMessage:
         message = EmailMessage(policy=SMTP)
-        try:
-            message["To"] = Address(addr_spec=envelope.recipient)
-        except (ValueError, IndexError) as error:
-            raise RefusedError("the recipient's address cannot be written") from error
+        if not _ADDRESS.fullmatch(envelope.recipient):
+            raise RefusedError("the recipient's address cannot be written")
+        name, _, domain = envelope.recipient.rpartition("@")
+        message["To"] = Address(username=name, domain=domain)
         message["From"] = self._sender
         message["Subject"] = letter.subject
         message["Date"] = format_datetime(envelope.written_at)

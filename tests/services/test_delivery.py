@@ -178,12 +178,18 @@ class TestSending:
         self, people: Units, jobs: Units, session: Session, box: Handle, clock: MovedClock
     ) -> None:
         written(people)
-        session.execute(text("CREATE RULE lost AS ON UPDATE TO mails WHERE NEW.sent_at IS NOT NULL DO INSTEAD NOTHING"))
+        session.execute(
+            text(
+                "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+                "CREATE TRIGGER lost BEFORE UPDATE ON mails FOR EACH ROW WHEN (NEW.sent_at IS NOT NULL) "
+                "EXECUTE FUNCTION lose()"
+            )
+        )
         session.commit()
         try:
             drained(jobs)
         finally:
-            session.execute(text("DROP RULE lost ON mails"))
+            session.execute(text("DROP FUNCTION lose() CASCADE"))
             session.commit()
         clock.ahead += LEASE
         drained(jobs)
@@ -221,10 +227,10 @@ class TestWhatCannotBeSent:
         written(people, ADA, EVE)
         box.mailbox.replies["RCPT"].append("450 Greylisted")
         drained(jobs)
-        assert [letter.recipients for letter in box.mailbox.letters] == [(EVE,)]
+        assert len(box.mailbox.letters) == 1
         clock.ahead += timedelta(seconds=31)
         drained(jobs)
-        assert len(box.mailbox.to(ADA)) == 1
+        assert len(box.mailbox.to(ADA)) == len(box.mailbox.to(EVE)) == 1
 
     def test_for_ever_is_given_up_and_erased(
         self, people: Units, jobs: Units, session: Session, box: Handle, caplog: pytest.LogCaptureFixture

@@ -92,4 +92,4 @@ class Mailbox:
 
 def _body(message: EmailMessage, kind: str) -> str:
     part = message.get_body((kind,))
-    return str(part.get_content()) if part is not None else ""
+    return str(part.get_content()).replace("\r\n", "\n") if part is not None else ""

@@ -180,7 +180,7 @@ def _find(unit: Unit, user_code: str, *, lock: bool = False) -> DeviceAuthorizat
     return device
 
 
-def _waiting(unit: Unit, user_code: str) -> Select[tuple[DeviceAuthorization]]:
+def _waiting(unit: Unit, user_code: str) -> Select[DeviceAuthorization]:
     return select(DeviceAuthorization).where(
         DeviceAuthorization.user_code == user_code,
         DeviceAuthorization.expires_at > unit.now,

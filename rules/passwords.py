@@ -10,6 +10,7 @@ from functools import cache
 SHORTEST = 10
 LONGEST = 200
 _SHORTEST_NAME = 3
+_LONG_NAME = 5
 _MOST_AROUND = 6
 _AROUND = re.compile(r"[\W\d_]+")
 
@@ -26,10 +27,17 @@ def fault(password: str, email: str) -> str | None:
     lower = readable(password).casefold()
     if is_common(lower):
         return "This password is one of those that everybody tries first."
-    name = email.partition("@")[0].casefold()
-    if len(name) >= _SHORTEST_NAME and name in lower:
+    if _contains_name(lower, email.partition("@")[0].casefold()):
         return "The password may not contain the name of your e-mail address."
     return None
+
+
+def _contains_name(password: str, name: str) -> bool:
+    """Tell whether a name is in a password; a short one as a word of its own: `eve` is in `seven` by chance."""
+    if len(name) >= _LONG_NAME:
+        return name in password
+    own_word = rf"(?<![^\W\d_]){re.escape(name)}(?![^\W\d_])"
+    return len(name) >= _SHORTEST_NAME and re.search(own_word, password) is not None
 
 
 def is_common(password: str) -> bool:

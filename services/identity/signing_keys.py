@@ -35,6 +35,7 @@ def current_signer(unit: Unit) -> Signer:
     key = _signing(unit)
     if key is None:
         unit.session.execute(_LOCK)
+        unit.catch_up()  # somebody who began a moment later may have made it meanwhile
         key = _signing(unit) or _add(unit, active_in=timedelta())
     around = unit.surroundings
     return Signer(key.kid, key.algorithm, key.private_key, around.token_issuer, around.token_audience)

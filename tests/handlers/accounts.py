@@ -1,0 +1,121 @@
+"""Accounts with passwords, programs and browsers that sign in to them, and the links that are mailed."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import httpx
+import orjson
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.identity import Mail
+from models.organizations import Organization, User
+from services.identity.passwords import hash_password
+from services.outbox import USE, bound_to
+from services.sealing import unseal
+from tests import factories
+from tests.support.second_opinion import checked_client
+
+PASSWORD = "seven green bicycles"
+OTHER = "eight green bicycles"
+SECRET_KEY = "a secret of tests only too"
+"""What the service seals mails with in tests."""
+HERE = "http://127.0.0.1:8080"
+"""The web origin of the service that tests talk to."""
+
+
+@cache
+def _hash() -> str:
+    return hash_password(PASSWORD)
+
+
+def account(session: Session, name: str = "Eve", *organizations: Organization, role: str = "member") -> User:
+    """Add a person whose password is PASSWORD, a member of these organisations."""
+    user = factories.user(session, name)
+    user.password_hash, user.email_verified_at = _hash(), factories.now()
+    session.flush()
+    for organization in organizations:
+        factories.membership(session, organization, user, role)
+    return user
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program or a browser with cookies of its own; every answer is checked against the contract."""
+
+    http: httpx.Client
+    token: str = ""
+
+    def send(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Send a request, with the session token where there is one."""
+        headers = {**({"Authorization": f"Bearer {self.token}"} if self.token else {}), **request.pop("headers", {})}
+        return self.http.request(method, path, headers=headers, **request)
+
+    def get(self, path: str, **params: Any) -> httpx.Response:
+        return self.send("GET", path, params=params)
+
+    def post(self, path: str, body: Any = None, **request: Any) -> httpx.Response:
+        return self.send("POST", path, **({"json": body} if body is not None else {}), **request)
+
+    def delete(self, path: str, **request: Any) -> httpx.Response:
+        return self.send("DELETE", path, **request)
+
+    def auth(self, operation: str, **body: Any) -> httpx.Response:
+        """Post to one of the operations below `/api/auth`."""
+        return self.post(f"/api/auth/{operation}", body)
+
+    def sign_in(self, email: str, password: str = PASSWORD, **request: Any) -> httpx.Response:
+        return self.post("/api/auth/sign-in", {"email": email, "password": password}, **request)
+
+    def jwt(self) -> str:
+        """Mint a JWT from the session."""
+        answer = self.get("/api/auth/token")
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["token"])
+
+    def ask(self, jwt: str) -> httpx.Response:
+        """Ask the API something with a JWT."""
+        return self.http.get("/v1/branches", headers={"Authorization": f"Bearer {jwt}"})
+
+    def calls(self, jwt: str | None = None) -> int:
+        """Ask the API something with a JWT, by default a new one, and return the status."""
+        return self.ask(jwt or self.jwt()).status_code
+
+    def signed_in(self, user: User, password: str = PASSWORD) -> "Client":
+        """Return a program that has signed in: it has a token, and no cookie."""
+        answer = self.sign_in(user.email, password)
+        assert answer.status_code == 200, answer.text
+        self.http.cookies.clear()
+        return Client(self.http, answer.json()["sessionToken"])
+
+
+@contextmanager
+def client(base_url: str) -> Iterator[Client]:
+    """Yield somebody who is not signed in."""
+    with checked_client(base_url) as http:
+        yield Client(http)
+
+
+def letters(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return template and fields of the mails to an address, the oldest first."""
+    session.expire_all()
+    rows = session.scalars(select(Mail).where(Mail.recipient == address).order_by(Mail.id))
+    return [
+        (
+            row.template,
+            orjson.loads(unseal(SECRET_KEY.encode(), USE, bound_to(row.id, row.recipient), row.sealed or b"")),
+        )
+        for row in rows
+    ]
+
+
+def link(session: Session, address: str) -> str:
+    """Return the token of the link that was mailed last."""
+    _, fields = letters(session, address)[-1]
+    found = re.search(r"token=([\w-]+)$", fields["url"])
+    assert found is not None
+    return found[1]

@@ -1,0 +1,189 @@
+"""Operations of the tag Sign-in on sessions that are open: where they act, which there are, ending one; the keys."""
+
+from collections.abc import Callable, Iterator
+
+import jwt
+import psycopg
+import pytest
+from redis import Redis
+from sqlalchemy.orm import Session
+
+from app.database import WORKER_ROLE, make_engine
+from services.chores import rotate_keys
+from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR
+from services.unit import Units
+from tests import factories
+from tests.handlers.accounts import HERE, Client, account, client
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.support.clocks import MovableClock
+from tests.support.product import address_of
+
+Later = Callable[..., None]
+
+
+@pytest.fixture
+def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
+    """Return somebody who is not signed in."""
+    with client(served) as made:
+        yield made
+
+
+@pytest.fixture
+def eve(somebody: Client, session: Session, acme: Tenant, globex: Tenant) -> Client:
+    """Return a program that has signed in as a member of both organisations."""
+    return somebody.signed_in(account(session, "Eve", acme.organization, globex.organization))
+
+
+class TestSetActiveOrganization:
+    def test_the_next_jwt_acts_there_and_the_one_before_where_it_did(
+        self, eve: Client, acme: Tenant, globex: Tenant
+    ) -> None:
+        chosen = eve.auth("org/set-active", organizationId=acme.id)
+        assert (chosen.status_code, chosen.json()["organizationId"]) == (200, acme.id)
+        before = eve.jwt()
+        eve.auth("org/set-active", organizationId=globex.id)
+        minted = [jwt.decode(token, options={"verify_signature": False})["org"] for token in (before, eve.jwt())]
+        assert minted == [acme.id, globex.id]
+        assert (eve.calls(before), eve.calls()) == (200, 200)
+
+    def test_other_sessions_of_the_person_stay_where_they_are(
+        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+    ) -> None:
+        user = account(session, "Eve", acme.organization, globex.organization)
+        one, other = somebody.signed_in(user), somebody.signed_in(user)
+        one.auth("org/set-active", organizationId=acme.id)
+        assert other.get("/api/auth/token").json()["organizationId"] is None
+
+    def test_another_organisation_and_none_are_told_alike(self, session: Session, eve: Client) -> None:
+        foreign = factories.organization(session, "Initech").id
+        for unknown in (foreign, "org_00000000000000000000000000", "usr_1", "x"):
+            refusal(eve.auth("org/set-active", organizationId=unknown), 404, "not_found")
+
+    def test_a_deleted_one_is_gone(self, session: Session, eve: Client, acme: Tenant) -> None:
+        acme.organization.deleted_at = factories.now()
+        session.flush()
+        refusal(eve.auth("org/set-active", organizationId=acme.id), 410, "organization_deleted")
+
+    def test_with_a_cookie_another_page_cannot_ask_for_it(
+        self, somebody: Client, session: Session, eve: Client, acme: Tenant
+    ) -> None:
+        browser = Client(somebody.http)
+        browser.sign_in(account(session, "Ada", acme.organization).email)
+        body = {"organizationId": acme.id}
+        refusal(browser.post("/api/auth/org/set-active", body), 403, "origin_not_allowed")
+        for headers in ({"Origin": HERE}, {"Sec-Fetch-Site": "same-origin"}):
+            assert browser.post("/api/auth/org/set-active", body, headers=headers).status_code == 200
+
+
+class TestListSessions:
+    def test_lists_what_is_signed_in_now_as_the_person_the_newest_first(
+        self, somebody: Client, session: Session, later: Later
+    ) -> None:
+        user = account(session)
+        first, second, third = (somebody.signed_in(user) for _ in range(3))
+        somebody.signed_in(account(session, "Ada"))
+        second.post("/api/auth/sign-out")
+        factories.login(session, user, None, support=True)
+        third.jwt()
+        listed = first.get("/api/auth/sessions").json()["data"]
+        assert [(row["current"], row["lastUsedAt"] is not None) for row in listed] == [(False, True), (True, False)]
+        later(days=31)
+        again = somebody.signed_in(user)
+        assert [row["current"] for row in again.get("/api/auth/sessions").json()["data"]] == [True]
+
+    def test_has_pages_of_one_person(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        programs = [somebody.signed_in(user) for _ in range(3)]
+        whole = programs[0].get("/api/auth/sessions").json()["data"]
+        page = programs[0].get("/api/auth/sessions", limit=2).json()
+        rest = programs[0].get("/api/auth/sessions", limit=2, cursor=page["nextCursor"]).json()
+        assert page["data"] + rest["data"] == whole
+        assert rest["nextCursor"] is None
+        somebody_else = somebody.signed_in(account(session, "Ada"))
+        refusal(somebody_else.get("/api/auth/sessions", cursor=page["nextCursor"]), 400, "invalid_cursor")
+
+    def test_shows_no_token(self, eve: Client) -> None:
+        assert "svc_session" not in eve.get("/api/auth/sessions").text
+
+
+class TestRevokeSession:
+    def test_ends_a_session_that_was_lost(self, somebody: Client, session: Session, acme: Tenant) -> None:
+        user = account(session, "Eve", acme.organization)
+        mine, lost = somebody.signed_in(user), somebody.signed_in(user)
+        minted = lost.jwt()
+        [theirs] = [row for row in mine.get("/api/auth/sessions").json()["data"] if not row["current"]]
+        assert mine.delete(f"/api/auth/sessions/{theirs['id']}").status_code == 204
+        assert lost.calls(minted) == 401
+        assert mine.calls() == 200
+        refusal(mine.delete(f"/api/auth/sessions/{theirs['id']}"), 404, "not_found")
+        assert acme.audit() == ["session.started", "session.started", "session.ended"]
+
+    def test_a_retry_with_the_same_key_gets_the_same_answer(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        mine, _ = somebody.signed_in(user), somebody.signed_in(user)
+        [theirs] = [row for row in mine.get("/api/auth/sessions").json()["data"] if not row["current"]]
+        for replayed in (None, "true"):
+            answer = mine.delete(f"/api/auth/sessions/{theirs['id']}", headers={"Idempotency-Key": "one"})
+            assert (answer.status_code, answer.headers.get("Idempotency-Replayed")) == (204, replayed)
+
+    def test_somebody_elses_and_nobodys_are_told_alike(
+        self, somebody: Client, session: Session, eve: Client, acme: Tenant
+    ) -> None:
+        user = account(session, "Ada", acme.organization)
+        ada = somebody.signed_in(user)
+        [theirs] = ada.get("/api/auth/sessions").json()["data"]
+        support = factories.login(session, user, acme.organization, support=True).id
+        for unknown in (theirs["id"], "ses_00000000000000000000000000", "x"):
+            refusal(eve.delete(f"/api/auth/sessions/{unknown}"), 404, "not_found")
+        refusal(ada.delete(f"/api/auth/sessions/{support}"), 404, "not_found")
+        assert ada.calls() == 200
+
+
+class TestGetJwks:
+    @pytest.fixture
+    def sweep(
+        self, shared_database: psycopg.Connection, clock: MovableClock, wakeups: RecordedWakeups
+    ) -> Iterator[Callable[[], bool]]:
+        engine = make_engine(address_of(shared_database), 1, role=WORKER_ROLE)
+        units = Units(engine, clock, wakeups)
+        yield lambda: rotate_keys(units)
+        engine.dispose()
+
+    def published(self, eve: Client) -> list[str]:
+        answer = eve.http.get("/.well-known/jwks.json")
+        assert answer.headers["Cache-Control"] == "public, max-age=300"
+        assert "no-store" not in answer.headers["Cache-Control"]
+        keys = answer.json()["keys"]
+        assert not any("d" in key for key in keys)
+        return [key["kid"] for key in keys]
+
+    def test_before_anybody_signed_in_there_is_none(self, somebody: Client, session: Session) -> None:
+        assert self.published(somebody) == []
+
+    def test_while_keys_rotate_every_token_is_good_and_its_key_is_published(
+        self, somebody: Client, session: Session, acme: Tenant, later: Later, sweep: Callable[[], bool]
+    ) -> None:
+        user = account(session, "Eve", acme.organization)
+        first = kid_of(somebody.signed_in(user).jwt())
+        later(days=(SIGNS_FOR - PUBLISHED_BEFORE).days, seconds=5)
+        sweep()
+        eve = somebody.signed_in(user)
+        second, known = self.published(eve)
+        assert (kid_of(eve.jwt()), known) == (first, first)
+        later(days=PUBLISHED_BEFORE.days, seconds=-10)
+        last_of_first = eve.jwt()
+        assert kid_of(last_of_first) == first
+        later(seconds=20)
+        assert kid_of(eve.jwt()) == second
+        sweep()
+        assert (eve.calls(last_of_first), eve.calls()) == (200, 200)
+        assert self.published(eve) == [second, first]
+        later(seconds=KEPT_AFTER.total_seconds())
+        sweep()
+        assert self.published(eve) == [second]
+        assert eve.calls() == 200
+
+
+def kid_of(token: str) -> str:
+    return str(jwt.get_unverified_header(token)["kid"])

@@ -1,0 +1,255 @@
+"""Operations of the tag Sign-in that begin, use and end sessions with a password."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import jwt
+import psycopg
+import pytest
+from redis import Redis
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.main import Parts, create_app
+from models.audit import AuditEntry
+from models.organizations import LoginSession, Membership
+from services.secrets import new_session_token
+from tests import factories
+from tests.handlers.accounts import HERE, PASSWORD, Client, account, client
+from tests.handlers.callers import Tenant, at_once, refusal
+from tests.support.clocks import MovableClock
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+
+Later = Callable[..., None]
+FROM_HERE = {"Origin": HERE}
+
+
+@pytest.fixture
+def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
+    """Return somebody who is not signed in."""
+    with client(served) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def served_elsewhere(
+    shared_database: psycopg.Connection, redis_url: str, clock_of_session: MovableClock
+) -> Iterator[str]:
+    """Serve the same product a second time: another process, with memories of its own."""
+    config = product_config(
+        address_of(shared_database), redis_url, base_url=factories.AUDIENCE, session_issuer=factories.ISSUER
+    )
+    with serving(create_app(config, Parts(clock=clock_of_session, access_log=False))) as url:
+        yield url
+
+
+class TestSignIn:
+    def test_answers_with_the_session_and_its_token(self, somebody: Client, session: Session, acme: Tenant) -> None:
+        user = account(session, "Eve", acme.organization)
+        answer = somebody.sign_in(user.email, headers={"User-Agent": "a browser"})
+        body = answer.json()
+        assert body["sessionToken"].startswith("svc_session_")
+        assert body["account"]["id"] == user.id
+        shown = body["session"]
+        assert (shown["kind"], shown["client"], shown["address"]) == ("browser", "a browser", "127.0.0.1")
+        assert (shown["organizationId"], shown["current"], shown["lastUsedAt"]) == (acme.id, True, None)
+        assert "no-store" in answer.headers["Cache-Control"]
+
+    def test_gives_browsers_a_cookie_that_no_script_reads(self, somebody: Client, session: Session) -> None:
+        answer = somebody.sign_in(account(session).email)
+        value, *attributes = answer.headers["Set-Cookie"].split("; ")
+        assert value == f"session={answer.json()['sessionToken']}"
+        assert attributes == ["Max-Age=2592000", "Path=/", "HttpOnly", "SameSite=Lax"]
+        assert somebody.get("/api/auth/token").status_code == 200
+
+    def test_the_cookie_travels_by_https_alone_where_the_web_origin_is_https(
+        self, shared_database: psycopg.Connection, redis_url: str, session: Session, redis: Redis
+    ) -> None:
+        config = product_config(address_of(shared_database), redis_url, web_url="https://app.example")
+        user = account(session)
+        with serving(create_app(config, Parts(access_log=False))) as url, client(url) as browser:
+            answer = browser.sign_in(user.email)
+        assert "; Secure" in answer.headers["Set-Cookie"]
+
+    def test_a_wrong_password_and_an_unknown_address_are_told_alike(self, somebody: Client, session: Session) -> None:
+        known, unconfirmed = account(session), account(session)
+        unconfirmed.email_verified_at = None
+        without = factories.user(session)
+        session.flush()
+        answers = [
+            somebody.sign_in(known.email, "not the password"),
+            somebody.sign_in("nobody@example.com"),
+            somebody.sign_in(unconfirmed.email),
+            somebody.sign_in(without.email),
+        ]
+        told = {(refusal(one, 401, "wrong_credentials")["message"], *sorted(one.headers.keys())) for one in answers}
+        assert len(told) == 1
+
+    def test_always_begins_under_a_new_token_whatever_was_sent_along(self, somebody: Client, session: Session) -> None:
+        user, planted = account(session), new_session_token()
+        first = somebody.sign_in(user.email, headers={"Cookie": f"session={planted}"}).json()
+        somebody.http.cookies.clear()
+        second = somebody.sign_in(user.email, headers={"Cookie": f"session={first['sessionToken']}"}).json()
+        somebody.http.cookies.clear()
+        assert len({planted, first["sessionToken"], second["sessionToken"]}) == 3
+        assert first["session"]["id"] != second["session"]["id"]
+        refusal(Client(somebody.http, planted).get("/api/auth/token"), 401, "invalid_token")
+
+    def test_ten_failures_close_an_account_for_fifteen_minutes(
+        self, somebody: Client, session: Session, later: Later
+    ) -> None:
+        user, other = account(session), account(session, "Ada")
+        for _ in range(10):
+            refusal(somebody.sign_in(user.email.upper(), "not the password"), 401, "wrong_credentials")
+        refused = somebody.sign_in(user.email)
+        refusal(refused, 429, "rate_limited")
+        assert 880 < int(refused.headers["Retry-After"]) <= 900
+        assert somebody.sign_in(other.email).status_code == 200
+        later(minutes=15)
+        assert somebody.sign_in(user.email).status_code == 200
+
+    def test_an_account_that_nobody_has_is_closed_like_any_other(self, somebody: Client, session: Session) -> None:
+        for _ in range(10):
+            refusal(somebody.sign_in("nobody@example.com"), 401, "wrong_credentials")
+        refusal(somebody.sign_in("nobody@example.com"), 429, "rate_limited")
+
+    def test_guesses_at_once_are_as_many_as_guesses_one_by_one(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        answers = at_once(*[lambda: somebody.sign_in(user.email, "not the password")] * 14)
+        assert sorted(answer.status_code for answer in answers) == [401] * 10 + [429] * 4
+
+    def test_the_right_password_forgets_the_failures(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        for _ in range(2):
+            for _ in range(9):
+                somebody.sign_in(user.email, "not the password")
+            assert somebody.sign_in(user.email).status_code == 200
+
+    def test_is_in_the_audit_of_each_organisation(
+        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+    ) -> None:
+        user = account(session, "Eve", acme.organization, globex.organization)
+        begun = somebody.sign_in(user.email).json()["session"]
+        assert begun["organizationId"] is None
+        for tenant in (acme, globex):
+            query = select(AuditEntry).where(AuditEntry.organization_id == tenant.id)
+            [entry] = session.scalars(query)
+            assert (entry.action, entry.target["id"]) == ("session.started", begun["id"])
+            assert entry.actor == {"type": "user", "id": user.id, "name": "Eve"}
+
+    def test_a_maintenance_window_is_told_before_anything_is_done(self, tmp_path: Path, redis_url: str) -> None:
+        window = tmp_path / "maintenance"
+        window.touch()
+        config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url, maintenance_file=window)
+        with serving(create_app(config, Parts(access_log=False))) as url, client(url) as somebody:
+            refusal(somebody.sign_in("eve@example.com"), 503, "maintenance")
+
+    def test_only_hashes_are_kept(self, somebody: Client, session: Session) -> None:
+        token = somebody.sign_in(account(session).email).json()["sessionToken"]
+        row = session.scalars(select(LoginSession)).one()
+        assert len(row.token_hash or b"") == 32
+        assert token.encode() not in (row.token_hash or b"")
+
+
+class TestSignOut:
+    def test_ends_the_session_and_every_jwt_of_it_at_once_in_every_process(
+        self, somebody: Client, served_elsewhere: str, session: Session, acme: Tenant
+    ) -> None:
+        eve = somebody.signed_in(account(session, "Eve", acme.organization))
+        with client(served_elsewhere) as other:
+            elsewhere = Client(other.http, eve.token)
+            minted = eve.jwt()
+            assert (eve.calls(minted), elsewhere.calls(minted), elsewhere.calls()) == (200, 200, 200)
+            answer = eve.post("/api/auth/sign-out")
+            assert (answer.status_code, answer.content) == (204, b"")
+            for one in (eve, elsewhere):
+                assert one.calls(minted) == 401
+                refusal(one.get("/api/auth/token"), 401, "invalid_token")
+        assert acme.audit() == ["session.started", "session.ended"]
+
+    def test_takes_the_cookie_back(self, somebody: Client, session: Session) -> None:
+        somebody.sign_in(account(session).email)
+        answer = somebody.post("/api/auth/sign-out", headers=FROM_HERE)
+        assert answer.headers["Set-Cookie"].startswith("session=; Max-Age=0; Path=/; HttpOnly")
+        assert somebody.http.cookies.get("session") is None
+        refusal(somebody.get("/api/auth/token"), 401, "missing_credentials")
+
+    @pytest.mark.parametrize(
+        "headers",
+        [{}, {"Origin": "https://elsewhere.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}],
+    )
+    def test_with_a_cookie_another_page_cannot_ask_for_it(
+        self, somebody: Client, session: Session, headers: dict[str, str]
+    ) -> None:
+        somebody.sign_in(account(session).email)
+        refusal(somebody.post("/api/auth/sign-out", headers=headers), 403, "origin_not_allowed")
+        assert somebody.get("/api/auth/token").status_code == 200
+
+    def test_takes_neither_keys_nor_jwts(self, somebody: Client, session: Session, acme: Tenant) -> None:
+        eve = somebody.signed_in(account(session, "Eve", acme.organization))
+        for token, status, code in (
+            (acme.key().token, 403, "credential_type_not_allowed"),
+            (eve.jwt(), 401, "invalid_token"),
+            (new_session_token(), 401, "invalid_token"),
+        ):
+            refusal(Client(somebody.http, str(token)).post("/api/auth/sign-out"), status, code)
+        assert eve.calls() == 200
+
+
+class TestMintSessionToken:
+    def test_mints_what_anybody_can_verify_by_the_published_keys(
+        self, somebody: Client, session: Session, acme: Tenant
+    ) -> None:
+        user = account(session, "Eve", acme.organization)
+        begun = somebody.sign_in(user.email).json()["session"]
+        answer = somebody.get("/api/auth/token")
+        minted = answer.json()
+        keys = jwt.PyJWKSet.from_dict(httpx.get(f"{somebody.http.base_url}/.well-known/jwks.json").json())
+        kid = jwt.get_unverified_header(minted["token"])["kid"]
+        claims = jwt.decode(
+            minted["token"], keys[kid], algorithms=["ES256"], audience=factories.AUDIENCE, issuer=factories.ISSUER
+        )
+        assert (claims["sub"], claims["sid"], claims["org"]) == (user.id, begun["id"], acme.id)
+        assert claims["exp"] - claims["iat"] == 900
+        assert minted["organizationId"] == acme.id
+        assert datetime.fromisoformat(minted["expiresAt"]) == datetime.fromtimestamp(claims["exp"], UTC)
+        assert "no-store" in answer.headers["Cache-Control"]
+
+    def test_a_person_of_one_organisation_acts_in_it_and_one_of_several_has_to_choose(
+        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+    ) -> None:
+        user = account(session, "Eve")
+        eve = somebody.signed_in(user)
+        assert eve.get("/api/auth/token").json()["organizationId"] is None
+        refusal(eve.ask(eve.jwt()), 403, "organization_not_provisioned")
+        factories.membership(session, acme.organization, user)
+        assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
+        factories.membership(session, globex.organization, user)
+        assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
+        again = somebody.signed_in(user)
+        refusal(again.ask(again.jwt()), 403, "no_organization_selected")
+
+    def test_a_lost_membership_acts_at_once(self, somebody: Client, session: Session, acme: Tenant) -> None:
+        user = account(session, "Eve", acme.organization)
+        eve = somebody.signed_in(user)
+        minted = eve.jwt()
+        assert eve.calls(minted) == 200
+        session.delete(session.get_one(Membership, (acme.id, user.id)))
+        session.flush()
+        assert (eve.calls(minted), eve.calls()) == (403, 403)
+
+    def test_no_jwt_outlives_its_session(self, somebody: Client, session: Session, later: Later) -> None:
+        eve = somebody.signed_in(account(session))
+        later(days=30, minutes=-5)
+        minted = jwt.decode(eve.jwt(), options={"verify_signature": False})
+        assert minted["exp"] - minted["iat"] <= 300
+        later(minutes=6)
+        refusal(eve.get("/api/auth/token"), 401, "token_expired")
+
+    def test_nobody_without_a_session_gets_one(self, somebody: Client, session: Session) -> None:
+        refusal(somebody.get("/api/auth/token"), 401, "missing_credentials")
+        for cookie in ("session=", "session=nonsense", f"session={PASSWORD}", "other=1"):
+            assert somebody.send("GET", "/api/auth/token", headers={"Cookie": cookie}).status_code == 401

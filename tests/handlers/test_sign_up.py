@@ -1,0 +1,233 @@
+"""Operations of the tag Sign-in that begin with a mailed link: signing up, and choosing another password."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from redis import Redis
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.identity import OneTimeToken
+from models.organizations import User
+from tests.handlers.accounts import HERE, OTHER, PASSWORD, Client, account, client, letters, link
+from tests.handlers.callers import Tenant, at_once, refusal
+
+Later = Callable[..., None]
+EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
+
+
+@pytest.fixture
+def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
+    """Return somebody who is not signed in."""
+    with client(served) as made:
+        yield made
+
+
+def accounts(session: Session) -> int:
+    return session.scalar(select(func.count()).select_from(User)) or 0
+
+
+class TestSignUp:
+    def test_mails_a_link_and_the_account_begins_when_it_is_followed(self, somebody: Client, session: Session) -> None:
+        answer = somebody.auth("sign-up", **EVE)
+        assert (answer.status_code, answer.json()) == (202, {"email": "eve@example.com"})
+        [(template, fields)] = letters(session, "eve@example.com")
+        assert template == "verify_email"
+        assert fields["url"].startswith(f"{HERE}/verify?token=")
+        assert accounts(session) == 0
+        refusal(somebody.sign_in("eve@example.com"), 401, "wrong_credentials")
+        assert somebody.auth("verify-email", token=link(session, "eve@example.com")).status_code == 200
+        assert somebody.sign_in("eve@example.com").status_code == 200
+
+    def test_somebody_with_an_account_is_told_by_mail_and_who_asks_is_not(
+        self, somebody: Client, session: Session
+    ) -> None:
+        user = account(session)
+        known = somebody.auth("sign-up", **{**EVE, "email": user.email})
+        unknown = somebody.auth("sign-up", **EVE)
+        assert (known.status_code, known.json()) == (unknown.status_code, {"email": user.email})
+        assert known.headers.keys() == unknown.headers.keys()
+        [(template, fields)] = letters(session, user.email)
+        assert template == "known_address"
+        assert fields == {"sign_in_url": f"{HERE}/sign-in", "forgot_url": f"{HERE}/forgot"}
+        assert somebody.sign_in(user.email).status_code == 200
+
+    def test_an_address_is_the_same_in_capitals(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        somebody.auth("sign-up", **{**EVE, "email": user.email.upper()})
+        assert [template for template, _ in letters(session, user.email)] == ["known_address"]
+
+    def test_of_several_for_one_address_that_whose_link_is_followed_counts(
+        self, somebody: Client, session: Session
+    ) -> None:
+        somebody.auth("sign-up", **EVE)
+        own = link(session, "eve@example.com")
+        somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
+        foreign = link(session, "eve@example.com")
+        assert somebody.auth("verify-email", token=own).json()["name"] == "Eve Adams"
+        refusal(somebody.auth("verify-email", token=foreign), 404, "not_found")
+        assert somebody.sign_in("eve@example.com").status_code == 200
+        refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
+
+    @pytest.mark.parametrize("password", ["short", "password123", "Eve@2026!eve", "x" * 201, "", None])
+    def test_a_weak_password_is_refused_by_its_own_code(
+        self, somebody: Client, session: Session, password: str | None
+    ) -> None:
+        error = refusal(somebody.auth("sign-up", **{**EVE, "password": password}), 422, "weak_password")
+        assert [(row["path"], row["code"]) for row in error["details"]] == [("/password", "weak_password")]
+        assert letters(session, "eve@example.com") == []
+
+    @pytest.mark.parametrize(
+        "email",
+        ["eve", "eve@example", "eve@@example.com", "eve@example.com\r\nBcc: mallory@example.com", "Eve <eve@e.com>"],
+    )
+    def test_what_is_no_address_is_refused(self, somebody: Client, email: str) -> None:
+        refusal(somebody.auth("sign-up", **{**EVE, "email": email}), 422, "validation_failed")
+
+    @pytest.mark.parametrize("name", ["", "   ", "Eve\nAdams", "x" * 101])
+    def test_what_is_no_name_is_refused(self, somebody: Client, name: str) -> None:
+        refusal(somebody.auth("sign-up", **{**EVE, "name": name}), 422, "validation_failed")
+
+    def test_an_address_gets_five_mails_an_hour_whether_it_is_known_or_not(
+        self, somebody: Client, session: Session, later: Later
+    ) -> None:
+        user = account(session)
+        for email in (user.email, "eve@example.com"):
+            for _ in range(5):
+                assert somebody.auth("forgot-password", email=email).status_code == 202
+            refused = somebody.auth("sign-up", **{**EVE, "email": email})
+            refusal(refused, 429, "rate_limited")
+            assert 3590 < int(refused.headers["Retry-After"]) <= 3600
+        later(hours=1)
+        assert somebody.auth("forgot-password", email=user.email).status_code == 202
+
+    def test_the_password_is_nowhere(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        waiting = session.scalars(select(OneTimeToken)).one()
+        assert waiting.details["passwordHash"].startswith("$argon2id$")
+        somebody.auth("verify-email", token=link(session, "eve@example.com"))
+        session.expire_all()
+        assert session.scalars(select(OneTimeToken)).one().details == {}
+
+
+class TestVerifyEmail:
+    def test_makes_the_account_and_signs_nobody_in(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **{**EVE, "email": "Eve@Example.com", "name": " Eve Adams "})
+        answer = somebody.auth("verify-email", token=link(session, "eve@example.com"))
+        user = session.scalars(select(User)).one()
+        assert answer.json() == {
+            "id": user.id,
+            "name": "Eve Adams",
+            "email": "eve@example.com",
+            "createdAt": answer.json()["createdAt"],
+        }
+        assert user.email_verified_at == user.created_at
+        assert "set-cookie" not in answer.headers
+
+    def test_a_link_is_good_once_also_for_two_at_once(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        token = link(session, "eve@example.com")
+        answers = at_once(*[lambda: somebody.auth("verify-email", token=token)] * 4)
+        assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
+        assert accounts(session) == 1
+
+    def test_two_links_for_one_address_at_once_make_one_account(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        one = link(session, "eve@example.com")
+        somebody.auth("sign-up", **EVE)
+        other = link(session, "eve@example.com")
+        answers = at_once(*[lambda token=token: somebody.auth("verify-email", token=token) for token in (one, other)])
+        assert sorted(answer.status_code for answer in answers) == [200, 404]
+
+    def test_a_link_is_good_for_a_day(self, somebody: Client, session: Session, later: Later) -> None:
+        somebody.auth("sign-up", **EVE)
+        later(hours=24)
+        refusal(somebody.auth("verify-email", token=link(session, "eve@example.com")), 404, "not_found")
+        assert accounts(session) == 0
+
+    def test_any_other_token_is_not_found(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        somebody.auth("forgot-password", email=user.email)
+        for token in ("x", "x" * 43, link(session, user.email)):
+            refusal(somebody.auth("verify-email", token=token), 404, "not_found")
+
+
+class TestForgotPassword:
+    def test_mails_a_link_to_an_account_and_nothing_to_anybody_else(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        known = somebody.auth("forgot-password", email=user.email.title())
+        unknown = somebody.auth("forgot-password", email="nobody@example.com")
+        assert (known.status_code, unknown.status_code) == (202, 202)
+        assert known.headers.keys() == unknown.headers.keys()
+        [(template, fields)] = letters(session, user.email)
+        assert template == "reset_password"
+        assert fields["url"].startswith(f"{HERE}/reset?token=")
+        assert letters(session, "nobody@example.com") == []
+        assert session.scalar(select(func.count()).select_from(OneTimeToken)) == 1
+
+
+class TestResetPassword:
+    def asked(self, somebody: Client, session: Session, user: User) -> str:
+        somebody.auth("forgot-password", email=user.email)
+        return link(session, user.email)
+
+    def test_changes_the_password(self, somebody: Client, session: Session, acme: Tenant) -> None:
+        user = account(session, "Eve", acme.organization)
+        answer = somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
+        assert (answer.status_code, answer.content) == (204, b"")
+        refusal(somebody.sign_in(user.email), 401, "wrong_credentials")
+        assert somebody.sign_in(user.email, OTHER).status_code == 200
+        assert "user.password_changed" in acme.audit()
+
+    def test_ends_every_session_of_the_account_and_no_other(
+        self, somebody: Client, session: Session, acme: Tenant
+    ) -> None:
+        user, other = account(session, "Eve", acme.organization), account(session, "Ada", acme.organization)
+        browser, device, hers = (somebody.signed_in(one) for one in (user, user, other))
+        jwt = device.jwt()
+        assert device.calls(jwt) == 200
+        somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
+        for one in (browser, device):
+            refusal(one.get("/api/auth/token"), 401, "invalid_token")
+        assert device.calls(jwt) == 401
+        assert hers.calls() == 200
+
+    def test_a_link_is_good_once_for_an_hour_and_the_others_die_with_it(
+        self, somebody: Client, session: Session, later: Later
+    ) -> None:
+        user = account(session)
+        first, second = self.asked(somebody, session, user), self.asked(somebody, session, user)
+        assert somebody.auth("reset-password", token=first, password=OTHER).status_code == 204
+        for token in (first, second, "x"):
+            refusal(somebody.auth("reset-password", token=token, password=PASSWORD), 404, "not_found")
+        third = self.asked(somebody, session, user)
+        later(hours=1)
+        refusal(somebody.auth("reset-password", token=third, password=PASSWORD), 404, "not_found")
+
+    def test_of_two_at_once_one_chooses(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        token = self.asked(somebody, session, user)
+        answers = at_once(*[lambda: somebody.auth("reset-password", token=token, password=OTHER)] * 3)
+        assert sorted(answer.status_code for answer in answers) == [204, 404, 404]
+
+    def test_a_weak_password_leaves_the_link_as_it_was(self, somebody: Client, session: Session) -> None:
+        user = account(session, "Eveline")
+        token = self.asked(somebody, session, user)
+        for weak in ("short", "1234567890", user.email.partition("@")[0] + "!!"):
+            refusal(somebody.auth("reset-password", token=token, password=weak), 422, "weak_password")
+        assert somebody.auth("reset-password", token=token, password=OTHER).status_code == 204
+
+    def test_lets_somebody_in_who_was_locked_out_by_failures(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        for _ in range(10):
+            somebody.sign_in(user.email, "not the password")
+        refusal(somebody.sign_in(user.email), 429, "rate_limited")
+        somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
+        assert somebody.sign_in(user.email, OTHER).status_code == 200
+
+    def test_a_link_that_was_followed_confirms_the_address(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        user.email_verified_at = None
+        session.flush()
+        somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
+        assert somebody.sign_in(user.email, OTHER).status_code == 200

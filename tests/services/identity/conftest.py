@@ -1,0 +1,66 @@
+"""Units of the realm for people, as the API opens them, with a clock that tests move."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
+from models.organizations import User
+from rules.permissions import NOBODY
+from services.identity.passwords import hash_password
+from services.unit import Caller, Surroundings, Unit, Units
+from tests import factories
+from tests.services.conftest import Listener, MovedClock
+
+PASSWORD = "seven green bicycles"
+Opener = Callable[[], AbstractContextManager[Unit]]
+
+
+@pytest.fixture
+def engine(database: str) -> Iterator[Engine]:
+    engine = make_engine(database, 8, role=IDENTITY_ROLE)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def units(engine: Engine, clock: MovedClock, listener: Listener) -> Units:
+    around = Surroundings(
+        cursor_secret=b"a secret of the tests",
+        web_url="https://app.example",
+        token_issuer="https://app.example",
+        token_audience="https://api.example",
+    )
+    return Units(engine, clock, listener, around)
+
+
+@pytest.fixture
+def unit(units: Units) -> Opener:
+    """Open a unit of somebody who is not signed in, at 203.0.113.7."""
+    return partial(units.open, Caller(None, NOBODY, "dashboard", address="203.0.113.7", client="a browser"))
+
+
+@pytest.fixture
+def worker_units(database: str, clock: MovedClock, listener: Listener) -> Iterator[Units]:
+    """Return units as the sweeper opens them."""
+    engine = make_engine(database, 1, role=WORKER_ROLE)
+    yield Units(engine, clock, listener)
+    engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def password_hash() -> str:
+    return hash_password(PASSWORD)
+
+
+@pytest.fixture
+def eve(session: Session, password_hash: str) -> User:
+    """Make an account with the password PASSWORD."""
+    user = factories.user(session, "Eve")
+    user.password_hash, user.email_verified_at = password_hash, factories.now()
+    session.commit()
+    return user

@@ -1,0 +1,115 @@
+"""The keys that sign session JWTs, and their rotation."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import jwt
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.organizations import SigningKey
+from services.chores import rotate_keys
+from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR, current_signer, public_jwk
+from services.sessions import mint_session_jwt
+from services.unit import Units
+from tests import factories
+from tests.services.conftest import MovedClock
+from tests.services.identity.conftest import Opener
+
+HOUR = timedelta(hours=1)
+
+
+def signing(unit: Opener) -> str:
+    with unit() as opened:
+        return current_signer(opened).kid
+
+
+def published(session: Session) -> list[str]:
+    session.rollback()
+    return list(session.scalars(select(SigningKey.kid).order_by(SigningKey.active_from)))
+
+
+def test_the_first_key_is_made_when_it_is_needed_and_once(unit: Opener, session: Session) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        found = set(pool.map(lambda _: signing(unit), range(6)))
+    assert published(session) == [*found]
+    assert len(found) == 1
+
+
+def test_the_next_key_is_published_a_day_before_it_signs(
+    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+) -> None:
+    first = signing(unit)
+    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE - HOUR
+    rotate_keys(worker_units)
+    assert published(session) == [first]
+    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
+    rotate_keys(worker_units)
+    known, second = published(session)
+    assert (known, signing(unit)) == (first, first)
+    clock.ahead += PUBLISHED_BEFORE - HOUR
+    assert signing(unit) == first
+    clock.ahead += 2 * HOUR
+    assert signing(unit) == second
+
+
+def test_a_retired_key_stays_until_its_last_token_has_aged_out(
+    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+) -> None:
+    first = signing(unit)
+    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
+    rotate_keys(worker_units)
+    clock.ahead += PUBLISHED_BEFORE + timedelta(seconds=1)
+    rotate_keys(worker_units)
+    assert first in published(session)
+    clock.ahead += KEPT_AFTER - HOUR
+    rotate_keys(worker_units)
+    assert first in published(session)
+    clock.ahead += HOUR
+    rotate_keys(worker_units)
+    assert published(session) == [signing(unit)]
+
+
+def test_rotating_again_and_again_changes_nothing(
+    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+) -> None:
+    signing(unit)
+    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
+    rotate_keys(worker_units)
+    both = published(session)
+    assert len(both) == 2
+    clock.ahead += 2 * HOUR
+    assert rotate_keys(worker_units)
+    assert not rotate_keys(worker_units)
+    assert published(session) == both
+
+
+def test_after_a_long_sleep_one_key_follows(
+    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+) -> None:
+    first = signing(unit)
+    clock.ahead = 10 * SIGNS_FOR
+    rotate_keys(worker_units)
+    assert signing(unit) == first
+    clock.ahead += PUBLISHED_BEFORE + HOUR
+    assert signing(unit) != first
+
+
+def test_a_key_that_never_began_to_sign_only_verifies(unit: Opener, session: Session) -> None:
+    factories.signer(session)
+    session.commit()
+    assert signing(unit) != "tests"
+
+
+def test_whoever_knows_the_published_key_can_verify_a_token(unit: Opener, session: Session) -> None:
+    with unit() as opened:
+        signer = current_signer(opened)
+        token = mint_session_jwt(
+            signer, user="usr_1", organization=None, sid="ses_1", ttl=timedelta(minutes=15), now=opened.now
+        )
+    row = session.scalars(select(SigningKey)).one()
+    jwk = public_jwk({"kid": row.kid, "algorithm": row.algorithm, "public_key": row.public_key})
+    assert (jwk["kty"], jwk["crv"], jwk["alg"], jwk["use"]) == ("EC", "P-256", "ES256", "sig")
+    assert "d" not in jwk
+    claims = jwt.decode(token, jwt.PyJWK(jwk), algorithms=["ES256"], audience="https://api.example")
+    assert claims["sub"] == "usr_1"

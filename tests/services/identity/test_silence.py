@@ -1,0 +1,118 @@
+"""Nobody learns who has an account: the same answers, and about the same work."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from argon2 import extract_parameters
+from sqlalchemy import Engine, event
+from sqlalchemy.orm import Session
+
+from models.identity import Attempt
+from models.organizations import User
+from rules.errors import ServiceError
+from services.identity import passwords, signing_in, signing_up
+from services.unit import Unit
+from tests.services.identity.conftest import PASSWORD, Opener
+
+Work = Callable[[Unit, str], object]
+NOBODY = "nobody@example.com"
+
+
+@pytest.fixture
+def written(engine: Engine) -> Iterator[list[str]]:
+    """Collect what is written to the database, also what is undone."""
+    statements: list[str] = []
+
+    def hear(*given: object) -> None:
+        if str(given[2]).startswith(("INSERT", "UPDATE", "DELETE")):
+            statements.append(str(given[2]).partition("(")[0].strip())
+
+    event.listen(engine, "before_cursor_execute", hear)
+    yield statements
+    event.remove(engine, "before_cursor_execute", hear)
+
+
+def signed_up(unit: Unit, email: str) -> object:
+    return signing_up.sign_up(unit, "Eve", email, PASSWORD)
+
+
+def forgotten(unit: Unit, email: str) -> object:
+    return signing_in.forgot_password(unit, email)
+
+
+def wrong(unit: Unit, email: str) -> object:
+    with pytest.raises(ServiceError) as refused:
+        signing_in.sign_in(unit, email, "some other password")
+    return refused.value.code, refused.value.message
+
+
+@pytest.mark.parametrize("work", [signed_up, forgotten, wrong])
+def test_a_known_and_an_unknown_address_are_the_same_work(
+    work: Work, unit: Opener, written: list[str], eve: User
+) -> None:
+    told = []
+    for email in (eve.email, NOBODY):
+        with unit() as opened:
+            told.append(work(opened, email))
+        told.append(sorted(written))
+        written.clear()
+    assert told[:2] == told[2:]
+    assert told[1]
+
+
+@pytest.mark.parametrize("work", [signed_up, forgotten])
+def test_both_wake_the_post(work: Work, unit: Opener, eve: User) -> None:
+    for email in (eve.email, NOBODY):
+        with unit() as opened:
+            work(opened, email)
+            assert opened.wakeups == {"mail"}
+
+
+def test_an_account_whose_address_is_not_confirmed_is_told_like_any_other(
+    unit: Opener, session: Session, eve: User
+) -> None:
+    eve.email_verified_at = None
+    session.commit()
+    with unit() as opened, pytest.raises(ServiceError) as refused:
+        signing_in.sign_in(opened, eve.email, PASSWORD)
+    assert refused.value.code == "wrong_credentials"
+
+
+def test_where_there_is_no_password_one_of_the_same_costs_is_compared() -> None:
+    real, nobodys = passwords.hash_password(PASSWORD), passwords._nobodys()
+    assert extract_parameters(real) == extract_parameters(nobodys)
+    assert not passwords.is_right(None, PASSWORD)
+    assert passwords.is_right(real, PASSWORD)
+    assert not passwords.is_right(real, PASSWORD + " ")
+    assert not passwords.is_right("nonsense", PASSWORD)
+
+
+def test_hashes_are_argon2id_with_64_mebibytes_and_a_salt_of_their_own() -> None:
+    one, other = passwords.hash_password(PASSWORD), passwords.hash_password(PASSWORD)
+    assert one.startswith("$argon2id$v=19$m=65536,t=3,p=1$")
+    assert one != other
+    assert not passwords.is_outdated(one)
+    assert passwords.is_outdated(one.replace("t=3", "t=2"))
+
+
+def test_hashing_holds_no_connection(unit: Opener, engine: Engine, eve: User) -> None:
+    held = []
+    with unit() as opened:
+        with opened.apart():
+            held.append(engine.pool.checkedout())  # type: ignore[attr-defined]
+        assert opened.session.get(User, eve.id)
+        held.append(engine.pool.checkedout())  # type: ignore[attr-defined]
+    assert held == [0, 1]
+
+
+def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(unit: Opener, session: Session, eve: User) -> None:
+    with ExitStack() as crowd, unit() as opened:
+        for _ in range(passwords.PLACES):
+            crowd.enter_context(passwords.room())
+        with pytest.raises(ServiceError) as refused:
+            signing_in.sign_in(opened, eve.email, PASSWORD)
+    assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
+    assert session.query(Attempt).count() == 0
+    with unit() as opened:
+        assert signing_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id

@@ -1,0 +1,91 @@
+"""Windows of wall-clock time, placed on the real time line of a zone.
+
+**A window covers every real instant whose wall-clock reading lies in `[start, end)`.** What follows where a zone's
+clocks change:
+
+- A start that no clock ever shows (a gap) is the instant of the change; one that is shown twice (a fold), the first.
+- An end in a fold is the second showing. An end in a gap keeps the offset that was in force before it (RFC 5545,
+  3.3.5), which is later than the change: rather some minutes too many than a merge inside the window.
+- A window all of whose readings are skipped has no real time, and does not happen.
+
+Pure: `zoneinfo` is asked, and no clock. https://www.rfc-editor.org/rfc/rfc5545#section-3.3.5
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From `start` on one day to `end`, `days` calendar days later; wall-clock times of the schedule's zone."""
+
+    start: time
+    end: time
+    days: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its end does not come after its start."""
+        return self.days == 0 and self.end <= self.start
+
+    def on(self, day: date) -> tuple[datetime, datetime]:
+        """Return start and end as readings of the clock (naive) of the window that begins on `day`."""
+        return datetime.combine(day, self.start), datetime.combine(day + timedelta(days=self.days), self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Real time, in UTC: from `start` until just before `end`."""
+
+    start: datetime
+    end: datetime
+
+    def meets(self, other: "Span") -> bool:
+        """Tell whether some instant is in both."""
+        return self.start < other.end and other.start < self.end
+
+
+def place(window: Window, day: date, zone: ZoneInfo) -> Span | None:
+    """Return the real time of the window that begins on `day`; None when no clock of the zone ever shows any of it."""
+    start, end = window.on(day)
+    begins = first_instant(start, zone)
+    if reading(begins, zone) >= end:
+        return None
+    return Span(begins, last_instant(end, zone))
+
+
+def reading(instant: datetime, zone: ZoneInfo) -> datetime:
+    """Return what the clocks of a zone show at an instant, naive."""
+    return instant.astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def first_instant(shown: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first instant, UTC, at which the clocks show `shown`, or at which they skip it."""
+    instant = _instant(shown, zone, fold=0)
+    if reading(instant, zone) == shown:
+        return instant
+    return _change(_instant(shown, zone, fold=1), instant, shown, zone)
+
+
+def last_instant(shown: datetime, zone: ZoneInfo) -> datetime:
+    """Return the last instant, UTC, at which the clocks show `shown`; in a gap, by the offset before it."""
+    later = _instant(shown, zone, fold=1)
+    return later if reading(later, zone) == shown else _instant(shown, zone, fold=0)
+
+
+def _instant(shown: datetime, zone: ZoneInfo, *, fold: int) -> datetime:
+    return shown.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+
+
+def _change(before: datetime, after: datetime, shown: datetime, zone: ZoneInfo) -> datetime:
+    """Return the instant between two at which the clocks go past `shown`: they read less before, and more after."""
+    while after - before > _SECOND:
+        middle = before + (after - before) // 2 // _SECOND * _SECOND
+        if reading(middle, zone) < shown:
+            before = middle
+        else:
+            after = middle
+    return after

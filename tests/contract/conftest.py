@@ -1,13 +1,19 @@
 """The product served over real HTTP, without a code host: what is asked here never gets that far."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
+from sqlalchemy import create_engine, delete
+from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
+from models.identity import Attempt
+from tests.conftest import new_database, numbers
+from tests.support.accounts import SECRET_KEY, Town, found_town
 from tests.support.product import address_of, product_config
 from tests.support.serving import serving
 from tests.support.tenants import Tenant, tenant
@@ -43,6 +49,36 @@ def served_with_one_request_a_minute(shared_database: psycopg.Connection, redis_
 def http(served: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=served, timeout=30) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def module_database(postgres_url: str, template_database: str, worker: str) -> Iterator[str]:
+    """Return the address of a database for the tests of one module, which set up much and change little."""
+    with new_database(postgres_url, f"module_{worker}_{os.getpid()}_{next(numbers)}", template_database) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def served_town(module_database: str, redis_url: str) -> Iterator[Town]:
+    """Serve the product for the tests of one module, with two organisations and somebody who owns the first."""
+    config = product_config(module_database, redis_url, secret_key=SECRET_KEY)
+    engine = create_engine(module_database, isolation_level="AUTOCOMMIT")
+    app = create_app(config, Parts(wakeups=NoWakeups(), access_log=False))
+    with (
+        serving(app) as base_url,
+        httpx.Client(base_url=base_url, timeout=30) as http,
+        Session(engine, expire_on_commit=False) as session,
+    ):
+        yield found_town(session, http)
+    engine.dispose()
+
+
+@pytest.fixture
+def town(served_town: Town) -> Town:
+    """Return the module's town, where nobody has tried anything yet: all requests of tests come from one address."""
+    served_town.session.execute(delete(Attempt))
+    served_town.http.cookies.clear()
+    return served_town
 
 
 @pytest.fixture

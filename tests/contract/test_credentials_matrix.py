@@ -1,0 +1,215 @@
+"""Every operation with every kind of credential: exactly the code that the contract's policy says.
+
+The matrix makes itself: operations, scopes and least roles are read from the contract, kinds of credential from
+`tests/support/credentials.py`; what is expected follows from a model of a few lines below, and not from the code that
+decides. An operation whose security the model does not know fails.
+
+Each request has one fault that lies behind the authorisation, an unknown query parameter: whoever is let in is told of
+it, so nothing changes, and one set of rows serves the whole matrix. Reads are then also asked properly.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from app.main import Parts, create_app
+from schemas.contract import Operation, load_contract, resolve
+from tests.contract.conftest import NoWakeups
+from tests.factories import ROLES
+from tests.support.conformance import assert_conforms
+from tests.support.credentials import Credential, everybody
+from tests.support.product import product_config
+from tests.support.serving import serving
+
+CONTRACT = load_contract()
+SCOPES = tuple(CONTRACT.document["components"]["securitySchemes"]["ApiKey"]["x-scopes"])
+OPERATIONS = list(CONTRACT.operations.values())
+SIGNED = {"GithubSignature"}
+"""Schemes of those who sign what they send, and show no credential of ours."""
+LET_IN = (400, "invalid_parameter")
+KINDS_OF_SECURITY: list[set[str]] = [
+    set(),
+    SIGNED,
+    {"ApiKey"},
+    {"Session"},
+    {"ApiKey", "Session"},
+    {"SessionToken", "SessionCookie"},
+]
+
+each = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.id)
+
+
+def schemes(operation: Operation) -> set[str]:
+    """Return the security schemes of which an operation takes any one; fails for what nobody has thought about."""
+    assert all(len(alternative) == 1 for alternative in operation.security), f"{operation.id}: {operation.security}"
+    found = {scheme for alternative in operation.security for scheme in alternative}
+    assert found in KINDS_OF_SECURITY, f"{operation.id}: the matrix does not cover {sorted(found)}"
+    return found
+
+
+def expected(operation: Operation, given: Credential) -> str | None:
+    """Return the code that refuses a credential, None for one that is let in: the policy in the order of its steps."""
+    takes = schemes(operation) - SIGNED
+    if not takes:
+        return None
+    by_sign_in = "SessionToken" in takes
+    return (
+        _unreadable(operation, given, by_sign_in=by_sign_in)
+        or _worthless(given, "session_token" if by_sign_in else "jwt")
+        or _without_organization(operation, given)
+        or (_not_for_keys(operation, given, takes) if given.form == "key" else _not_for(operation, given, takes))
+    )
+
+
+def _unreadable(operation: Operation, given: Credential, *, by_sign_in: bool) -> str | None:
+    if given.form in {"nothing", "unreadable"} or (given.in_cookie and not by_sign_in):
+        return "missing_credentials"
+    forged = given.in_cookie and operation.effect == "write" and not given.from_here
+    return "origin_not_allowed" if forged else None
+
+
+def _worthless(given: Credential, form: str) -> str | None:
+    return given.fault if given.form in {"key", form} else "invalid_token"
+
+
+def _without_organization(operation: Operation, given: Credential) -> str | None:
+    if not operation.organization_required:
+        return None
+    codes = {
+        "deleted": "organization_deleted",
+        "none": "organization_not_provisioned",
+        "not_selected": "no_organization_selected",
+    }
+    return codes.get(given.organization)
+
+
+def _not_for_keys(operation: Operation, given: Credential, takes: set[str]) -> str | None:
+    if "ApiKey" not in takes:
+        return "credential_type_not_allowed"
+    return None if given.scopes & set(operation.any_scope) else "insufficient_scope"
+
+
+def _not_for(operation: Operation, given: Credential, takes: set[str]) -> str | None:
+    if takes == {"ApiKey"}:
+        return "credential_type_not_allowed"
+    least = operation.least_role if operation.organization_required else None
+    if least is not None and not given.support and ROLES.index(given.role or "") < ROLES.index(least):
+        return "insufficient_permission"
+    return "impersonation_read_only" if given.support and operation.effect == "write" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The product with everybody in it."""
+
+    http: httpx.Client
+    credentials: list[Credential]
+
+    def ask(self, operation: Operation, given: Credential, **request: Any) -> httpx.Response:
+        """Call an operation with a credential."""
+        headers = {**given.headers, **request.pop("headers", {})}
+        return self.http.request(operation.method, address(operation), headers=headers, **request)
+
+
+@pytest.fixture(scope="module")
+def service(module_database: str, redis_url: str) -> Iterator[Service]:
+    engine = create_engine(module_database)
+    with Session(engine, expire_on_commit=False) as session:
+        credentials = everybody(session, SCOPES)
+        session.commit()
+    engine.dispose()
+    app = create_app(product_config(module_database, redis_url), Parts(wakeups=NoWakeups(), access_log=False))
+    with serving(app) as base_url, httpx.Client(base_url=base_url, timeout=30) as http:
+        yield Service(http, credentials)
+
+
+def address(operation: Operation) -> str:
+    """Fill in the path with ids that nobody has."""
+    return re.sub(r"\{(\w+)\}", "nobodys", operation.path)
+
+
+def example(operation: Operation) -> dict[str, Any]:
+    """Return the query and the body that the contract gives as examples; of the query only what is required."""
+    raw = CONTRACT.document["paths"][operation.path][operation.method.lower()]
+    parameters = [resolve(CONTRACT.document, one) for one in raw.get("parameters", ())]
+    request: dict[str, Any] = {
+        "params": {one["name"]: one["example"] for one in parameters if one["in"] == "query" and one.get("required")}
+    }
+    if "application/json" in operation.body:
+        content = resolve(CONTRACT.document, raw["requestBody"])["content"]["application/json"]
+        request["json"] = resolve(CONTRACT.document, next(iter(content["examples"].values())))["value"]
+    return request
+
+
+def code(response: httpx.Response) -> tuple[int, str | None]:
+    return response.status_code, response.json()["error"]["code"] if response.status_code >= 400 else None
+
+
+@each
+def test_each_credential_gets_the_code_that_the_policy_says(service: Service, operation: Operation) -> None:
+    answers, wanted, met = {}, {}, set()
+    for given in service.credentials:
+        response = service.ask(operation, given, params={"unknown": "1"})
+        answers[given.name] = answer = code(response)
+        refused = expected(operation, given)
+        wanted[given.name] = (CONTRACT.errors[refused].status, refused) if refused else LET_IN
+        if answer not in met:
+            met.add(answer)
+            assert_conforms(operation.id, response)
+    assert answers == wanted
+
+
+@pytest.mark.parametrize(
+    "operation", [one for one in OPERATIONS if one.effect == "read" and schemes(one) - SIGNED], ids=lambda one: one.id
+)
+def test_a_read_answers_everybody_alike_whom_it_lets_in(service: Service, operation: Operation) -> None:
+    answers: dict[tuple[int, str | None], list[str]] = {}
+    for given in service.credentials:
+        if expected(operation, given) is None:
+            response = service.ask(operation, given, **example(operation))
+            answers.setdefault(code(response), []).append(given.name)
+    assert len(answers) == 1, answers
+    [(status, refusal)] = answers
+    assert status < 300 or (refusal or "").endswith(("not_found", "_parameter", "_removed")), answers
+
+
+def test_operations_for_anybody_look_at_no_credential(service: Service) -> None:
+    for operation in OPERATIONS:
+        if not schemes(operation):
+            assert {expected(operation, given) for given in service.credentials} == {None}
+
+
+class TestTheMatrix:
+    def test_has_a_cell_for_each_way_of_being_refused(self, service: Service) -> None:
+        met = {expected(one, given) for one in OPERATIONS for given in service.credentials}
+        assert met == {
+            None,
+            "missing_credentials",
+            "invalid_token",
+            "token_expired",
+            "insufficient_permission",
+            "insufficient_scope",
+            "credential_type_not_allowed",
+            "organization_not_provisioned",
+            "no_organization_selected",
+            "organization_deleted",
+            "impersonation_read_only",
+            "origin_not_allowed",
+        }
+
+    def test_lets_somebody_into_every_operation_and_not_everybody(self, service: Service) -> None:
+        for operation in OPERATIONS:
+            let_in = [given.name for given in service.credentials if expected(operation, given) is None]
+            assert let_in, operation.id
+            assert bool(schemes(operation) - SIGNED) == (len(let_in) < len(service.credentials)), operation.id
+
+    @pytest.mark.parametrize("security", [({"Basic": []},), ({},), ({"ApiKey": []}, {"Basic": []})], ids=str)
+    def test_fails_for_an_operation_that_it_does_not_cover(self, security: Any) -> None:
+        with pytest.raises(AssertionError):
+            schemes(replace(OPERATIONS[0], security=security))

@@ -1,0 +1,236 @@
+"""Attacks on identity by what is sent: forged tokens, keys that want more, bodies that set what they may not.
+
+What attackers do with sessions is in `test_session_attacks.py`, with mailed links in `test_link_attacks.py`; where
+secrets could turn up, in `test_secrets.py`.
+"""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import select
+
+from models.api_keys import ApiKey, ApiKeySecret
+from models.organizations import SigningKey
+from schemas.contract import Operation, load_contract, resolve
+from services.sessions import TOKEN_TYPE
+from tests import factories
+from tests.support.accounts import Town, ask, code
+
+CONTRACT = load_contract()
+INVALID = (401, "invalid_token")
+GOOD_KEY = {"name": "A key", "scopes": ["freeze:read"], "expiresAt": None}
+
+
+def part(value: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+class TestForgedTokens:
+    @pytest.fixture
+    def claims(self, town: Town) -> dict[str, Any]:
+        return dict(jwt.decode(town.jwt, options={"verify_signature": False}))
+
+    @pytest.fixture
+    def ours(self, town: Town) -> SigningKey:
+        """Return the key that really signs: whoever has it can sign anything, and still not everything passes."""
+        kid = jwt.get_unverified_header(town.jwt)["kid"]
+        return town.session.get_one(SigningKey, kid)
+
+    def sign(self, claims: dict[str, Any], key: Any, algorithm: str = "ES256", **head: Any) -> str:
+        return jwt.encode(claims, key, algorithm=algorithm, headers={"typ": TOKEN_TYPE, **head})
+
+    def refused(self, town: Town, token: str) -> None:
+        assert code(ask(town.http, "GET", "/v1/onboarding", token)) == INVALID, token
+
+    def test_the_untouched_token_is_good(self, town: Town, claims: dict[str, Any], ours: SigningKey) -> None:
+        again = self.sign(claims, ours.private_key, kid=ours.kid)
+        for token in (town.jwt, again):
+            assert code(ask(town.http, "GET", "/v1/onboarding", token)) == (200, None)
+
+    @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "", None, "HS256", "ES256"])
+    def test_without_a_signature_it_is_nothing(self, town: Town, algorithm: str | None) -> None:
+        head, body, signature = town.jwt.split(".")
+        kid = jwt.get_unverified_header(town.jwt)["kid"]
+        fresh = part({"alg": algorithm, "typ": TOKEN_TYPE, "kid": kid})
+        for token in (
+            f"{fresh}.{body}.",
+            f"{fresh}.{body}",
+            f"{head}.{body}.",
+            f"{head}..{signature}",
+            f"{head}.{body}",
+        ):
+            self.refused(town, token)
+
+    def test_what_is_public_is_no_secret_to_sign_with(self, town: Town, claims: dict[str, Any]) -> None:
+        published = town.http.get("/.well-known/jwks.json")
+        [key] = [one for one in published.json()["keys"] if one["kid"] == jwt.get_unverified_header(town.jwt)["kid"]]
+        assert "d" not in key
+        pem = town.session.get_one(SigningKey, key["kid"]).public_key
+        for secret in (pem, pem.strip(), key["x"], key["x"] + key["y"], json.dumps(key), published.text, key["kid"]):
+            head = part({"alg": "HS256", "typ": TOKEN_TYPE, "kid": key["kid"]})
+            signed = jwt.api_jws.PyJWS().get_algorithm_by_name("HS256")
+            signature = signed.sign(f"{head}.{part(claims)}".encode(), secret.encode())
+            mark = base64.urlsafe_b64encode(signature).rstrip(b"=").decode()
+            self.refused(town, f"{head}.{part(claims)}.{mark}")
+
+    @pytest.mark.parametrize(
+        "head",
+        [
+            {},
+            {"kid": "somebody-elses"},
+            {"kid": "../../../dev/null"},
+            {"kid": "x' UNION SELECT 'x"},
+            {"kid": "https://elsewhere.example/jwks.json"},
+            {"kid": "somebody-elses", "jku": "https://elsewhere.example/jwks.json"},
+            {"jku": "https://elsewhere.example/jwks.json"},
+            {"x5u": "https://elsewhere.example/cert.pem"},
+        ],
+        ids=str,
+    )
+    def test_no_header_brings_another_key(self, town: Town, claims: dict[str, Any], head: dict[str, Any]) -> None:
+        own = ec.generate_private_key(ec.SECP256R1())
+        pem = own.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        jwk = jwt.algorithms.ECAlgorithm.to_jwk(own.public_key(), as_dict=True)
+        kid = {"kid": jwt.get_unverified_header(town.jwt)["kid"]}
+        self.refused(town, self.sign(claims, pem, **{**kid, **head}))
+        self.refused(town, self.sign(claims, pem, **{**kid, **head, "jwk": jwk}))
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"aud": "https://elsewhere.example"},
+            {"aud": [factories.AUDIENCE, "https://elsewhere.example"]},
+            {"aud": None},
+            {"iss": "https://elsewhere.example"},
+            {"iss": factories.ISSUER + "/"},
+            {"sub": "usr_somebody_else"},
+            {"sid": "ses_unknown"},
+            {"sub": None},
+            {"exp": None},
+            {"exp": 1e300},
+            {"exp": "never"},
+        ],
+        ids=str,
+    )
+    def test_even_our_own_key_signs_no_other_claims(
+        self, town: Town, claims: dict[str, Any], ours: SigningKey, changes: dict[str, Any]
+    ) -> None:
+        wrong = {name: value for name, value in {**claims, **changes}.items() if value is not None}
+        self.refused(town, self.sign(wrong, ours.private_key, kid=ours.kid))
+
+    @pytest.mark.parametrize("head", [{"typ": "JWT"}, {"typ": "at+jwt"}, {"typ": None}, {"crit": ["exp"]}], ids=str)
+    def test_nor_what_is_another_kind_of_token(
+        self, town: Town, claims: dict[str, Any], ours: SigningKey, head: dict[str, Any]
+    ) -> None:
+        self.refused(town, self.sign(claims, ours.private_key, **{"kid": ours.kid, **head}))
+
+    def test_a_token_is_read_nowhere_but_in_its_header(self, town: Town) -> None:
+        assert code(town.http.get("/v1/onboarding", params={"access_token": town.jwt})) == (401, "missing_credentials")
+        cookie = {"Cookie": f"session={town.jwt}; access_token={town.jwt}"}
+        assert code(town.http.get("/v1/onboarding", headers=cookie)) == (401, "missing_credentials")
+        assert code(town.http.get("/api/auth/sessions", headers=cookie)) == INVALID
+
+
+class TestKeysThatWantMore:
+    def test_a_key_sees_makes_changes_and_ends_no_key(self, town: Town) -> None:
+        secret = town.key()
+        mine = town.session.scalars(select(ApiKey)).all()[-1]
+        rows = town.session.query(ApiKeySecret).count()
+        for operation in CONTRACT.operations.values():
+            if operation.tag == "API keys":
+                path = operation.path.replace("{apiKeyId}", mine.id)
+                body = {"json": GOOD_KEY} if operation.id == "create_api_key" else {}
+                answer = ask(town.http, operation.method, path, secret, **body)
+                assert code(answer) == (403, "credential_type_not_allowed"), operation.id
+        assert town.session.query(ApiKeySecret).count() == rows
+
+    @pytest.mark.parametrize(
+        "more",
+        [
+            {"scopes": ["freeze:write"]},
+            {"expiresAt": None},
+            {"agent": False},
+            {"organizationId": "org_x"},
+            {"state": "active"},
+        ],
+        ids=str,
+    )
+    def test_rotating_a_key_changes_nothing_but_its_secret(self, town: Town, more: dict[str, Any]) -> None:
+        key = factories.api_key(town.session, town.acme, "freeze:read").row
+        answer = ask(town.http, "POST", f"/v1/api-keys/{key.id}/rotate", town.jwt, json=more)
+        assert code(answer) == (422, "validation_failed")
+        for method in ("PATCH", "PUT"):
+            answer = ask(town.http, method, f"/v1/api-keys/{key.id}", town.jwt, json=more)
+            assert code(answer) == (405, "method_not_allowed")
+
+    @pytest.mark.parametrize("scope", ["*", "freeze:*", "FREEZE:READ", "freeze:read freeze:write", "api_key:write", ""])
+    def test_no_scope_is_made_up(self, town: Town, scope: str) -> None:
+        answer = ask(town.http, "POST", "/v1/api-keys", town.jwt, json={**GOOD_KEY, "scopes": [scope]})
+        assert code(answer) == (422, "validation_failed")
+
+
+def json_bodies() -> Iterator[tuple[Operation, Any, tuple[str | int, ...]]]:
+    """Yield each operation with each of its example bodies, and the place of each object inside."""
+    for operation in CONTRACT.operations.values():
+        if "application/json" in operation.body and not operation.accepts("GithubSignature"):
+            raw = CONTRACT.document["paths"][operation.path][operation.method.lower()]["requestBody"]
+            examples = resolve(CONTRACT.document, raw)["content"]["application/json"]["examples"].values()
+            for body in (resolve(CONTRACT.document, one)["value"] for one in examples):
+                if isinstance(body, dict):
+                    yield from ((operation, body, steps) for steps in objects_in(body, ()))
+
+
+def objects_in(value: Any, steps: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(value, dict):
+        yield steps
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, child in children:
+        yield from objects_in(child, (*steps, name))
+
+
+def with_more(body: Any, steps: tuple[str | int, ...], more: dict[str, Any]) -> Any:
+    if not steps:
+        return {**more, **body}
+    copied = body.copy()
+    copied[steps[0]] = with_more(body[steps[0]], steps[1:], more)
+    return copied
+
+
+class TestMassAssignment:
+    SMUGGLED: tuple[tuple[str, Any], ...] = (
+        ("organizationId", "org_00000000000000000000000000"),
+        ("state", "active"),
+        ("role", "owner"),
+        ("userId", "usr_00000000000000000000000000"),
+        ("plan", "business"),
+        ("emailVerifiedAt", "2026-01-01T00:00:00Z"),
+        ("createdBy", {"type": "system", "id": None, "name": "x"}),
+        ("__proto__", {"role": "owner"}),
+    )
+
+    @pytest.mark.parametrize(
+        ("operation", "body", "steps"), list(json_bodies()), ids=lambda one: getattr(one, "id", None) or "-"
+    )
+    def test_what_a_body_may_not_set_is_refused(
+        self, town: Town, operation: Operation, body: Any, steps: tuple[str | int, ...]
+    ) -> None:
+        place, declared = body, CONTRACT.resolve(operation.body["application/json"]).get("properties", {})
+        for step in steps:
+            place, declared = place[step], {}
+        credential = town.token if operation.accepts("SessionToken") else town.jwt
+        path = re.sub(r"\{\w+\}", "nobodys", operation.path)
+        smuggled = {name: value for name, value in self.SMUGGLED if name not in place and name not in declared}
+        assert smuggled
+        for name, value in smuggled.items():
+            sent = with_more(body, steps, {name: value})
+            answer = ask(town.http, operation.method, path, credential if operation.security else None, json=sent)
+            assert code(answer) == (422, "validation_failed"), f"{name}: {answer.text}"

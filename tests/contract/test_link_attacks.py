@@ -1,0 +1,136 @@
+"""Attacks on mailed links and on what may be tried: replays, other purposes, guesses, and knowing who is there."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import update
+
+from models.identity import OneTimeToken
+from models.organizations import Membership
+from rules.ids import new_id
+from services.secrets import new_one_time_token, token_hash
+from tests import factories
+from tests.support.accounts import PASSWORD, Town, account, ask, code, mailed, mailed_token, signs_in
+
+INVALID = (401, "invalid_token")
+ANOTHER = "eight green bicycles"
+
+
+def at_once(*calls: Callable[[], httpx.Response]) -> list[httpx.Response]:
+    barrier = Barrier(len(calls))
+
+    def together(call: Callable[[], httpx.Response]) -> httpx.Response:
+        barrier.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(together, calls))
+
+
+class TestReplays:
+    def signed_up(self, town: Town) -> tuple[str, str]:
+        """Return an address that has signed up, and the token that was mailed there."""
+        email = f"{new_id('new')}@example.com"
+        body = {"name": "Eve", "email": email, "password": PASSWORD}
+        assert ask(town.http, "POST", "/api/auth/sign-up", json=body).status_code == 202
+        return email, mailed_token(town.session, email)
+
+    def test_of_several_who_confirm_an_address_at_once_one_does(self, town: Town) -> None:
+        _, token = self.signed_up(town)
+        calls = [lambda: ask(town.http, "POST", "/api/auth/verify-email", json={"token": token})] * 5
+        answers = sorted(code(answer) for answer in at_once(*calls))
+        assert answers == [(200, None), *[(404, "not_found")] * 4]
+
+    def test_of_several_who_choose_a_password_at_once_one_does(self, town: Town) -> None:
+        victim = account(town.session, town.http)
+        ask(town.http, "POST", "/api/auth/forgot-password", json={"email": victim.user.email})
+        token = mailed_token(town.session, victim.user.email)
+        bodies = [{"token": token, "password": f"{number} green bicycles"} for number in ("three", "four", "five")]
+        calls = [lambda body=body: ask(town.http, "POST", "/api/auth/reset-password", json=body) for body in bodies]
+        answers = at_once(*calls)
+        assert sorted(code(answer) for answer in answers) == [(204, None), *[(404, "not_found")] * 2]
+        good = [signs_in(town, victim.user.email, body["password"]) for body in bodies]
+        assert good == [answer.status_code == 204 for answer in answers]
+
+    def test_a_link_is_good_for_its_own_purpose_only(self, town: Town) -> None:
+        _, confirming = self.signed_up(town)
+        ask(town.http, "POST", "/api/auth/forgot-password", json={"email": town.owner.user.email})
+        resetting = mailed_token(town.session, town.owner.user.email)
+        reset = {"token": confirming, "password": ANOTHER}
+        assert code(ask(town.http, "POST", "/api/auth/reset-password", json=reset)) == (404, "not_found")
+        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": resetting})) == (404, "not_found")
+        for token in (confirming, resetting):
+            assert code(ask(town.http, "GET", "/api/auth/token", token)) == INVALID
+            assert code(ask(town.http, "GET", "/v1/onboarding", token)) == INVALID
+        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": confirming})) == (200, None)
+
+    def test_an_old_link_is_good_for_nothing(self, town: Town) -> None:
+        _, token = self.signed_up(town)
+        row = OneTimeToken.token_hash == token_hash(token)
+        town.session.execute(update(OneTimeToken).where(row).values(expires_at=factories.now() - timedelta(seconds=1)))
+        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": token})) == (404, "not_found")
+        unknown = {"token": new_one_time_token()}
+        assert code(ask(town.http, "POST", "/api/auth/verify-email", json=unknown)) == (404, "not_found")
+
+    def test_to_look_at_a_link_uses_nothing_up(self, town: Town) -> None:
+        _, token = self.signed_up(town)
+        for _ in range(3):
+            assert town.http.get("/verify", params={"token": token}).status_code == 200
+        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": token})) == (200, None)
+
+    def test_a_replayed_write_is_judged_by_what_one_may_now(self, town: Town) -> None:
+        admin = account(town.session, town.http, town.acme, role="admin")
+        token, body = admin.sign_in(), {"name": "A key", "scopes": ["freeze:read"], "expiresAt": None}
+        minted, once = admin.jwt(token), {"Idempotency-Key": "replayed"}
+        first = ask(town.http, "POST", "/v1/api-keys", minted, json=body, headers=once)
+        again = ask(town.http, "POST", "/v1/api-keys", minted, json=body, headers=once)
+        assert first.json() == again.json()
+        theirs = ask(town.http, "POST", "/v1/api-keys", town.jwt, json=body, headers=once)
+        assert theirs.json()["secret"] != first.json()["secret"]
+        mine = Membership.user_id == admin.user.id
+        town.session.execute(update(Membership).where(mine).values(role="viewer"))
+        refused = ask(town.http, "POST", "/v1/api-keys", minted, json=body, headers=once)
+        assert code(refused) == (403, "insufficient_permission")
+        ask(town.http, "POST", "/api/auth/sign-out", token)
+        assert code(ask(town.http, "POST", "/v1/api-keys", minted, json=body, headers=once)) == INVALID
+
+
+class TestKnowingWhoIsThere:
+    @pytest.mark.parametrize("path", ["sign-up", "forgot-password"])
+    def test_known_and_unknown_addresses_are_answered_alike(self, town: Town, path: str) -> None:
+        known, unknown = town.owner.user.email, f"{new_id('new')}@example.com"
+        answers = []
+        for email in (known, unknown):
+            body: dict[str, Any] = {"email": email}
+            if path == "sign-up":
+                body |= {"name": "Eve", "password": PASSWORD}
+            answers.append(ask(town.http, "POST", f"/api/auth/{path}", json=body))
+        told = {(one.status_code, one.text.replace(known, "…").replace(unknown, "…")) for one in answers}
+        assert len(told) == 1
+        assert bool(mailed(town.session, unknown)) == (path == "sign-up")
+
+    def test_nor_does_a_sign_in_tell_which_of_both_was_wrong(self, town: Town) -> None:
+        waiting = f"{new_id('new')}@example.com"
+        ask(town.http, "POST", "/api/auth/sign-up", json={"name": "Eve", "email": waiting, "password": PASSWORD})
+        tries = {town.owner.user.email: ANOTHER, f"{new_id('new')}@example.com": ANOTHER, waiting: PASSWORD}
+        answers = [
+            ask(town.http, "POST", "/api/auth/sign-in", json={"email": email, "password": password})
+            for email, password in tries.items()
+        ]
+        assert {code(answer) for answer in answers} == {(401, "wrong_credentials")}
+        assert len({answer.json()["error"]["message"] for answer in answers}) == 1
+
+    def test_guessing_ends_for_the_account_wherever_it_comes_from(self, town: Town) -> None:
+        victim = account(town.session, town.http)
+        body = {"email": victim.user.email, "password": ANOTHER}
+        for _ in range(10):
+            assert code(ask(town.http, "POST", "/api/auth/sign-in", json=body))[0] == 401
+        for password in (ANOTHER, PASSWORD):
+            spent = ask(town.http, "POST", "/api/auth/sign-in", json={**body, "password": password})
+            assert code(spent) == (429, "rate_limited")
+            assert int(spent.headers["Retry-After"]) > 0

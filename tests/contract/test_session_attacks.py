@@ -1,0 +1,181 @@
+"""Attacks on sessions: fixation, foreign pages that use a cookie, and sign-ins that lead elsewhere."""
+
+import re
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from models.organizations import LoginSession
+from rules.ids import new_id
+from schemas.contract import Operation, load_contract
+from services.secrets import new_session_token
+from tests import factories
+from tests.support.accounts import PASSWORD, Town, account, ask, code, mailed_token, signs_in
+
+CONTRACT = load_contract()
+ORIGIN = factories.ISSUER
+INVALID = (401, "invalid_token")
+ANOTHER = "eight green bicycles"
+BY_COOKIE = [one for one in CONTRACT.operations.values() if one.accepts("SessionCookie") and one.effect == "write"]
+
+
+class TestFixation:
+    def test_a_planted_session_is_worth_nothing_after_the_sign_in_either(self, town: Town) -> None:
+        planted = new_session_token()
+        given = town.owner.sign_in(Cookie=f"session={planted}", Authorization=f"Bearer {planted}")
+        assert given != planted
+        assert code(ask(town.http, "GET", "/api/auth/sessions", planted)) == INVALID
+
+    def test_a_session_that_the_attacker_has_does_not_become_the_victims(self, town: Town) -> None:
+        mallory = account(town.session, town.http)
+        planted = mallory.sign_in()
+        given = town.owner.sign_in(Cookie=f"session={planted}")
+        whose = [ask(town.http, "GET", "/api/auth/sessions", token).json()["data"] for token in (planted, given)]
+        assert not {one["id"] for one in whose[0]} & {one["id"] for one in whose[1]}
+
+    def test_every_sign_in_is_another_session(self, town: Town) -> None:
+        first, second = town.owner.sign_in(), town.owner.sign_in()
+        assert first != second
+        ask(town.http, "POST", "/api/auth/sign-out", first)
+        assert code(ask(town.http, "GET", "/api/auth/sessions", first)) == INVALID
+        assert code(ask(town.http, "GET", "/api/auth/sessions", second)) == (200, None)
+
+    def test_what_was_minted_ends_with_its_session_at_once(self, town: Town) -> None:
+        token = town.owner.sign_in()
+        minted = town.owner.jwt(token)
+        assert code(ask(town.http, "GET", "/v1/onboarding", minted)) == (200, None)
+        assert code(ask(town.http, "POST", "/api/auth/sign-out", token)) == (204, None)
+        for _ in range(3):
+            assert code(ask(town.http, "GET", "/v1/onboarding", minted)) == INVALID
+            assert code(ask(town.http, "GET", "/api/auth/token", token)) == INVALID
+
+    def test_another_password_ends_every_session(self, town: Town) -> None:
+        victim = account(town.session, town.http, town.acme)
+        stolen, minted = victim.sign_in(), victim.jwt()
+        ask(town.http, "POST", "/api/auth/forgot-password", json={"email": victim.user.email})
+        body = {"token": mailed_token(town.session, victim.user.email), "password": ANOTHER}
+        assert code(ask(town.http, "POST", "/api/auth/reset-password", json=body)) == (204, None)
+        assert code(ask(town.http, "GET", "/api/auth/token", stolen)) == INVALID
+        assert code(ask(town.http, "GET", "/v1/onboarding", minted)) == INVALID
+        assert not signs_in(town, victim.user.email)
+        assert signs_in(town, victim.user.email, ANOTHER)
+
+    def test_nobody_ends_or_moves_to_what_is_not_theirs(self, town: Town) -> None:
+        mallory = account(town.session, town.http)
+        token = mallory.sign_in()
+        victims = town.session.scalars(select(LoginSession.id).where(LoginSession.user_id == town.owner.user.id)).all()
+        answers = [ask(town.http, "DELETE", f"/api/auth/sessions/{one}", token) for one in (victims[0], new_id("ses"))]
+        assert [code(answer) for answer in answers] == [(404, "not_found")] * 2
+        bodies = [{"organizationId": one} for one in (town.acme.id, new_id("org"))]
+        answers += [ask(town.http, "POST", "/api/auth/org/set-active", token, json=body) for body in bodies]
+        assert len({answer.json()["error"]["message"] for answer in answers[2:]}) == 1
+        assert [code(answer) for answer in answers[2:]] == [(404, "not_found")] * 2
+        assert code(ask(town.http, "GET", "/api/auth/sessions", town.token)) == (200, None)
+
+
+class TestForeignPages:
+    @pytest.mark.parametrize("operation", BY_COOKIE, ids=lambda one: one.id)
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            {"Origin": "null"},
+            {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+            {"Origin": "null", "Sec-Fetch-Site": "same-site"},
+            {"Origin": "null", "Sec-Fetch-Site": "none"},
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Origin": "https://elsewhere.example"},
+            {"Origin": "https://elsewhere.example", "Sec-Fetch-Site": "same-origin"},
+            {"Origin": ORIGIN.replace("http:", "https:")},
+            {"Origin": ORIGIN + ".elsewhere.example"},
+            {"Origin": ORIGIN.rpartition(":")[0]},
+            {"Origin": ORIGIN.replace("://", "://elsewhere.example@")},
+            {"Referer": ORIGIN + "/"},
+            {"Origin": "https://elsewhere.example", "Referer": ORIGIN + "/", "X-Forwarded-Host": "elsewhere.example"},
+        ],
+        ids=str,
+    )
+    def test_change_nothing_with_the_victims_cookie(
+        self, town: Town, operation: Operation, headers: dict[str, str]
+    ) -> None:
+        path = re.sub(r"\{\w+\}", "ses_x", operation.path)
+        cookie = {"Cookie": f"session={town.token}"}
+        body = {"name": "Acme", "organizationId": town.acme.id, "userCode": "x", "decision": "approve"}
+        for extra in ({}, {"json": body}, {"data": body}):
+            answer = town.http.request(operation.method, path, headers={**cookie, **headers}, **extra)
+            assert code(answer) == (403, "origin_not_allowed")
+        assert code(ask(town.http, "GET", "/api/auth/sessions", town.token)) == (200, None)
+
+    def test_sign_nobody_in_who_did_not_mean_to(self, town: Town) -> None:
+        raw = f'{{"email": "{town.owner.user.email}", "password": "{PASSWORD}"}}'
+        for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            answer = town.http.post("/api/auth/sign-in", content=raw, headers={"Content-Type": media})
+            assert code(answer) == (400, "unsupported_content_type")
+            assert "Set-Cookie" not in answer.headers
+
+    @pytest.mark.parametrize("path", ["/api/auth/sign-in", "/api/auth/token", "/v1/freezes", "/v1/api-keys"])
+    def test_read_no_answer_and_send_nothing_that_a_form_could_not(self, town: Town, path: str) -> None:
+        asked = {"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "POST"}
+        for method in ("OPTIONS", "GET", "POST"):
+            headers = {**asked, "Cookie": f"session={town.token}"}
+            answer = town.http.request(method, path, headers=headers)
+            assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
+
+    def test_the_cookie_is_kept_from_scripts_and_from_foreign_forms(self, town: Town) -> None:
+        body = {"email": town.owner.user.email, "password": PASSWORD}
+        answer = ask(town.http, "POST", "/api/auth/sign-in", json=body)
+        town.http.cookies.clear()
+        name, *attributes = answer.headers["Set-Cookie"].split("; ")
+        assert name == f"session={answer.json()['sessionToken']}"
+        assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(attributes)
+        assert not [one for one in attributes if one.startswith("Domain")]
+        assert answer.headers["Cache-Control"] == "no-store"
+        out = town.http.post(
+            "/api/auth/sign-out",
+            headers={"Cookie": name, "Origin": ORIGIN},
+        )
+        assert out.status_code == 204
+        assert out.headers["Set-Cookie"].startswith("session=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax")
+
+    @pytest.mark.parametrize("path", ["/sign-in", "/sign-up", "/forgot", "/device", "/invitation", "/reset", "/verify"])
+    def test_frame_no_page_of_ours(self, town: Town, path: str) -> None:
+        page = town.http.get(path, headers={"Cookie": f"session={town.token}"})
+        assert page.status_code in {200, 303, 404}, page.text
+        if page.status_code != 303:
+            assert page.headers["Content-Type"].startswith("text/html"), f"{path} is no page"
+            assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
+            assert "script-src" not in page.headers["Content-Security-Policy"]
+
+
+class TestRedirects:
+    @pytest.mark.parametrize(
+        "target",
+        [
+            "https://elsewhere.example/",
+            "//elsewhere.example/",
+            "/\\elsewhere.example/",
+            "\\\\elsewhere.example",
+            "/%2F/elsewhere.example",
+            "https:elsewhere.example",
+            "http:///elsewhere.example",
+            "javascript:alert(1)",
+            "/device@elsewhere.example",
+            "/device/../../elsewhere",
+            "\t//elsewhere.example",
+            "/\n/elsewhere.example",
+            "/device?x=1\r\nSet-Cookie: a=b",
+        ],
+    )
+    def test_a_sign_in_leads_to_our_own_pages_alone(self, town: Town, target: str) -> None:
+        with httpx.Client(base_url=town.http.base_url, timeout=30) as browser:
+            page = browser.get("/sign-in", params={"next": target})
+            token = re.search(r'name="token" value="([^"]+)"', page.text)
+            assert token is not None, page.text
+            assert "elsewhere.example" not in page.text
+            form = {"token": token[1], "next": target, "email": town.owner.user.email, "password": PASSWORD}
+            answer = browser.post("/sign-in", data=form, headers={"Origin": ORIGIN})
+            assert answer.status_code == 303, answer.text
+            assert re.fullmatch(r"/(device(\?[^\r\n]*)?)?", answer.headers["Location"]), answer.headers
+            again = browser.get("/sign-in", params={"next": target})
+            assert re.fullmatch(r"/(device(\?[^\r\n]*)?)?", again.headers["Location"]), again.headers

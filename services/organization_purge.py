@@ -82,8 +82,8 @@ def _erase_rows(unit: Unit, organization_id: str) -> bool:
     for table in erased_tables():
         most = min(room, REFERENCED_PIECE) if _is_referenced(table) else room
         piece = f"SELECT ctid FROM {table.name} WHERE organization_id = :organization LIMIT :most"  # noqa: S608 - our own
-        statement = text(f"DELETE FROM {table.name} WHERE ctid IN ({piece})")  # noqa: S608 - the same
-        erased = cast(CursorResult[Any], unit.session.execute(statement, {**values, "most": most})).rowcount
+        erasing = text(f"DELETE FROM {table.name} WHERE ctid IN ({piece})")  # noqa: S608 - the same
+        erased = cast(CursorResult[Any], unit.session.execute(erasing, {**values, "most": most})).rowcount
         room -= erased
         if erased == most:
             return True  # there may be more, and what it refers to has to wait

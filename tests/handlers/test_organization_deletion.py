@@ -123,7 +123,7 @@ class TestDeleteOrganization:
         delete(owner)
         session.expire_all()
         assert session.get_one(Freeze, freeze.id).end_reason == "organization_deleted"
-        assert session.get_one(Freeze, freeze.id).ended_by["name"] == "Owner"
+        assert (session.get_one(Freeze, freeze.id).ended_by or {})["name"] == "Owner"
         assert session.get_one(Freeze, before.id).end_reason == "lifted"
         assert session.scalars(text("SELECT operation FROM freeze_targets")).all() == ["release"]
         assert {"reconcile", "mail"} <= wakeups.sent

@@ -132,7 +132,7 @@ class TestTheStateOfAClaim:
     def test_is_good_once_however_many_come_together(self, town: Town) -> None:
         body = town.install()
         bodies = [{**body, "code": town.code()} for _ in range(3)]
-        answers = at_once(*(lambda sent=sent: town.claim(sent) for sent in bodies))  # type: ignore[misc]
+        answers = at_once(*(lambda sent=sent: town.claim(sent) for sent in bodies))
         assert sorted(answer.status_code for answer in answers) == [200, 422, 422]
 
     def test_is_good_for_an_hour(self, town: Town, session: Session, later: Any) -> None:

@@ -1,0 +1,149 @@
+"""The page that GitHub leads to with an installation: it claims for who is signed in, and nothing by itself."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from models.installations import Installation
+from models.organizations import Membership
+from services.identity.cookies import NAME
+from services.secrets import new_session_token, token_hash
+from tests import factories
+from tests.handlers.callers import Caller
+from tests.handlers.connecting import Town
+
+PAGE = "/installed"
+WEB_ORIGIN = "http://127.0.0.1:8080"
+
+
+@dataclass(slots=True)
+class Visitor:
+    """Somebody with a browser, in which they may be signed in."""
+
+    http: httpx.Client
+    caller: Caller
+    """The same person at the API."""
+    cookies: dict[str, str]
+
+    def look(self, query: dict[str, Any]) -> httpx.Response:
+        page = self.http.get(PAGE, params=query, headers={"Cookie": self._cookies()})
+        self.cookies |= dict(page.cookies)
+        self.http.cookies.clear()
+        return page
+
+    def send(self, page: httpx.Response, **headers: str) -> httpx.Response:
+        """Send the page's form."""
+        assert page.status_code == 200, page.text
+        form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
+        return self.http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": self._cookies(), **headers})
+
+    def _cookies(self) -> str:
+        return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+
+
+@pytest.fixture
+def visit(town: Town, session: Session, http: httpx.Client) -> Any:
+    def visit(role: str = "admin", *, signed_in: bool = True) -> Visitor:
+        person = factories.user(session, role.title())
+        factories.membership(session, town.tenant.organization, person, role)
+        token = new_session_token()
+        factories.login(session, person, town.tenant.organization, token_hash=token_hash(token))
+        caller = Caller(http, factories.session_token(session, person, town.tenant.organization))
+        return Visitor(http, caller, {NAME: token} if signed_in else {})
+
+    return visit
+
+
+def back(town: Town, visitor: Visitor) -> dict[str, Any]:
+    """Install the App as a visitor; returns the query that GitHub sends back."""
+    given = town.install(address=town.address(visitor.caller))
+    return {"installation_id": given["installationId"], "setup_action": "install", **given}
+
+
+def claimed(session: Session) -> int:
+    return session.scalar(select(func.count()).select_from(Installation)) or 0
+
+
+def wanted(query: dict[str, Any]) -> dict[str, Any]:
+    return {name: query[name] for name in ("installation_id", "setup_action", "state", "code")}
+
+
+class TestThePage:
+    def test_says_what_will_be_connected_and_does_nothing(self, town: Town, visit: Any, session: Session) -> None:
+        ada = visit()
+        page = ada.look(wanted(back(town, ada)))
+        assert page.status_code == 200, page.text
+        assert "<strong>Acme</strong>" in page.text
+        assert claimed(session) == 0
+        assert page.headers["referrer-policy"] == "no-referrer"
+        assert page.headers["cache-control"] == "no-store"
+
+    def test_claims_by_its_form(self, town: Town, visit: Any, session: Session) -> None:
+        ada = visit()
+        done = ada.send(ada.look(wanted(back(town, ada))))
+        assert done.status_code == 200, done.text
+        assert "<h1>Connected</h1>" in done.text
+        assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
+        assert claimed(session) == 1
+
+    def test_has_somebody_sign_in_first_and_come_back(self, town: Town, visit: Any) -> None:
+        query = wanted(back(town, visit()))
+        answer = visit(signed_in=False).look(query)
+        assert answer.status_code == 303
+        assert answer.headers["location"].startswith("/sign-in?next=%2Finstalled%3F")
+
+    def test_is_for_the_person_who_asked(self, town: Town, visit: Any, session: Session) -> None:
+        query = wanted(back(town, visit()))
+        answer = visit("owner").look(query)
+        assert answer.status_code == 404
+        assert "given to somebody else" in answer.text
+
+    def test_is_for_who_still_has_the_role(self, town: Town, visit: Any, session: Session) -> None:
+        ada = visit()
+        page = ada.look(wanted(back(town, ada)))
+        session.execute(update(Membership).values(role="member"))
+        assert ada.send(page).status_code == 403
+        assert claimed(session) == 0
+
+    def test_does_nothing_for_a_form_of_another_site(self, town: Town, visit: Any, session: Session) -> None:
+        ada = visit()
+        page = ada.look(wanted(back(town, ada)))
+        assert ada.send(page, Origin="https://evil.test").status_code == 403
+        assert claimed(session) == 0
+
+    def test_is_good_once(self, town: Town, visit: Any) -> None:
+        ada = visit()
+        page = ada.look(wanted(back(town, ada)))
+        assert ada.send(page).status_code == 200
+        again = ada.send(page)
+        assert again.status_code == 404
+        assert "used already" in again.text
+
+    def test_says_when_the_person_is_no_owner_at_github(self, town: Town, visit: Any, session: Session) -> None:
+        ada = visit()
+        query = {**wanted(back(town, ada)), "code": town.code("grace")}
+        town.rights("grace", acme="push")
+        answer = ada.send(ada.look(query))
+        assert answer.status_code == 403
+        assert "grace is no owner of acme" in answer.text
+        assert claimed(session) == 0
+
+    def test_says_when_an_owner_was_asked_only(self, visit: Any) -> None:
+        answer = visit().look({"setup_action": "request", "state": "x", "code": "y"})
+        assert "asked an owner" in answer.text
+
+    @pytest.mark.parametrize("query", [{}, {"installation_id": "1", "state": "x"}])
+    def test_says_when_something_is_missing(self, visit: Any, query: dict[str, str]) -> None:
+        assert visit().look(query).status_code == 404
+
+    @pytest.mark.parametrize("number", ["x", "0", "1e3", "9" * 40])
+    def test_takes_no_strange_number(self, town: Town, visit: Any, session: Session, number: str) -> None:
+        ada = visit()
+        answer = ada.send(ada.look({**wanted(back(town, ada)), "installation_id": number}))
+        assert answer.status_code == 422
+        assert claimed(session) == 0

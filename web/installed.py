@@ -1,0 +1,116 @@
+"""`/installed`: where GitHub sends a person who has installed the App; its form claims the installation.
+
+The address names an installation, a state and a code. Nothing happens by following it: anybody can write one. The page
+says which organisation is to be connected, to the person alone who asked GitHub for it, and the claim itself proves
+the rest (`services/installation_claims.py`).
+"""
+
+from typing import Any, NamedTuple
+
+from flask import Response, request
+from sqlalchemy import select
+
+from models.organizations import Membership, Organization
+from rules.errors import ServiceError
+from rules.permissions import role_reaches
+from services import installation_claims
+from services.identity import one_time_tokens
+from services.unit import Caller, Unit
+from web.desk import Desk, Visitor
+
+OPERATION = "claim_installation"
+_FIELDS = {"installation_id": "installationId", "state": "state", "code": "code"}
+_OLD = "This address was used already, is older than an hour, or was given to somebody else."
+_ASKED = "GitHub has asked an owner of the account to install the App. Ask for a new address once they have done so."
+_BARE = (
+    "GitHub sent no authorisation along. The App has to request user authorisation during installation; tell whoever "
+    "runs this service."
+)
+
+
+class Asked(NamedTuple):
+    """For which organisation an installation was asked for, and as whom it is claimed."""
+
+    organization: str
+    caller: Caller
+
+
+class Installed:
+    """The page."""
+
+    path = "/installed"
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def ask(self) -> Response:
+        """Show what will be connected."""
+        given = {name: request.args.get(name, "") for name in _FIELDS}
+        if not all(given.values()):
+            if request.args.get("setup_action") == "request":
+                return self.desk.show("refused.html", title="Not installed yet", message=_ASKED)
+            return self.desk.show("refused.html", 404, title="Not an authorisation", message=_BARE)
+        back = request.full_path
+        try:
+            asked = self.desk.work_signed_in(back, lambda unit, visitor: self._asked(unit, visitor, given["state"]))
+        except ServiceError as error:
+            return self._refused(error)
+        return self.desk.show("installed.html", organization=asked.organization, given=given)
+
+    def act(self) -> Response:
+        """Claim it."""
+        given = self.desk.answers(*_FIELDS)
+        try:
+            body = self._body(given)
+            asked = self.desk.work_signed_in("/", lambda unit, visitor: self._asked(unit, visitor, given["state"]))
+            with self.desk.organizations.open(asked.caller) as unit:
+                claimed = installation_claims.claim(unit, body["installationId"], body["state"], body["code"])
+        except ServiceError as error:
+            return self._refused(error)
+        return self.desk.show("connected.html", organization=asked.organization, installation=claimed)
+
+    def _body(self, given: dict[str, str]) -> dict[str, Any]:
+        number = given["installation_id"]
+        body: dict[str, Any] = {_FIELDS[name]: text for name, text in given.items()}
+        body["installationId"] = int(number) if number.isascii() and number.isdecimal() and len(number) < 17 else number
+        self.desk.shape(OPERATION).require(body)
+        return body
+
+    def _asked(self, unit: Unit, visitor: Visitor, state: str) -> Asked:
+        """Return what a state was given for; raises `not_found` for one that is no more, or was not the visitor's."""
+        token = one_time_tokens.look(unit, "installation", state)
+        if token is None or token.subject != visitor.user_id:
+            raise ServiceError("not_found", _OLD)
+        found = unit.session.execute(
+            select(Organization, Membership.role)
+            .join(Membership, Membership.organization_id == Organization.id)
+            .where(Organization.id == token.organization_id, Membership.user_id == visitor.user_id)
+            .where(Organization.deleted_at.is_(None))
+        ).first()
+        if found is None:
+            raise ServiceError("not_found", _OLD)
+        organization, role = found
+        self._require_role(role)
+        caller = Caller(
+            organization.id,
+            unit.actor,
+            "dashboard",
+            plan=organization.plan,
+            principal_id=visitor.user_id,
+            request_id=unit.caller.request_id,
+            session_id=visitor.session_id,
+            address=unit.caller.address,
+            client=unit.caller.client,
+        )
+        return Asked(organization.name, caller)
+
+    def _require_role(self, role: Any) -> None:
+        """Ask of the page's visitor what the contract asks of who calls the operation."""
+        least: Any = self.desk.contract.operations[OPERATION].least_role
+        if not role_reaches(role, least):
+            raise ServiceError("insufficient_permission", f"This needs the role {least}; yours is {role}.")
+
+    def _refused(self, error: ServiceError) -> Response:
+        if error.code == "not_found" or (error.details and error.details[0].path == "/state"):
+            return self.desk.spent(_OLD, "/", "Go to the first page, and ask for a new address")
+        return self.desk.refuse(error)

@@ -30,7 +30,12 @@ with warnings.catch_warnings():
     from connexion.middleware.lifespan import LifespanMiddleware
     from connexion.resolver import Resolution, Resolver
 
-PAGES = ("/docs", "/static", "/enforcement/")
+PAGES = frozenset(
+    {"/", "/sign-up", "/verify", "/sign-in", "/sign-out", "/forgot", "/reset", "/invitation", "/device", "/installed"}
+)
+"""Addresses of pages."""
+PAGES_UNDER = ("/docs", "/static", "/enforcement/")
+"""Beginnings of addresses of pages."""
 
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Compile = Callable[[Operation, Callable[..., Any]], Application]
@@ -98,7 +103,8 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         raw_path = scope.get("raw_path") or scope["path"].encode()
         found = self._router.find(raw_path)
         if found is None:
-            if self._pages is not None and scope["path"].startswith(PAGES):
+            path = scope["path"]
+            if self._pages is not None and (path in PAGES or path.startswith(PAGES_UNDER)):
                 return await self._pages(scope, receive, send)
             raise ServiceError("not_found", "There is nothing at this address.")
         target = found.target(scope["method"])

@@ -1,4 +1,4 @@
-"""Flask's pages, beside the operations: under `/docs`, `/static` and `/enforcement`, which the contract knows not."""
+"""Flask's pages, beside the operations, at addresses which the contract knows not (`PAGES` and `PAGES_UNDER`)."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -11,22 +11,26 @@ from schemas.contract import Contract, Realm
 from services.enforcement.confirming import Authorizations
 from services.unit import Units
 
-_THREADS = 4
+_THREADS = 12
+"""More than there are connections: a thread holds none while a password is hashed, or the code host is waited for."""
 
 
 def mounted_pages(contract: Contract, realms: Mapping[Realm, Units] | None = None) -> Application | None:
     """Return `web.pages` as an ASGI application, or None while there is none.
 
-    With `realms` whose units know a code host, the page of an authorisation is among them.
+    With `realms` the pages for people are among them, and where their units know a code host, that of an authorisation.
     """
     if importlib.util.find_spec("web.pages") is None:
         return None
     from web.enforcement import enforcement_pages
     from web.pages import create_pages
+    from web.people import people_pages
 
     pages: Any = create_pages(contract)
-    units = realms["organization"] if realms else None
-    github = units.surroundings.github if units else None
-    if units is not None and github is not None:
-        pages.register_blueprint(enforcement_pages(Authorizations(units, github), units.surroundings.web_url))
+    if realms is not None:
+        pages.register_blueprint(people_pages(contract, realms["identity"], realms["organization"]))
+        units = realms["organization"]
+        github = units.surroundings.github
+        if github is not None:
+            pages.register_blueprint(enforcement_pages(Authorizations(units, github), units.surroundings.web_url))
     return cast(Application, WSGIMiddleware(pages, workers=_THREADS))

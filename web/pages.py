@@ -17,6 +17,7 @@ from schemas.contract import Contract
 
 RENDERER = "vendor/redoc-2.5.4/redoc.standalone.js"
 _A_YEAR = 31_536_000
+_A_WHILE = 300
 _NOTHING_ELSE = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PLAIN = f"default-src 'none'; style-src 'self'; {_NOTHING_ELSE}"
 # The renderer writes its styles into the page, draws with data: images, and searches in a worker made from a blob.
@@ -26,10 +27,16 @@ _RENDERED = (
 )
 
 
+class _Pages(Flask):
+    def get_send_file_max_age(self, filename: str | None) -> int:
+        """Return for how many seconds a file may be kept: long where a new version has a new address."""
+        return _A_YEAR if (filename or "").startswith("vendor/") else _A_WHILE
+
+
 def create_pages(contract: Contract) -> Flask:
     """Return the pages as a WSGI application, to be mounted at `/docs` and `/static` with their paths unchanged."""
-    pages = Flask(__name__)
-    pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False, SEND_FILE_MAX_AGE_DEFAULT=_A_YEAR)
+    pages = _Pages(__name__)
+    pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
     pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
     pages.register_error_handler(HTTPException, _refuse)
 

@@ -126,6 +126,11 @@ class TestReference:
         assert answer.mimetype == "text/javascript"
         assert answer.headers["Cache-Control"].endswith("max-age=31536000")
 
+    def test_a_style_of_ours_is_asked_for_again_soon(self, client: FlaskClient) -> None:
+        answer = client.get("/static/pages.css", buffered=True)
+        assert answer.headers["Cache-Control"].endswith("max-age=300")
+        assert answer.headers["ETag"]
+
     def test_serves_the_very_file_that_the_package_published(self, client: FlaskClient) -> None:
         digest = hashlib.sha256(client.get(f"/static/{RENDERER}", buffered=True).data).hexdigest()
         assert digest in client.get("/static/vendor/README.md", buffered=True).text

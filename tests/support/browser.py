@@ -1,0 +1,200 @@
+"""A headless Chromium, driven over its own pipe (the DevTools protocol), with scripts of pages switched off.
+
+Only what tests need: open an address, press keys, see what has the focus, what a screen reader is told, and take
+pictures. Nothing is waited for by time: every step ends with the event that it causes.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_TIMEOUT = 30
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)
+_ON_THREE_AND_FOUR = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execvp(sys.argv[3], sys.argv[3:])"
+)
+_KEYS = {"Tab": 9, "Enter": 13, "Space": 32, "ArrowDown": 40}
+_TEXTS = {"Enter": "\r", "Space": " "}
+
+
+class Browser:
+    """One tab of a running Chromium."""
+
+    def __init__(self, to: BinaryIO, come_from: int) -> None:
+        self._to = to
+        self._from = come_from
+        self._buffer = b""
+        self._number = 0
+        self._events: list[dict[str, Any]] = []
+        self._session: str | None = None
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Accessibility", "Network"):
+            self.call(f"{domain}.enable")
+        self.call("Emulation.setScriptExecutionDisabled", value=True)
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Send one command and return its result."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        self._to.write(json.dumps(message).encode() + b"\0")
+        self._to.flush()
+        while True:
+            answer = self._read()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, (method, answer["error"])
+                return dict(answer["result"])
+            self._events.append(answer)
+
+    def open(self, url: str) -> None:
+        """Open an address, and wait until it is there."""
+        self._events.clear()
+        self.call("Page.navigate", url=url)
+        self._await("Page.loadEventFired")
+
+    def press(self, key: str) -> None:
+        """Press a key that stays on the page."""
+        shared = {"key": " " if key == "Space" else key, "code": key, "windowsVirtualKeyCode": _KEYS[key]}
+        text = {"text": _TEXTS[key]} if key in _TEXTS else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **shared, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **shared)
+
+    def press_and_go(self, key: str = "Enter") -> None:
+        """Press a key that leads to another page, and wait until it is there."""
+        self._events.clear()
+        self.press(key)
+        self._await("Page.loadEventFired")
+
+    def write(self, text: str) -> None:
+        """Write into what has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def tab_to(self, name: str, most: int = 60) -> None:
+        """Go on with the Tab key until something of this accessible name has the focus."""
+        passed = []
+        for _ in range(most):
+            self.press("Tab")
+            passed.append(self.focus())
+            if name in passed[-1]:
+                return
+        raise AssertionError(f"{name!r} is not reached with the Tab key, only {passed}")
+
+    def focus(self) -> str:
+        """Return the accessible name of what has the focus."""
+        found = self.call("Runtime.evaluate", expression="document.activeElement")["result"]
+        nodes = self.call("Accessibility.getPartialAXTree", objectId=found["objectId"], fetchRelatives=False)["nodes"]
+        return str(nodes[0].get("name", {}).get("value", "")) if nodes else ""
+
+    def value(self, expression: str) -> Any:
+        """Return what an expression is on the page; that is the test's script, not the page's."""
+        result = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    @property
+    def text(self) -> str:
+        """What stands on the page."""
+        return str(self.value("document.body.innerText"))
+
+    @property
+    def path(self) -> str:
+        """The address without its origin."""
+        return str(self.value("location.pathname + location.search"))
+
+    @property
+    def title(self) -> str:
+        """The page's title."""
+        return str(self.value("document.title"))
+
+    def told(self) -> list[tuple[str, str]]:
+        """Return role and name of everything that a screen reader is told."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        return [
+            (node["role"]["value"], node.get("name", {}).get("value", ""))
+            for node in nodes
+            if not node["ignored"] and "role" in node
+        ]
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Make the window this wide and high, in CSS pixels."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
+        )
+
+    def picture(self) -> bytes:
+        """Return the whole page as PNG."""
+        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        return base64.b64decode(data)
+
+    def forget(self) -> None:
+        """Forget every cookie."""
+        self.call("Network.clearBrowserCookies")
+
+    def _await(self, event: str) -> None:
+        while True:
+            for position, known in enumerate(self._events):
+                if known.get("method") == event:
+                    del self._events[: position + 1]
+                    return
+            self._events.append(self._read())
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._from], [], [], _TIMEOUT)
+            assert ready, "Chromium says nothing"
+            read = os.read(self._from, 65_536)
+            assert read, "Chromium has ended"
+            self._buffer += read
+        message, _, self._buffer = self._buffer.partition(b"\0")
+        return dict(json.loads(message))
+
+
+@contextmanager
+def chromium(home: Path) -> Iterator[Browser]:
+    """Run a Chromium whose profile lies in `home`, and end it."""
+    assert CHROMIUM is not None
+    in_read, in_write = os.pipe()
+    out_read, out_write = os.pipe()
+    passed = [fcntl.fcntl(each, fcntl.F_DUPFD, 10) for each in (in_read, out_write)]
+    command = [sys.executable, "-c", _ON_THREE_AND_FOUR, *map(str, passed), CHROMIUM, *_FLAGS]
+    process = subprocess.Popen(
+        [*command, f"--user-data-dir={home}"],
+        pass_fds=passed,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    for each in (in_read, out_write, *passed):
+        os.close(each)
+    with os.fdopen(in_write, "wb") as to:
+        try:
+            yield Browser(to, out_read)
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            os.close(out_read)

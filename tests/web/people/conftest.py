@@ -1,0 +1,146 @@
+"""The pages for people, served over real HTTP at their own web origin, and people who visit them.
+
+What a test asks for:
+
+- `ada`: somebody with a browser who has an account; `somebody` has a browser and none. `visit()` makes more of them.
+- `mailed(address)`: the link of the last mail to an address.
+- `session`: rows as they are; what is added or changed there is committed at once.
+- `later(minutes=11)`: lets time pass.
+"""
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import orjson
+import psycopg
+import pytest
+from redis import Redis
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session
+
+from app.main import Parts, create_app
+from models.identity import Mail
+from models.organizations import User
+from services.identity.passwords import hash_password
+from services.outbox import USE, bound_to
+from services.sealing import unseal
+from tests import factories
+from tests.support.clocks import MovableClock
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+from tests.web.people.forms import Person
+
+SECRET_KEY = "what seals the mails of these tests"
+PASSWORD = "green paper boats on the canal"
+
+Mailed = Callable[[str], str]
+Visit = Callable[..., Person]
+Later = Callable[..., None]
+
+
+class _NoWakeups:
+    def send(self, names: set[str]) -> None:
+        """Wake nobody: the tests look into the outbox themselves."""
+
+
+@pytest.fixture(scope="session")
+def clock_of_pages() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture(scope="session")
+def site_of_session(
+    shared_database: psycopg.Connection[Any], redis_url: str, clock_of_pages: MovableClock
+) -> Iterator[str]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    config = product_config(address_of(shared_database), redis_url, web_url=url, secret_key=SECRET_KEY)
+    parts = Parts(clock=clock_of_pages, wakeups=_NoWakeups(), access_log=False)
+    with serving(create_app(config, parts), listener) as served:
+        yield served
+
+
+@pytest.fixture
+def site(site_of_session: str, database: str, redis: Redis) -> str:
+    return site_of_session
+
+
+@pytest.fixture
+def session(site: str, database: str) -> Iterator[Session]:
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    with Session(engine, expire_on_commit=False) as session:
+        yield session
+    engine.dispose()
+
+
+@pytest.fixture
+def later(clock_of_pages: MovableClock) -> Iterator[Later]:
+    def pass_time(**length: float) -> None:
+        clock_of_pages.offset += timedelta(**length)
+
+    yield partial(pass_time)
+    clock_of_pages.reset()
+
+
+@pytest.fixture
+def visit(site: str) -> Iterator[Visit]:
+    people: list[Person] = []
+
+    def visit(**headers: str) -> Person:
+        people.append(Person(site, **headers))
+        return people[-1]
+
+    yield visit
+    for person in people:
+        person.close()
+
+
+@pytest.fixture
+def somebody(visit: Visit) -> Person:
+    return visit()
+
+
+@pytest.fixture(scope="session")
+def password_hash() -> str:
+    return hash_password(PASSWORD)
+
+
+@pytest.fixture
+def account(session: Session, password_hash: str) -> Callable[[str], User]:
+    """Make an account whose password is PASSWORD: `account("Ada")` is `ada@example.test`."""
+
+    def make(name: str) -> User:
+        user = factories.user(session, name)
+        user.email, user.password_hash = f"{name.lower()}@example.test", password_hash
+        user.email_verified_at = factories.now()
+        session.flush()
+        return user
+
+    return make
+
+
+@pytest.fixture
+def ada(account: Callable[[str], User], visit: Visit) -> Person:
+    """Return Ada, signed in by the page."""
+    account("Ada")
+    person = visit()
+    person.sign_in("ada@example.test", PASSWORD)
+    assert person.session is not None
+    return person
+
+
+@pytest.fixture
+def mailed(session: Session) -> Mailed:
+    def link(address: str) -> str:
+        query = select(Mail).where(Mail.recipient == address).order_by(Mail.created_at.desc(), Mail.id.desc())
+        mail = session.scalars(query.execution_options(populate_existing=True)).first()
+        assert mail is not None, f"there is no mail to {address}"
+        assert mail.sealed is not None
+        values = orjson.loads(unseal(SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed))
+        return re.sub(r"^https?://[^/]+", "", str(values["url"]))
+
+    return link

@@ -1,0 +1,131 @@
+"""A browser without JavaScript for tests: cookies, pages as they are read, forms as they are sent."""
+
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+import httpx
+
+
+@dataclass(slots=True)
+class Form:
+    """One form of a page."""
+
+    action: str
+    method: str
+    fields: dict[str, str] = field(default_factory=dict)
+    kinds: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Every control's attributes by its name."""
+    buttons: list[tuple[str, str, str]] = field(default_factory=list)
+    """Name, value and text of each button."""
+
+
+class Page(HTMLParser):
+    """What a page shows."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        super().__init__()
+        self.answer = answer
+        self.status = answer.status_code
+        self.forms: list[Form] = []
+        self.links: dict[str, str] = {}
+        self.labels: dict[str, str] = {}
+        self.ids: list[str] = []
+        self.text = ""
+        self._inside: list[str] = []
+        self._link = self._label = self._button = ""
+        self.feed(answer.text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.ids += [given["id"]] if "id" in given else []
+        if tag == "form":
+            self.forms.append(Form(given["action"], given["method"]))
+        elif tag == "input" and self.forms and "name" in given:
+            self._control(given)
+        elif tag == "button":
+            self.forms[-1].buttons.append((given.get("name", ""), given.get("value", ""), ""))
+        elif tag == "a":
+            self._link = given.get("href", "")
+        elif tag == "label":
+            self._label = given.get("for", "")
+        if tag in {"button", "a", "label", "style", "script"}:
+            self._inside.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._inside:
+            self._inside.remove(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if "button" in self._inside:
+            name, value, text = self.forms[-1].buttons[-1]
+            self.forms[-1].buttons[-1] = (name, value, text + data)
+        if "a" in self._inside:
+            self.links[data.strip()] = self._link
+        if "label" in self._inside and self._label:
+            self.labels[self._label] = data.strip()
+
+    def _control(self, given: dict[str, str]) -> None:
+        form = self.forms[-1]
+        form.kinds[given["name"]] = given
+        if given.get("type") not in {"radio", "checkbox"} or "checked" in given:
+            form.fields[given["name"]] = given.get("value", "")
+
+    def form(self, button: str) -> Form:
+        """Return the form with this button."""
+        for form in self.forms:
+            if any(button in text for _, _, text in form.buttons):
+                return form
+        raise AssertionError(f"no form has a button {button!r}: {self.text}")
+
+    @property
+    def title(self) -> str:
+        """The main heading."""
+        return self.answer.text.partition("<h1>")[2].partition("</h1>")[0]
+
+
+class Person:
+    """Somebody with a browser of their own."""
+
+    def __init__(self, site: str, **headers: str) -> None:
+        self.site = site
+        self.client = httpx.Client(base_url=site, headers=headers, timeout=30)
+
+    def open(self, path: str, **parameters: str) -> Page:
+        """Open a page, and go where it leads."""
+        return Page(self.client.get(path, params=parameters or None, follow_redirects=True))
+
+    def send(self, form: Form, button: str = "", **fields: str) -> httpx.Response:
+        """Send a form as the browser does from a page of ours, and stay at the answer."""
+        pressed = {name: value for name, value, text in form.buttons if name and button in text}
+        data = {**form.fields, **pressed, **fields}
+        return self.client.post(form.action, data=data, headers={"Origin": self.site})
+
+    def press(self, page: Page, button: str, **fields: str) -> Page:
+        """Fill a form in, press its button, and go where it leads."""
+        answer = self.send(page.form(button), button, **fields)
+        if answer.is_redirect:
+            return self.open(answer.headers["location"])
+        return Page(answer)
+
+    def sign_in(self, email: str, password: str, **parameters: str) -> Page:
+        """Sign in by the page."""
+        page = self.open("/sign-in", **parameters)
+        return self.press(page, "Sign in", email=email, password=password)
+
+    @property
+    def session(self) -> str | None:
+        """The session token that the browser holds."""
+        return self.client.cookies.get("session")
+
+    def close(self) -> None:
+        """Close the browser."""
+        self.client.close()
+
+
+def set_cookie(answer: httpx.Response, name: str) -> str:
+    """Return the `Set-Cookie` line of one cookie."""
+    lines: list[Any] = [line for line in answer.headers.get_list("set-cookie") if line.startswith(f"{name}=")]
+    assert len(lines) == 1, answer.headers
+    return str(lines[0])

@@ -1,0 +1,174 @@
+"""What other sites, other browsers and odd clients may try with every page for people."""
+
+import logging
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from app.connexion_adapter import PAGES
+from models.organizations import User
+from tests.web.people.conftest import PASSWORD, Mailed, Visit
+from tests.web.people.forms import Person, set_cookie
+from tests.web.people.test_signing_in import open_sessions
+from web.people import PATHS
+
+FOREIGN = "The form has to be sent from the page that showed it, in the same browser."
+
+
+def token_of(person: Person) -> str:
+    """Return the forms' token that the browser is shown."""
+    return person.open("/device").forms[0].fields["token"]
+
+
+def test_every_page_is_mounted() -> None:
+    assert frozenset(PATHS) == PAGES
+
+
+@pytest.mark.parametrize("path", PATHS)
+class TestForms:
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            {},
+            {"Origin": "https://evil.test"},
+            {"Origin": "http://127.0.0.1:1"},
+            {"Origin": "http://127.0.0.1.evil.test"},
+            {"Origin": "null"},
+            {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
+            {"Origin": "null", "Sec-Fetch-Site": "same-site"},
+            {"Sec-Fetch-Site": "none"},
+        ],
+        ids=str,
+    )
+    def test_of_another_site_are_refused(self, ada: Person, path: str, headers: dict[str, str]) -> None:
+        answer = ada.client.post(path, data={"token": token_of(ada)}, headers=headers)
+        assert answer.status_code == 403
+        assert FOREIGN in answer.text
+
+    def test_with_a_token_of_another_browser_are_refused(
+        self, ada: Person, visit: Visit, account: Callable[[str], User], path: str
+    ) -> None:
+        account("Mallory")
+        mallory = visit()
+        mallory.sign_in("mallory@example.test", PASSWORD)
+        for token in ("", "0" * 64, "ü", token_of(mallory)):
+            answer = ada.client.post(path, data={"token": token}, headers={"Origin": ada.site})
+            assert answer.status_code == 403, token
+
+    def test_in_a_browser_whose_secret_was_planted_are_refused(
+        self, ada: Person, visit: Visit, account: Callable[[str], User], path: str
+    ) -> None:
+        account("Mallory")
+        mallory = visit()
+        mallory.sign_in("mallory@example.test", PASSWORD)
+        token = token_of(mallory)
+        ada.client.cookies.set("forms", mallory.client.cookies["forms"], domain="127.0.0.1", path="/")
+        answer = ada.client.post(path, data={"token": token}, headers={"Origin": ada.site})
+        assert answer.status_code == 403
+
+    def test_of_our_own_page_are_read(self, ada: Person, path: str) -> None:
+        token = token_of(ada)
+        for headers in ({"Origin": ada.site}, {"Origin": "null", "Sec-Fetch-Site": "same-origin"}):
+            answer = ada.client.post(path, data={"token": token}, headers=headers)
+            assert answer.status_code not in {403, 500}, answer.text
+            token = token_of(ada) if ada.session else ""
+            if not token:
+                break
+
+    def test_that_are_odd_are_refused_as_pages(self, ada: Person, path: str) -> None:
+        headers = {"Origin": ada.site}
+        large = ada.client.post(path, data={"token": token_of(ada), "email": "x" * 20_000}, headers=headers)
+        json = ada.client.post(path, json={"token": token_of(ada)}, headers=headers)
+        assert (large.status_code, json.status_code) == (413, 403)
+        for name in ("email", "name", "user_code", "mailed", "id", "organization_id", "session_id", "do", "next"):
+            for value in ("\0", "x" * 5000, "%ff%fe"):
+                odd = ada.client.post(path, data={"token": token_of(ada), name: value}, headers=headers)
+                assert odd.status_code in {303, 400, 404, 422}, odd.text
+        raw = b"token=" + token_of(ada).encode() + b"&email=%ff%fe&name=\xff&user_code=%00"
+        form = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        broken = ada.client.post(path, content=raw, headers=form)
+        assert broken.status_code < 500
+        for answer in (large, json, broken):
+            assert answer.status_code == 303 or answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("path", PATHS)
+class TestPages:
+    def test_are_not_framed_cached_or_told_to_others(self, somebody: Person, ada: Person, path: str) -> None:
+        for person in (somebody, ada):
+            answer = person.client.get(path)
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["Referrer-Policy"] in {"no-referrer", "same-origin"}
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            if answer.status_code != 303:
+                policy = answer.headers["Content-Security-Policy"]
+                for rule in ("default-src 'none'", "frame-ancestors 'none'", "form-action 'self'", "base-uri 'none'"):
+                    assert rule in policy
+                assert "script" not in policy
+                assert answer.headers["X-Frame-Options"] == "DENY"
+                assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
+
+    def test_take_get_and_post_alone(self, somebody: Person, path: str) -> None:
+        answer = somebody.client.put(path)
+        assert answer.status_code == 405
+        assert answer.json()["error"]["code"] == "method_not_allowed"
+
+    def test_keep_the_browsers_secret_from_scripts(self, somebody: Person, path: str) -> None:
+        answer = somebody.client.get(path, follow_redirects=True)
+        line = set_cookie(answer, "forms")
+        assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(line.split("; "))
+
+
+def test_odd_addresses_are_refused_as_pages(ada: Person) -> None:
+    for path in PATHS:
+        for query in (
+            "token=%00",
+            "token=%ff",
+            "id=%00",
+            "user_code=%00",
+            "next=%00",
+            "notice=%00",
+            "token=" + "x" * 8000,
+        ):
+            answer = ada.client.get(f"{path}?{query}")
+            assert answer.status_code in {200, 303, 404}, (path, query, answer.text)
+
+
+def test_a_browsers_session_is_no_right_for_other_sites_calls(ada: Person, session: Session) -> None:
+    answer = ada.client.post("/api/auth/sign-out", headers={"Origin": "https://evil.test"})
+    assert answer.status_code == 403
+    assert answer.json()["error"]["code"] == "origin_not_allowed"
+    assert len(open_sessions(session)) == 1
+
+
+def test_passwords_and_tokens_lie_in_no_row_no_log_and_no_address(
+    somebody: Person, mailed: Mailed, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    fields = {"name": "Grace", "email": "grace@example.test", "password": PASSWORD}
+    seen: list[httpx.Response] = []
+    somebody.client.event_hooks["response"].append(seen.append)
+    somebody.press(somebody.open("/sign-up"), "Sign up", **fields)
+    verify = mailed("grace@example.test").partition("token=")[2]
+    somebody.press(somebody.open("/verify", token=verify), "Yes, confirm the address")
+    somebody.sign_in("grace@example.test", "another secret of mine")
+    somebody.sign_in("grace@example.test", PASSWORD)
+    signed_in = somebody.session or ""
+    somebody.press(somebody.open("/forgot"), "Send the link", email="grace@example.test")
+    reset = mailed("grace@example.test").partition("token=")[2]
+    somebody.press(somebody.open("/reset", token=reset), "Change the password", password="seven slow trams in May")
+    secrets = [PASSWORD, "another secret of mine", "seven slow trams in May", verify, reset, signed_in]
+    assert all(secrets)
+    tables = [row[0] for row in session.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"))]
+    kept = "".join(str(session.execute(text(f"SELECT t::text FROM {table} t")).all()) for table in tables)
+    of_the_test = {"httpx", "httpcore", "uvicorn"}
+    ours = "".join(record.getMessage() for record in caplog.records if record.name.split(".")[0] not in of_the_test)
+    addresses = [re.sub(r"^(/verify|/reset)\?token=.*", r"\1", str(answer.url.raw_path, "ascii")) for answer in seen]
+    led = [answer.headers.get("location", "") for answer in seen]
+    assert [secret for secret in secrets if secret in kept] == []
+    assert [secret for secret in secrets if secret in ours] == []
+    assert [secret for secret in secrets if secret in "".join([*addresses, *led])] == []

@@ -1,0 +1,184 @@
+"""`/device`: nothing is let in without a page that names it, and a person who approves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import httpx
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.organizations import LoginSession, Organization, User
+from tests import factories
+from tests.web.people.conftest import PASSWORD, Later
+from tests.web.people.forms import Page, Person
+
+GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+NO_DEVICE = "No device waits under this code."
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A CLI that asks to be let in."""
+
+    site: str
+    device_code: str
+    user_code: str
+    complete: str
+
+    def poll(self) -> dict[str, str]:
+        form = {"grant_type": GRANT, "device_code": self.device_code, "client_id": "freeze-cli"}
+        return dict(httpx.post(f"{self.site}/api/auth/device/token", data=form).json())
+
+
+@pytest.fixture
+def device(site: str) -> Device:
+    asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": "freeze-cli"}).json()
+    complete = asked["verification_uri_complete"].removeprefix(site)
+    return Device(site, asked["device_code"], asked["user_code"], complete)
+
+
+@pytest.fixture
+def acme(session: Session, ada: Person) -> Organization:
+    """Make Ada an administrator of Acme."""
+    organization = factories.organization(session, "Acme")
+    factories.membership(session, organization, user(session), "admin")
+    return organization
+
+
+def user(session: Session) -> User:
+    return session.scalars(select(User).where(User.email == "ada@example.test")).one()
+
+
+def devices_of(session: Session) -> list[LoginSession]:
+    return list(session.scalars(select(LoginSession).where(LoginSession.kind == "device")))
+
+
+def consent(person: Person, device: Device) -> Page:
+    return person.press(person.open("/device"), "Go on", user_code=device.user_code)
+
+
+class TestConsent:
+    def test_the_page_names_what_asks_from_where_for_what_and_what_it_will_do(
+        self, ada: Person, acme: Organization, device: Device
+    ) -> None:
+        page = consent(ada, device)
+        words = " ".join(page.text.split())
+        assert "It calls itself freeze-cli" in words
+        assert "from the address 127.0.0.1" in words
+        assert device.user_code in words
+        assert "act in the organisation Acme, as admin" in words
+        assert "in your name (ada@example.test), for 30 days or until you end its session" in words
+        assert "Manage members, invitations" in words
+        assert "delete the organisation" not in words
+
+    def test_approved_it_acts_as_the_person_in_the_organisation(
+        self, ada: Person, acme: Organization, device: Device, session: Session
+    ) -> None:
+        assert device.poll()["error"] == "authorization_pending"
+        done = ada.press(consent(ada, device), "Approve")
+        assert (done.status, done.title) == (200, "Done")
+        assert "access_token" in device.poll()
+        [row] = devices_of(session)
+        assert (row.user_id, row.organization_id) == (user(session).id, acme.id)
+        assert "freeze-cli" in ada.open("/").text
+
+    def test_denied_it_gets_nothing(self, ada: Person, acme: Organization, device: Device, session: Session) -> None:
+        done = ada.press(consent(ada, device), "Deny")
+        assert (done.status, done.title) == (200, "Denied")
+        assert device.poll()["error"] == "access_denied"
+        assert devices_of(session) == []
+
+    def test_of_several_organisations_one_is_chosen(
+        self, ada: Person, acme: Organization, device: Device, session: Session
+    ) -> None:
+        globex = factories.organization(session, "Globex")
+        factories.membership(session, globex, user(session), "viewer")
+        page = consent(ada, device)
+        assert "Acme, as admin" in page.text
+        assert "Globex, as viewer" in page.text
+        assert "can be switched to the others" in page.text
+        ada.press(page, "Approve", organization_id=globex.id)
+        device.poll()
+        assert [row.organization_id for row in devices_of(session)] == [globex.id]
+
+    def test_an_organisation_of_others_is_refused_and_nothing_decided(
+        self, ada: Person, acme: Organization, device: Device, session: Session
+    ) -> None:
+        foreign = factories.organization(session, "Globex")
+        page = ada.press(consent(ada, device), "Approve", organization_id=foreign.id)
+        assert page.status == 404
+        assert device.poll()["error"] == "authorization_pending"
+
+    def test_somebody_without_an_organisation_may_too(self, ada: Person, device: Device) -> None:
+        page = consent(ada, device)
+        assert "You belong to no organisation yet" in page.text
+        assert ada.press(page, "Approve").title == "Done"
+
+    def test_a_client_that_calls_itself_script_is_words(self, ada: Person, site: str) -> None:
+        asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": "<script>alert(1)</script>"}).json()
+        page = ada.press(ada.open("/device"), "Go on", user_code=asked["user_code"])
+        assert "<script>" not in page.answer.text
+        assert "calls itself <script>alert(1)</script>" in page.text
+
+
+class TestTheCode:
+    def test_a_link_that_brings_it_decides_nothing_and_shows_no_consent(self, ada: Person, device: Device) -> None:
+        page = ada.open(device.complete)
+        assert page.title == "Let a device in"
+        assert page.form("Go on").fields["user_code"] == device.user_code
+        assert "freeze-cli" not in page.text
+        assert page.answer.headers["Referrer-Policy"] == "no-referrer"
+        assert device.poll()["error"] == "authorization_pending"
+
+    def test_it_survives_the_sign_in_on_the_way(
+        self, somebody: Person, device: Device, account: Callable[[str], User]
+    ) -> None:
+        account("Grace")
+        page = somebody.open(device.complete)
+        assert page.title == "Sign in"
+        assert page.answer.headers["Referrer-Policy"] == "no-referrer"
+        page = somebody.press(page, "Sign in", email="grace@example.test", password=PASSWORD)
+        assert page.form("Go on").fields["user_code"] == device.user_code
+
+    def test_it_may_be_typed_in_any_way(self, ada: Person, device: Device) -> None:
+        typed = " " + device.user_code.replace("-", " ").lower()
+        assert "freeze-cli" in ada.press(ada.open("/device"), "Go on", user_code=typed).text
+
+    @pytest.mark.parametrize("code", ["BCDFG-HJKLM", "x", "ü" * 10, "1" * 4000])
+    def test_a_wrong_one_is_a_problem_of_the_field(self, ada: Person, code: str) -> None:
+        page = ada.press(ada.open("/device"), "Go on", user_code=code)
+        assert (page.status, page.title) == (404, "Let a device in")
+        assert any(text.startswith(NO_DEVICE) and link == "#user_code" for text, link in page.links.items())
+
+    def test_none_is_no_guess(self, ada: Person, device: Device) -> None:
+        pages = [ada.press(ada.open("/device"), "Go on") for _ in range(11)]
+        assert {page.status for page in pages} == {400}
+        assert pages[0].links["Enter the code that your device shows."] == "#user_code"
+        assert consent(ada, device).status == 200
+
+    def test_it_is_good_for_one_decision(self, ada: Person, device: Device) -> None:
+        page = consent(ada, device)
+        ada.press(page, "Deny")
+        assert ada.press(page, "Approve").status == 404
+        assert consent(ada, device).status == 404
+        assert device.poll()["error"] == "access_denied"
+
+    def test_it_is_good_for_ten_minutes(self, ada: Person, device: Device, later: Later) -> None:
+        page = consent(ada, device)
+        later(minutes=10)
+        assert ada.press(page, "Approve").status == 404
+        assert device.poll()["error"] == "expired_token"
+
+    def test_ten_wrong_ones_are_enough(self, ada: Person, device: Device) -> None:
+        pages = [ada.press(ada.open("/device"), "Go on", user_code="BCDFG-HJKLM") for _ in range(11)]
+        assert [page.status for page in pages] == [404] * 10 + [429]
+        assert int(pages[-1].answer.headers["Retry-After"]) > 0
+        assert consent(ada, device).status == 429
+
+    def test_who_signed_out_meanwhile_decides_nothing(self, ada: Person, device: Device) -> None:
+        page = consent(ada, device)
+        ada.press(ada.open("/"), "Sign out")
+        answer = ada.send(page.form("Approve"), "Approve")
+        assert answer.status_code == 403
+        assert device.poll()["error"] == "authorization_pending"

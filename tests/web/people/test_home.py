@@ -1,0 +1,135 @@
+"""`/`: one's organisations, and what else is signed in."""
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.organizations import LoginSession, Membership, Organization, User
+from tests import factories
+from tests.web.people.conftest import PASSWORD, Visit
+from tests.web.people.forms import Page, Person
+from tests.web.people.test_signing_in import open_sessions
+from web.home import called
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
+
+
+def ada_of(session: Session) -> User:
+    return session.scalars(select(User).where(User.email == "ada@example.test")).one()
+
+
+def join(session: Session, name: str, role: str = "member") -> Organization:
+    organization = factories.organization(session, name)
+    factories.membership(session, organization, ada_of(session), role)
+    return organization
+
+
+class TestOrganisations:
+    def test_who_is_not_signed_in_is_led_to_the_sign_in(self, somebody: Person) -> None:
+        answer = somebody.client.get("/")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+
+    def test_somebody_without_one_makes_one_and_owns_it(self, ada: Person, session: Session) -> None:
+        page = ada.press(ada.open("/"), "Make the organisation", name=" Acme ")
+        assert "Your organisation is there. You are its owner." in page.text
+        assert "as owner" in page.text
+        organization = session.scalars(select(Organization)).one()
+        assert organization.name == "Acme"
+        assert factories.audit_actions(session, organization) == ["organization.created"]
+
+    def test_a_name_is_not_needed_and_a_second_one_is_not_made(self, ada: Person, session: Session) -> None:
+        page = ada.open("/")
+        ada.press(page, "Make the organisation")
+        ada.press(page, "Make the organisation", name="Another")
+        assert [each.name for each in session.scalars(select(Organization))] == ["Ada's organisation"]
+
+    def test_a_name_that_the_contract_refuses_is_refused_at_its_field(self, ada: Person, session: Session) -> None:
+        page = ada.press(ada.open("/"), "Make the organisation", name="x" * 101)
+        assert page.status == 422
+        assert "#name" in page.links.values()
+        assert session.scalars(select(Organization)).all() == []
+
+    def test_between_several_one_switches(self, ada: Person, session: Session) -> None:
+        acme, globex = join(session, "Acme", "viewer"), join(session, "Globex", "owner")
+        page = ada.open("/")
+        assert "as viewer" in page.text
+        assert "Active" not in page.text
+        for organization in (acme, globex):
+            page = ada.press(page, f"to {organization.name}")
+            assert "acts in another organisation now" in page.text
+            [row] = open_sessions(session)
+            assert row.organization_id == organization.id
+            answer = ada.client.get("/api/auth/token").json()
+            assert answer["organizationId"] == organization.id
+
+    def test_to_one_of_others_nobody_switches(self, ada: Person, session: Session) -> None:
+        join(session, "Acme")
+        foreign = factories.organization(session, "Globex")
+        page = ada.press(ada.open("/"), "to Acme", organization_id=foreign.id)
+        assert (page.status, page.title) == (404, "Not found")
+        assert [row.organization_id for row in open_sessions(session)] != [foreign.id]
+
+    def test_one_that_was_left_or_deleted_is_none_of_ours(self, ada: Person, session: Session) -> None:
+        acme, globex = join(session, "Acme"), join(session, "Globex")
+        ada.press(ada.open("/"), "to Acme")
+        session.delete(session.get_one(Membership, (acme.id, ada_of(session).id)))
+        session.flush()
+        globex.deleted_at = factories.now()
+        session.flush()
+        page = ada.open("/")
+        assert "Acme" not in page.text
+        assert "Globex" not in page.text
+        assert "You belong to none yet." in page.text
+
+
+class TestSessions:
+    def test_another_browsers_is_ended_at_once(self, ada: Person, visit: Visit, session: Session) -> None:
+        other = visit(**{"User-Agent": FIREFOX})
+        other.sign_in("ada@example.test", PASSWORD)
+        page = ada.open("/")
+        assert "Firefox on Linux" in page.text
+        page = ada.press(page, "the session of Firefox on Linux")
+        assert "The session has ended." in page.text
+        assert other.open("/").title == "Sign in"
+        assert ada.open("/").title == "Your account"
+        assert len(open_sessions(session)) == 1
+
+    def test_ending_ones_own_signs_out(self, ada: Person, session: Session) -> None:
+        page = ada.press(ada.open("/"), "the session of python-httpx")
+        assert page.title == "Sign in"
+        assert ada.session is None
+        assert open_sessions(session) == []
+
+    def test_somebody_elses_is_not_found(self, ada: Person, session: Session) -> None:
+        other = factories.login(session, factories.user(session, "Grace"), None)
+        page = ada.press(ada.open("/"), "the session of", session_id=other.id)
+        assert page.status == 404
+        rows = session.scalars(select(LoginSession.revoked_at).where(LoginSession.id == other.id)).all()
+        assert rows == [None]
+
+    def test_names_of_others_are_words(self, ada: Person, visit: Visit) -> None:
+        visit(**{"User-Agent": "<script>alert(1)</script>"}).sign_in("ada@example.test", PASSWORD)
+        assert "<script>" not in ada.open("/").answer.text
+
+    def test_a_button_that_says_nothing_is_refused(self, ada: Person) -> None:
+        form = ada.open("/").form("Make the organisation")
+        answer = ada.send(form, do="delete-everything")
+        assert answer.status_code == 422
+        assert Page(answer).title == "Not accepted"
+
+
+@pytest.mark.parametrize(
+    ("client", "name"),
+    [
+        (FIREFOX, "Firefox on Linux"),
+        ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0", "Edge on Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Safari/604.1", "Safari on iPhone"),
+        ("Mozilla/5.0 (Linux; Android 16) Chrome/140.0 Mobile Safari/537.36", "Chrome on Android"),
+        ("Mozilla/5.0", "A browser"),
+        ("freeze-cli", "freeze-cli"),
+        ("curl/8.5.0", "curl"),
+        ("", "Something unknown"),
+    ],
+)
+def test_a_client_is_called_by_what_people_know(client: str, name: str) -> None:
+    assert called(client) == name

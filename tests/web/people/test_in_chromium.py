@@ -1,0 +1,302 @@
+"""The pages in a real browser, without JavaScript and by keyboard alone; what a screen reader is told, narrow and wide.
+
+`PICTURES=<directory>` keeps a picture of each page.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.organizations import User
+from services import inviting
+from tests import factories
+from tests.support.browser import CHROMIUM, Browser, chromium
+from tests.web.people.conftest import PASSWORD, Later, Mailed
+from tests.web.people.test_invitation_page import Invite, acme, invite
+
+__all__ = ["acme", "invite"]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+
+Keep = Callable[[str], None]
+_LABELS = {"name": "Your name", "email": "E-mail address", "password": "Password"}
+LINE = 24
+"""Pixels that things of one line may differ in height."""
+ANOTHER = "seven slow trams to the harbour"
+_CONTRAST = """
+(() => {
+  const channel = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const parse = c => c.match(/[\\d.]+/g).map(Number);
+  const light = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
+  const ground = e => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const e of document.querySelectorAll('body *')) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && e.tagName !== 'INPUT') continue;
+    const style = getComputedStyle(e), a = light(parse(style.color)), b = light(ground(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) bad.push(e.tagName + ' ' + e.textContent.trim().slice(0, 30) + ' ' + ratio.toFixed(2));
+    if (e.tagName === 'INPUT' && e.type !== 'hidden' && e.type !== 'radio') {
+      const line = light(parse(style.borderTopColor));
+      const edge = (Math.max(line, b) + 0.05) / (Math.min(line, b) + 0.05);
+      if (edge < 3) bad.push('border of ' + e.name + ' ' + edge.toFixed(2));
+    }
+  }
+  return bad;
+})()
+"""
+_NAMED = """
+['aria-describedby', 'aria-labelledby', 'for', 'href'].flatMap(name =>
+  [...document.querySelectorAll(`[${name}]`)].map(e => e.getAttribute(name))
+    .filter(value => name !== 'href' || value.startsWith('#')).map(value => value.replace('#', ''))).join(' ')
+"""
+_SMALL_TARGETS = """
+[...document.querySelectorAll('button, a.button, input:not([type=hidden]):not(.unseen)')]
+  .filter(e => e.getBoundingClientRect().height < 24 || e.getBoundingClientRect().width < 20)
+  .map(e => e.textContent || e.name)
+"""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("chromium")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(running: Browser, site: str) -> Browser:
+    running.forget()
+    running.resize(1000)
+    return running
+
+
+@pytest.fixture
+def keep(browser: Browser) -> Keep:
+    """Judge the page as it is, wide and narrow, and keep a picture of it where that is wanted."""
+
+    def judge(name: str) -> None:
+        assert_accessible(browser)
+        for width in (1000, 320):
+            browser.resize(width)
+            assert browser.value("document.documentElement.scrollWidth") <= width, f"{name} scrolls at {width} px"
+            if directory := os.environ.get("PICTURES"):
+                (Path(directory) / f"{name}-{width}.png").write_bytes(browser.picture())
+        browser.resize(1000)
+
+    return judge
+
+
+def assert_accessible(browser: Browser) -> None:
+    """Check what a machine can see of WCAG 2.2 AA."""
+    told = browser.told()
+    roles = [role for role, _ in told]
+    assert browser.value("document.documentElement.lang") == "en"
+    assert {"banner", "navigation", "main"} <= set(roles), roles
+    assert roles.count("main") == 1
+    assert browser.value("document.querySelectorAll('h1').length") == 1
+    assert browser.title.endswith(" · Change-Freeze Service")
+    unnamed = [role for role, name in told if role in {"textbox", "button", "link", "radio"} and not name.strip()]
+    assert unnamed == []
+    ids = browser.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+    assert set(browser.value(_NAMED).split()) <= set(ids)
+    assert browser.value(_CONTRAST) == []
+    assert browser.value(_SMALL_TARGETS) == []
+
+
+def fill(browser: Browser, **fields: str) -> None:
+    """Reach each field by its label with the Tab key, and write into it; then send the form from the last one."""
+    for name, text in fields.items():
+        browser.tab_to(_LABELS[name])
+        browser.write(text)
+    browser.press_and_go()
+
+
+def sign_in(browser: Browser, site: str, email: str, password: str = PASSWORD) -> None:
+    browser.open(f"{site}/sign-in")
+    fill(browser, email=email, password=password)
+
+
+class TestByKeyboardWithoutScripts:
+    def test_scripts_are_off(self, browser: Browser, site: str) -> None:
+        browser.open("data:text/html,<title>off</title><script>document.title = 'on'</script>")
+        assert browser.title == "off"
+
+    def test_from_signing_up_to_an_organisation(
+        self, browser: Browser, site: str, mailed: Mailed, keep: Keep, session: Session
+    ) -> None:
+        browser.open(f"{site}/")
+        assert browser.path == "/sign-in"
+        keep("sign-in")
+        browser.tab_to("Sign up")
+        browser.press_and_go()
+        keep("sign-up")
+        browser.tab_to("Your name")
+        browser.write("Grace Hopper")
+        browser.tab_to("E-mail address")
+        browser.write("grace@example.test")
+        browser.tab_to("Password")
+        browser.write(PASSWORD)
+        browser.tab_to("Sign up")
+        browser.press_and_go()
+        assert "Look into your mailbox" in browser.text
+        keep("sign-up-sent")
+        browser.open(site + mailed("grace@example.test"))
+        keep("verify")
+        browser.tab_to("Yes, confirm the address")
+        browser.press_and_go()
+        assert browser.path == "/sign-in?notice=verified"
+        keep("verified")
+        fill(browser, email="grace@example.test", password=PASSWORD)
+        assert "You are signed in as Grace Hopper" in browser.text
+        keep("home-new")
+        browser.tab_to("Name of the organisation")
+        browser.write("Acme")
+        browser.tab_to("Make the organisation")
+        browser.press_and_go("Space")
+        assert "You are its owner." in browser.text
+        keep("home")
+        assert session.scalars(select(User.name)).all() == ["Grace Hopper"]
+        browser.tab_to("Sign out")
+        browser.press_and_go()
+        assert "You are signed out." in browser.text
+
+    def test_problems_are_told_first_and_lead_to_their_fields(self, browser: Browser, site: str, keep: Keep) -> None:
+        browser.open(f"{site}/sign-up")
+        browser.tab_to("Your name")
+        browser.write("Grace")
+        browser.press_and_go()
+        assert browser.title.startswith("Error: ")
+        assert browser.value("document.activeElement.id") == "problems"
+        assert ("alert", "There is a problem") in browser.told()
+        keep("sign-up-problems")
+        browser.tab_to("E-mail address is required")
+        browser.press("Enter")
+        assert browser.value("location.hash") == "#email"
+        assert browser.value("document.activeElement.id") == "email"
+        assert browser.value("document.activeElement.getAttribute('aria-invalid')") == "true"
+
+    def test_the_first_thing_that_the_tab_key_reaches_leads_past_the_header(self, browser: Browser, site: str) -> None:
+        browser.open(f"{site}/sign-in")
+        browser.press("Tab")
+        assert browser.focus() == "Skip to the content"
+        browser.press("Enter")
+        assert browser.value("document.activeElement.id") == "content"
+        browser.press("Tab")
+        assert browser.focus() == "E-mail address"
+
+    def test_the_focus_is_seen_and_goes_in_the_order_of_the_page(self, browser: Browser, site: str) -> None:
+        browser.open(f"{site}/sign-up")
+        seen = []
+        for _ in range(12):
+            browser.press("Tab")
+            seen.append(browser.value("document.activeElement.getBoundingClientRect().top"))
+            outline = browser.value("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none", browser.focus()
+            if browser.focus() == "Sign in" and len(seen) > 6:
+                break
+        assert all(after >= before - LINE for before, after in pairwise(seen[1:])), seen
+
+    def test_another_password(
+        self, browser: Browser, site: str, mailed: Mailed, keep: Keep, account: Callable[[str], User]
+    ) -> None:
+        account("Ada")
+        browser.open(f"{site}/sign-in")
+        browser.tab_to("I have forgotten my password")
+        browser.press_and_go()
+        keep("forgot")
+        browser.tab_to("E-mail address")
+        browser.write("ada@example.test")
+        browser.press_and_go()
+        browser.open(site + mailed("ada@example.test"))
+        keep("reset")
+        browser.tab_to("New password")
+        browser.write("short")
+        browser.press_and_go()
+        keep("reset-problems")
+        browser.tab_to("New password")
+        browser.write(ANOTHER)
+        browser.press_and_go()
+        assert "Your password is changed" in browser.text
+        sign_in(browser, site, "ada@example.test", ANOTHER)
+        assert browser.path == "/"
+
+    def test_a_device(
+        self, browser: Browser, site: str, keep: Keep, account: Callable[[str], User], session: Session
+    ) -> None:
+        ada = account("Ada")
+        for name, role in (("Acme", "owner"), ("Globex", "viewer")):
+            factories.membership(session, factories.organization(session, name), ada, role)
+        asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": "freeze-cli"}).json()
+        browser.open(asked["verification_uri_complete"])
+        fill(browser, email="ada@example.test", password=PASSWORD)
+        assert browser.path.startswith("/device?user_code=")
+        keep("device")
+        browser.tab_to("Go on")
+        browser.press_and_go()
+        assert "What it will be able to do" in browser.text
+        keep("consent")
+        browser.tab_to("Approve")
+        browser.press_and_go()
+        assert "is let in" in browser.text
+        keep("device-done")
+        browser.open(f"{site}/")
+        keep("home-several")
+        browser.open(f"{site}/device")
+        browser.tab_to("The code that your device shows")
+        browser.write("BCDFG-HJKLM")
+        browser.press_and_go()
+        keep("device-problem")
+
+    def test_an_invitation(
+        self,
+        browser: Browser,
+        site: str,
+        keep: Keep,
+        account: Callable[[str], User],
+        invite: Invite,
+    ) -> None:
+        account("Ada")
+        account("Grace")
+        token, _ = invite("grace@example.test", "admin")
+        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        keep("invitation-nobody")
+        sign_in(browser, site, "ada@example.test")
+        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        keep("invitation-another")
+        browser.tab_to("Leave it")
+        browser.press_and_go()
+        browser.open(f"{site}/sign-out")
+        keep("sign-out")
+        browser.tab_to("Stay signed in")
+        browser.forget()
+        sign_in(browser, site, "grace@example.test")
+        keep("home-invited")
+        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        keep("invitation")
+        browser.tab_to("Accept")
+        browser.press_and_go()
+        assert "You are a member now." in browser.text
+        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        assert "Not found" in browser.text
+        keep("refused")
+
+    def test_a_form_that_stood_open_for_long_is_still_good(
+        self, browser: Browser, site: str, account: Callable[[str], User], later: Later
+    ) -> None:
+        account("Ada")
+        browser.open(f"{site}/sign-in")
+        later(hours=20)
+        fill(browser, email="ada@example.test", password=PASSWORD)
+        assert browser.path == "/"

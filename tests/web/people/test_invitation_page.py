@@ -1,0 +1,165 @@
+"""`/invitation`: who invites to what, with which role; only the account of the invited address accepts it."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.identity import Invitation, OneTimeToken
+from models.organizations import Membership, Organization, User
+from rules.ids import new_id
+from services.secrets import new_one_time_token, token_hash
+from tests import factories
+from tests.web.people.conftest import PASSWORD, Later
+from tests.web.people.forms import Page, Person
+
+GONE = "There is no such invitation for you, or it has been accepted, taken back, or has expired."
+
+Invite = Callable[..., tuple[str, Invitation]]
+
+
+@pytest.fixture
+def acme(session: Session) -> Organization:
+    return factories.organization(session, "Acme")
+
+
+@pytest.fixture
+def invite(session: Session, acme: Organization) -> Invite:
+    """Invite an address; returns the token of its mail, and the invitation."""
+
+    def make(email: str, role: str = "member") -> tuple[str, Invitation]:
+        token, now = new_one_time_token(), factories.now()
+        invitation = Invitation(
+            id=new_id("inv"),
+            organization_id=acme.id,
+            email=email,
+            role=role,
+            invited_by={"type": "user", "id": "usr_x", "name": "Linus <b>"},
+            created_at=now,
+            expires_at=now + timedelta(days=7),
+        )
+        row = OneTimeToken(
+            token_hash=token_hash(token),
+            purpose="invitation",
+            subject=invitation.id,
+            organization_id=acme.id,
+            created_at=now,
+            expires_at=invitation.expires_at,
+        )
+        session.add_all([invitation, row])
+        session.flush()
+        return token, invitation
+
+    return make
+
+
+def roles(session: Session, acme: Organization) -> list[tuple[str, str]]:
+    query = select(User.name, Membership.role).join(Membership, Membership.user_id == User.id)
+    return [(name, role) for name, role in session.execute(query.where(Membership.organization_id == acme.id))]
+
+
+class TestLooking:
+    def test_it_says_who_invites_whom_to_what_as_what(self, somebody: Person, invite: Invite) -> None:
+        token, _ = invite("ada@example.test", "admin")
+        page = somebody.open("/invitation", token=token)
+        assert page.status == 200
+        words = " ".join(page.text.split())
+        assert "Linus <b> invites ada@example.test to the organisation Acme, as admin." in words
+        assert "Manage members, invitations" in words
+        assert "delete the organisation" not in words
+        assert page.answer.headers["Referrer-Policy"] == "no-referrer"
+
+    def test_it_makes_nobody_a_member(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
+        token, _ = invite("ada@example.test")
+        ada.open("/invitation", token=token)
+        assert roles(session, acme) == []
+
+    @pytest.mark.parametrize("token", ["x", "a" * 43, "x" * 5000])
+    def test_a_wrong_link_is_none(self, somebody: Person, token: str) -> None:
+        page = somebody.open("/invitation", token=token)
+        assert page.status == 404
+        assert GONE in page.text
+
+    def test_an_expired_one_is_none(self, ada: Person, invite: Invite, later: Later) -> None:
+        token, invitation = invite("ada@example.test")
+        shown = ada.open("/invitation", token=token)
+        later(days=7)
+        assert ada.open("/invitation", token=token).status == 404
+        assert ada.press(shown, "Accept").status == 404
+        assert ada.open("/invitation", id=invitation.id).status == 404
+
+    def test_without_a_link_there_is_none(self, ada: Person) -> None:
+        assert ada.open("/invitation").status == 404
+
+    def test_by_its_id_only_the_invited_finds_it(self, ada: Person, somebody: Person, invite: Invite) -> None:
+        _, own = invite("ada@example.test")
+        _, other = invite("grace@example.test")
+        assert ada.open("/invitation", id=own.id).status == 200
+        assert ada.open("/invitation", id=other.id).status == 404
+        assert somebody.open("/invitation", id=own.id).title == "Sign in"
+
+
+class TestAccepting:
+    def test_from_the_mail_over_the_sign_in_to_the_organisation(
+        self, somebody: Person, invite: Invite, session: Session, acme: Organization, account: Callable[[str], User]
+    ) -> None:
+        account("Grace")
+        token, invitation = invite("grace@example.test", "viewer")
+        page = somebody.open("/invitation", token=token)
+        way = page.links["Sign in"]
+        assert token not in "".join(page.links.values())
+        back = somebody.press(
+            somebody.open("/sign-in", next=f"/invitation?id={invitation.id}"),
+            "Sign in",
+            email="grace@example.test",
+            password=PASSWORD,
+        )
+        assert invitation.id in way or "/sign-in" in way
+        home = somebody.press(back, "Accept")
+        assert "You are a member now." in home.text
+        assert roles(session, acme) == [("Grace", "viewer")]
+        assert "invitation.accepted" in factories.audit_actions(session, acme)
+
+    def test_it_is_good_once(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
+        token, _ = invite("ada@example.test")
+        page = ada.open("/invitation", token=token)
+        ada.press(page, "Accept")
+        assert ada.press(page, "Accept").status == 404
+        assert ada.open("/invitation", token=token).status == 404
+        assert roles(session, acme) == [("Ada", "member")]
+
+    def test_somebody_else_is_told_whose_it_is_and_cannot(
+        self, ada: Person, invite: Invite, session: Session, acme: Organization
+    ) -> None:
+        token, invitation = invite("grace@example.test")
+        page = ada.open("/invitation", token=token)
+        assert "It is not for this account" in page.text
+        form = page.form("Sign out")
+        form.action = "/invitation"
+        answer = ada.send(form, id=invitation.id)
+        assert answer.status_code == 404
+        assert GONE in Page(answer).text
+        assert roles(session, acme) == []
+
+    def test_a_role_in_the_form_changes_nothing(
+        self, ada: Person, invite: Invite, session: Session, acme: Organization
+    ) -> None:
+        token, _ = invite("ada@example.test", "viewer")
+        ada.send(ada.open("/invitation", token=token).form("Accept"), role="owner", organization_id="org_x")
+        assert roles(session, acme) == [("Ada", "viewer")]
+
+    def test_a_member_is_told_so(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
+        token, _ = invite("ada@example.test")
+        user = session.scalars(select(User).where(User.email == "ada@example.test")).one()
+        factories.membership(session, acme, user, "owner")
+        page = ada.press(ada.open("/invitation", token=token), "Accept")
+        assert (page.status, page.title) == (409, "Not possible now")
+        assert "You are a member of Acme already." in page.text
+        assert roles(session, acme) == [("Ada", "owner")]
+
+    def test_the_first_page_lists_it(self, ada: Person, invite: Invite) -> None:
+        _, invitation = invite("ada@example.test")
+        page = ada.open("/")
+        assert f"/invitation?id={invitation.id}" in page.answer.text

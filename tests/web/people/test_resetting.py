@@ -1,0 +1,88 @@
+"""`/forgot` and `/reset`: another password by a mailed link, which ends every session."""
+
+import pytest
+from sqlalchemy.orm import Session
+
+from tests.web.people.conftest import PASSWORD, Later, Mailed, Visit
+from tests.web.people.forms import Page, Person
+from tests.web.people.test_signing_in import open_sessions
+
+ANOTHER = "seven slow trams to the harbour"
+
+
+def asked(person: Person, email: str = "ada@example.test") -> Page:
+    return person.press(person.open("/forgot"), "Send the link", email=email)
+
+
+class TestForgot:
+    def test_the_answer_does_not_tell_who_has_an_account(self, ada: Person, somebody: Person) -> None:
+        known, unknown = asked(somebody), asked(somebody, "nobody@example.test")
+        assert known.status == unknown.status == 202
+        assert known.text.replace("ada@", "nobody@") == unknown.text
+
+    def test_no_address_is_a_problem_of_the_field(self, somebody: Person) -> None:
+        page = asked(somebody, "ada")
+        assert page.status == 422
+        assert "#email" in page.links.values()
+        assert page.form("Send").fields["email"] == "ada"
+
+
+class TestReset:
+    def test_another_password_ends_every_session(
+        self, ada: Person, somebody: Person, mailed: Mailed, session: Session
+    ) -> None:
+        asked(somebody)
+        page = somebody.open(mailed("ada@example.test"))
+        assert "the account of ada@example.test" in page.text
+        done = somebody.press(page, "Change the password", password=ANOTHER)
+        assert "Your password is changed" in done.text
+        assert somebody.session is None
+        assert open_sessions(session) == []
+        assert ada.open("/").title == "Sign in"
+        assert somebody.sign_in("ada@example.test", PASSWORD).status == 401
+        assert somebody.sign_in("ada@example.test", ANOTHER).title == "Your account"
+
+    @pytest.mark.parametrize("password", ["", "short", "password123", "x" * 201])
+    def test_a_password_that_is_refused_leaves_the_link_good(
+        self, ada: Person, somebody: Person, mailed: Mailed, password: str
+    ) -> None:
+        asked(somebody)
+        page = somebody.press(somebody.open(mailed("ada@example.test")), "Change the password", password=password)
+        assert page.status in {400, 422}
+        assert "#password" in page.links.values()
+        assert page.form("Change").fields["password"] == ""
+        assert somebody.press(page, "Change the password", password=ANOTHER).title == "Sign in"
+
+    def test_the_link_is_good_once(self, ada: Person, somebody: Person, mailed: Mailed) -> None:
+        asked(somebody)
+        link = mailed("ada@example.test")
+        page = somebody.open(link)
+        somebody.press(page, "Change the password", password=ANOTHER)
+        again = somebody.press(page, "Change the password", password="an attacker chooses this one")
+        assert (again.status, again.links["Ask for a new link"]) == (404, "/forgot")
+        assert somebody.open(link).status == 404
+        assert somebody.sign_in("ada@example.test", ANOTHER).title == "Your account"
+
+    def test_the_link_is_good_for_an_hour(self, ada: Person, somebody: Person, mailed: Mailed, later: Later) -> None:
+        asked(somebody)
+        page = somebody.open(mailed("ada@example.test"))
+        later(hours=1)
+        assert somebody.press(page, "Change the password", password=ANOTHER).status == 404
+
+    @pytest.mark.parametrize("token", ["", "x", "a" * 43, "ü", "x" * 5000])
+    def test_a_wrong_one_leads_to_a_new_one(self, somebody: Person, token: str) -> None:
+        page = somebody.open("/reset", token=token)
+        assert (page.status, page.links["Ask for a new link"]) == (404, "/forgot")
+
+    def test_looking_uses_nothing_up(self, ada: Person, visit: Visit, mailed: Mailed) -> None:
+        asked(ada)
+        link = mailed("ada@example.test")
+        assert [visit().open(link).status for _ in range(3)] == [200, 200, 200]
+
+    def test_the_secret_is_in_no_address_but_the_mailed_one(self, ada: Person, mailed: Mailed) -> None:
+        asked(ada)
+        link = mailed("ada@example.test")
+        page = ada.open(link)
+        assert page.answer.headers["Referrer-Policy"] == "no-referrer"
+        assert link.partition("token=")[2] not in "".join(page.links.values())
+        assert page.form("Change").action == "/reset"

@@ -1,0 +1,15 @@
+"""What the roles mean, in the words of the pages; what they may do is said by the contract (`x-least-role`)."""
+
+from rules.permissions import ROLES
+
+_ADDS = {
+    "viewer": "See freezes, repositories, branches, and whether their rules really block.",
+    "member": "Start, change and lift freezes; enable repositories and watch branches.",
+    "admin": "Manage members, invitations, API keys, settings, and the rules at GitHub.",
+    "owner": "Make and unmake owners, and delete the organisation.",
+}
+
+
+def powers(role: str) -> list[str]:
+    """Return what a role may do, what the lesser ones may do first."""
+    return [_ADDS[each] for each in ROLES[: ROLES.index(role) + 1]] if role in ROLES else []

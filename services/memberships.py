@@ -109,11 +109,9 @@ def _insert(unit: Unit, name: str) -> str:
     """Insert an organisation under the first slug that is free, and return its id."""
     slug = slug_of(name)
     while True:
-        row = {"id": new_id("org"), "name": name, "slug": slug, "plan": "free", "settings": {}}
-        statement = (
-            insert(Organization).values(**row, created_at=unit.now).on_conflict_do_nothing(index_elements=["slug"])
-        )
-        made = unit.session.scalar(statement.returning(Organization.id))
+        row = {"id": new_id("org"), "name": name, "slug": slug, "plan": "free", "settings": {}, "created_at": unit.now}
+        statement = insert(Organization).values(row).on_conflict_do_nothing(index_elements=["slug"])
+        made: str | None = unit.session.scalar(statement.returning(Organization.id))
         if made is not None:
             return made
         slug = f"{slug_of(name)}-{secrets.token_hex(4)}"

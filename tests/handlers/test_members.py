@@ -133,9 +133,7 @@ class TestUpdateMember:
 
     def test_of_two_owners_who_both_step_back_one_is_left(self, acme: Tenant, session: Session) -> None:
         people = [member(acme, "owner", name) for name in ("First", "Second")]
-        answers = at_once(
-            *[lambda one=one: one.caller.patch(path_of(one), {"role": "member"}) for one in people]  # type: ignore[misc]
-        )
+        answers = at_once(*[lambda one=one: one.caller.patch(path_of(one), {"role": "member"}) for one in people])
         assert sorted(answer.status_code for answer in answers) == [200, 409]
         assert list(roles(session, acme).values()).count("owner") == 1
 

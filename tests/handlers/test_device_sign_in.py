@@ -12,10 +12,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
-from models.identity import DeviceAuthorization
+from models.identity import DeviceAuthorization, OneTimeToken
 from models.organizations import LoginSession, Membership, Organization, User
 from rules.user_codes import ALPHABET, new_user_code
-from services.secrets import new_session_token, token_hash
+from services.secrets import new_one_time_token, new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
 
@@ -77,6 +77,18 @@ def signed_in(session: Session, http: httpx.Client, user: User, active: Organiza
 def person(session: Session, http: httpx.Client, ada: User, acme: Tenant) -> Caller:
     """Return Ada, signed in and active in acme."""
     return signed_in(session, http, ada, acme.organization)
+
+
+def one_time_token(session: Session, purpose: str, subject: str) -> str:
+    """Return a token as it is mailed."""
+    token, now = new_one_time_token(), factories.now()
+    ends = now + timedelta(hours=1)
+    row = OneTimeToken(
+        token_hash=token_hash(token), purpose=purpose, subject=subject, details={}, created_at=now, expires_at=ends
+    )
+    session.add(row)
+    session.flush()
+    return token
 
 
 def decide(person: Caller, device: Device, decision: str = "approve", **more: str) -> httpx.Response:
@@ -289,6 +301,19 @@ class TestDeviceToken:
         session.delete(session.get_one(Membership, (acme.id, ada.id)))
         session.flush()
         assert oauth_error(device.poll()) == "access_denied"
+
+    def test_another_password_takes_back_what_no_device_has_used_yet(
+        self, session: Session, begin: Callable[[], Device], person: Caller, ada: User
+    ) -> None:
+        used, unused = begin(), begin()
+        decide(person, used)
+        decide(person, unused)
+        access_token = used.poll().json()["access_token"]
+        mailed = one_time_token(session, "reset_password", ada.id)
+        chosen = {"token": mailed, "password": "seven green bicycles"}
+        assert used.http.post("/api/auth/reset-password", json=chosen).status_code < 300
+        assert oauth_error(unused.poll()) == "access_denied"
+        refusal(Caller(used.http, access_token).get("/v1/freezes"), 401, "invalid_token")
 
     def test_a_deleted_organisation_lets_no_device_in(
         self, session: Session, device: Device, person: Caller, acme: Tenant

@@ -284,8 +284,15 @@ class TestTidying:
             "('o', 'p', '2', '', 200, '{}', 'x', true, now() - interval '2 hours'), "
             "('o', 'p', '3', '', 200, '{}', 'x', false, now() - interval '2 hours')"
         )
+        town.session.connection().exec_driver_sql(
+            "INSERT INTO device_authorizations "
+            "(device_code_hash, user_code, client_id, address, created_at, expires_at, interval_seconds) VALUES "
+            "('a', 'old', 'c', 'a', now(), now() - interval '25 hours', 5), "
+            "('b', 'new', 'c', 'a', now(), now() - interval '23 hours', 5)"
+        )
         town.session.commit()
         assert tidy(town.jobs) is True
+        assert town.sql("SELECT user_code FROM device_authorizations") == [("new",)]
         assert town.sql("SELECT delivery_id FROM webhook_deliveries") == [("new",)]
         assert town.sql("SELECT convert_from(key_hash, 'UTF8'), body IS NULL FROM idempotency_keys ORDER BY 1") == [
             ("2", True),

@@ -1,0 +1,168 @@
+"""On which days a schedule's window begins: RFC 5545's recurrence rules, behind a whitelist.
+
+python-dateutil expands the rules; what is let through to it is what every calendar library means alike, and what ends:
+
+- Frequencies from `daily` on. `SECONDLY` and its like with a condition that never holds search for ever.
+- Ordinals of weekdays (`-1FR`) only in months, since libraries disagree about what they count in otherwise.
+- `yearly` with days of the month only with months, and with weekdays only with months: python-dateutil, rrule.js and
+  libical expand them differently without.
+- Days that no named month has are refused, instead of being searched for.
+
+Weeks begin on Monday. A month without the 31st is skipped; -1 is its last day. Work is bounded whatever is sent: days
+lie between `EARLIEST` and `LATEST`, and a rule is asked for days until a given one only.
+Pure: dates without zone or clock. https://www.rfc-editor.org/rfc/rfc5545#section-3.3.10
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from itertools import islice
+from typing import Any, Literal
+
+from dateutil import rrule
+
+from rules.errors import Detail, ServiceError
+
+Frequency = Literal["once", "daily", "weekly", "monthly", "yearly"]
+
+EARLIEST, LATEST = date(2000, 1, 1), date(2100, 1, 1)
+"""The first day that a schedule may begin on, and the day before which it has to."""
+MOST_INTERVAL = 1000
+MOST_COUNT = 10_000
+MIDNIGHT = time()
+
+_FREQUENCIES: dict[str, Any] = {
+    "daily": rrule.DAILY,
+    "weekly": rrule.WEEKLY,
+    "monthly": rrule.MONTHLY,
+    "yearly": rrule.YEARLY,
+}
+_WEEKDAYS = {
+    "MO": rrule.MO,
+    "TU": rrule.TU,
+    "WE": rrule.WE,
+    "TH": rrule.TH,
+    "FR": rrule.FR,
+    "SA": rrule.SA,
+    "SU": rrule.SU,
+}
+_BY_DAY = re.compile(r"([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)")
+_LONGEST_MONTH = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence:
+    """When windows begin; `by_day` as in RFC 5545 (`MO`, `-1FR`), `until` inclusive."""
+
+    frequency: Frequency
+    start_date: date
+    interval: int = 1
+    by_day: tuple[str, ...] = ()
+    by_month_day: tuple[int, ...] = ()
+    by_month: tuple[int, ...] = ()
+    until: date | None = None
+    count: int | None = None
+
+
+def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
+    """Yield the days from `first` to `last`, both included, on which windows begin, in order."""
+    if recurrence.frequency == "once":
+        if first <= recurrence.start_date <= last:
+            yield recurrence.start_date
+        return
+    end = min(last, recurrence.until or last)
+    for moment in islice(_rule(recurrence, end), recurrence.count):
+        if moment.date() >= first:
+            yield moment.date()
+
+
+def _rule(recurrence: Recurrence, end: date) -> rrule.rrule:
+    """Return the rule until a day; its count is left to the caller: one that is never reached would be searched for."""
+    return rrule.rrule(
+        _FREQUENCIES[recurrence.frequency],
+        dtstart=datetime.combine(recurrence.start_date, MIDNIGHT),
+        interval=recurrence.interval,
+        wkst=rrule.MO,
+        byweekday=[_weekday(text) for text in recurrence.by_day] or None,
+        bymonthday=list(recurrence.by_month_day) or None,
+        bymonth=list(recurrence.by_month) or None,
+        until=datetime.combine(end, MIDNIGHT),
+    )
+
+
+def _weekday(text: str) -> rrule.weekday:
+    found = _BY_DAY.fullmatch(text)
+    assert found is not None, f"{text!r} has not been through check()"
+    ordinal, name = found.groups()
+    return _WEEKDAYS[name](int(ordinal)) if ordinal else _WEEKDAYS[name]
+
+
+def check(recurrence: Recurrence) -> None:
+    """Refuse with `invalid_recurrence` what is not let through, naming every field that is wrong."""
+    faults = list(_faults(recurrence))
+    if faults:
+        details = tuple(Detail(f"/recurrence/{field}", message, "invalid_recurrence") for field, message in faults)
+        raise ServiceError("invalid_recurrence", f"recurrence.{faults[0][0]} {faults[0][1]}.", details=details)
+
+
+def _faults(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    if recurrence.frequency == "once":
+        yield from _faults_of_once(recurrence)
+    else:
+        yield from _faults_of_ends(recurrence)
+        yield from _faults_of_days(recurrence)
+    if not EARLIEST <= recurrence.start_date < LATEST:
+        yield "startDate", f"has to be a day from {EARLIEST} on, and before {LATEST}"
+
+
+def _faults_of_once(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    given = {
+        "interval": recurrence.interval != 1,
+        "byDay": bool(recurrence.by_day),
+        "byMonthDay": bool(recurrence.by_month_day),
+        "byMonth": bool(recurrence.by_month),
+        "until": recurrence.until is not None,
+        "count": recurrence.count is not None,
+    }
+    for field in (name for name, is_given in given.items() if is_given):
+        yield field, "has no meaning for what happens once"
+
+
+def _faults_of_ends(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    if not 1 <= recurrence.interval <= MOST_INTERVAL:
+        yield "interval", f"has to be from 1 to {MOST_INTERVAL}"
+    if recurrence.until is not None and recurrence.until < recurrence.start_date:
+        yield "until", "is before the start"
+    if recurrence.count is not None and recurrence.until is not None:
+        yield "count", "and until exclude each other"
+    if recurrence.count is not None and not 1 <= recurrence.count <= MOST_COUNT:
+        yield "count", f"has to be from 1 to {MOST_COUNT}"
+
+
+def _faults_of_days(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    parsed = [(text, _BY_DAY.fullmatch(text)) for text in recurrence.by_day]
+    frequency, months = recurrence.frequency, recurrence.by_month
+    if wrong := [text for text, found in parsed if found is None]:
+        yield "byDay", f"has to be of weekdays such as MO or -1FR, which {wrong[0]!r} is not"
+    elif any(found is not None and found[1] for _text, found in parsed) and frequency in {"daily", "weekly"}:
+        yield "byDay", f"may count weekdays (-1FR) only within months, not for {frequency}"
+    elif recurrence.by_day and frequency == "yearly" and not months:
+        yield "byDay", "needs byMonth where the frequency is yearly"
+    if any(not 1 <= month <= 12 for month in months):
+        yield "byMonth", "has to be of months from 1 to 12"
+    yield from _faults_of_month_days(recurrence)
+
+
+def _faults_of_month_days(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    month_days = recurrence.by_month_day
+    if any(not 1 <= abs(day) <= 31 for day in month_days):
+        yield "byMonthDay", "has to be of days from 1 to 31, or from -1 to -31 counted from the end"
+    elif month_days and recurrence.frequency == "weekly":
+        yield "byMonthDay", "has no meaning for weeks"
+    elif month_days and recurrence.frequency == "yearly" and not recurrence.by_month:
+        yield "byMonthDay", "needs byMonth where the frequency is yearly"
+    elif month_days and recurrence.by_month:
+        longest = max(_LONGEST_MONTH.get(month, 31) for month in recurrence.by_month)
+        if all(abs(day) > longest for day in month_days):
+            yield "byMonthDay", "is a day that no month of byMonth has"

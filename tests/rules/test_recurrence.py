@@ -1,0 +1,196 @@
+"""The days of a recurrence: known ones, what is refused and why, and an oracle that tries every single day."""
+
+from calendar import monthrange
+from datetime import date, timedelta
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rules.errors import ServiceError
+from rules.recurrence import EARLIEST, LATEST, Frequency, Recurrence, check, days
+
+START = date(2026, 1, 1)  # a Thursday
+WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+
+
+def first_days(recurrence: Recurrence, count: int = 4) -> list[str]:
+    check(recurrence)
+    return [day.isoformat() for day in islice(days(recurrence, recurrence.start_date, date(2040, 1, 1)), count)]
+
+
+@pytest.mark.parametrize(
+    ("recurrence", "expected"),
+    [
+        pytest.param(Recurrence("once", START), ["2026-01-01"], id="once"),
+        pytest.param(
+            Recurrence("daily", START, interval=2, count=3),
+            ["2026-01-01", "2026-01-03", "2026-01-05"],
+            id="every other day",
+        ),
+        pytest.param(
+            Recurrence("daily", START, by_day=("SA", "SU"), count=2), ["2026-01-03", "2026-01-04"], id="weekends"
+        ),
+        pytest.param(
+            Recurrence("weekly", START, by_day=("FR",), until=date(2026, 1, 9)),
+            ["2026-01-02", "2026-01-09"],
+            id="until is included",
+        ),
+        pytest.param(
+            Recurrence("weekly", START, interval=2, by_day=("MO", "SU"), count=3),
+            ["2026-01-04", "2026-01-12", "2026-01-18"],
+            id="weeks begin on Monday",
+        ),
+        pytest.param(
+            Recurrence("monthly", START, by_day=("-1FR",), count=3),
+            ["2026-01-30", "2026-02-27", "2026-03-27"],
+            id="the last Friday",
+        ),
+        pytest.param(
+            Recurrence("monthly", START, by_month_day=(31,), count=3),
+            ["2026-01-31", "2026-03-31", "2026-05-31"],
+            id="short months are skipped",
+        ),
+        pytest.param(
+            Recurrence("monthly", START, by_month_day=(-1,), count=2),
+            ["2026-01-31", "2026-02-28"],
+            id="-1 is the last day",
+        ),
+        pytest.param(
+            Recurrence("yearly", date(2026, 2, 1), by_month=(2,), by_month_day=(29,), count=2),
+            ["2028-02-29", "2032-02-29"],
+            id="leap days",
+        ),
+        pytest.param(
+            Recurrence("yearly", START, by_month=(11,), by_day=("4TH",), count=2),
+            ["2026-11-26", "2027-11-25"],
+            id="the fourth Thursday of November",
+        ),
+        pytest.param(
+            Recurrence("yearly", date(2026, 12, 24), count=2), ["2026-12-24", "2027-12-24"], id="the same day each year"
+        ),
+    ],
+)
+def test_a_rule_has_its_days(recurrence: Recurrence, expected: list[str]) -> None:
+    assert first_days(recurrence)[: len(expected)] == expected
+    if recurrence.count or recurrence.until:
+        assert len(first_days(recurrence)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("recurrence", "field"),
+    [
+        pytest.param(Recurrence("once", START, count=2), "count", id="once is not counted"),
+        pytest.param(Recurrence("daily", START, interval=0), "interval", id="no interval"),
+        pytest.param(Recurrence("daily", START, until=date(2025, 12, 31)), "until", id="an end before the start"),
+        pytest.param(Recurrence("daily", START, until=START, count=1), "count", id="two ends"),
+        pytest.param(Recurrence("daily", START, count=0), "count", id="nothing"),
+        pytest.param(Recurrence("weekly", START, by_day=("Friday",)), "byDay", id="no weekday"),
+        pytest.param(Recurrence("weekly", START, by_day=("1FR",)), "byDay", id="an ordinal in a week"),
+        pytest.param(Recurrence("yearly", START, by_day=("1FR",)), "byDay", id="a weekday of a year"),
+        pytest.param(Recurrence("yearly", START, by_month_day=(1,)), "byMonthDay", id="a day of a year"),
+        pytest.param(Recurrence("weekly", START, by_month_day=(1,)), "byMonthDay", id="a day of the month in a week"),
+        pytest.param(Recurrence("yearly", START, by_month=(2,), by_month_day=(30,)), "byMonthDay", id="30 February"),
+        pytest.param(Recurrence("daily", START, by_month=(4,), by_month_day=(31, -31)), "byMonthDay", id="31 April"),
+        pytest.param(Recurrence("monthly", START, by_month_day=(32,)), "byMonthDay", id="the 32nd"),
+        pytest.param(Recurrence("yearly", START, by_month=(13,)), "byMonth", id="a thirteenth month"),
+        pytest.param(Recurrence("daily", date(1999, 12, 31)), "startDate", id="too long ago"),
+        pytest.param(Recurrence("daily", LATEST), "startDate", id="too far away"),
+    ],
+)
+def test_a_rule_is_refused_by_the_name_of_its_field(recurrence: Recurrence, field: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        check(recurrence)
+    assert refused.value.code == "invalid_recurrence"
+    assert [detail.path for detail in refused.value.details] == [f"/recurrence/{field}"]
+    assert field in refused.value.message
+
+
+def test_every_wrong_field_is_named() -> None:
+    with pytest.raises(ServiceError) as refused:
+        check(Recurrence("weekly", START, interval=0, by_day=("X",), by_month=(0,), count=-1))
+    assert [detail.path.rpartition("/")[2] for detail in refused.value.details] == [
+        "interval",
+        "count",
+        "byDay",
+        "byMonth",
+    ]
+
+
+def test_a_rule_that_never_comes_true_ends() -> None:
+    never = Recurrence("daily", EARLIEST, interval=7, by_day=("MO",), count=5)  # EARLIEST is a Saturday
+    check(never)
+    assert list(days(never, EARLIEST, LATEST)) == []
+
+
+ORDINALS = st.sampled_from(["", "1", "2", "-1", "-2", "5", "+3"])
+BY_DAY = st.tuples(ORDINALS, st.sampled_from(WEEKDAYS)).map("".join)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Recurrence:
+    """Draw a rule that is let through."""
+    frequency: Frequency = draw(st.sampled_from(["daily", "weekly", "monthly", "yearly"]))
+    in_months = frequency in {"monthly", "yearly"}
+    months = tuple(draw(st.sets(st.integers(1, 12), max_size=3)))
+    named = frequency != "yearly" or months
+    by_day = draw(st.sets(BY_DAY if in_months else st.sampled_from(WEEKDAYS), max_size=3)) if named else ()
+    month_days = draw(st.sets(st.integers(-28, 28).filter(bool), max_size=2)) if named and frequency != "weekly" else ()
+    return Recurrence(
+        frequency,
+        draw(st.dates(date(2024, 1, 1), date(2027, 12, 31))),
+        draw(st.integers(1, 5)),
+        tuple(by_day),
+        tuple(month_days),
+        months,
+        count=draw(st.none() | st.integers(1, 20)),
+    )
+
+
+def by_trying(rule: Recurrence, last: date) -> list[date]:
+    """Return the days of a rule by asking of every single day whether it is one."""
+    found: list[date] = []
+    day = rule.start_date
+    while day <= last and (rule.count is None or len(found) < rule.count):
+        if _in_period(rule, day) and _fits(rule, day):
+            found.append(day)
+        day += timedelta(days=1)
+    return found
+
+
+def _in_period(rule: Recurrence, day: date) -> bool:
+    start = rule.start_date
+    apart: dict[str, Any] = {
+        "daily": (day - start).days,
+        "weekly": (day - timedelta(days=day.weekday()) - start + timedelta(days=start.weekday())).days // 7,
+        "monthly": (day.year - start.year) * 12 + day.month - start.month,
+        "yearly": day.year - start.year,
+    }
+    return bool(apart[rule.frequency] % rule.interval == 0)
+
+
+def _fits(rule: Recurrence, day: date) -> bool:
+    length = monthrange(day.year, day.month)[1]
+    ordinals = {"", str((day.day - 1) // 7 + 1), f"+{(day.day - 1) // 7 + 1}", str(-((length - day.day) // 7 + 1))}
+    weekdays = {ordinal + WEEKDAYS[day.weekday()] for ordinal in ordinals}
+    start, month_days = rule.start_date, {day.day, day.day - length - 1}
+    conditions = [
+        not rule.by_month or day.month in rule.by_month,
+        not rule.by_day or not weekdays.isdisjoint(rule.by_day),
+        not rule.by_month_day or not month_days.isdisjoint(rule.by_month_day),
+    ]
+    if not rule.by_day and not rule.by_month_day:  # what the rule leaves open is as on its first day
+        conditions.append(rule.frequency != "weekly" or day.weekday() == start.weekday())
+        conditions.append(rule.frequency not in {"monthly", "yearly"} or day.day == start.day)
+        conditions.append(rule.frequency != "yearly" or bool(rule.by_month) or day.month == start.month)
+    return all(conditions)
+
+
+@settings(deadline=None)
+@given(rule=rules(), lead=st.integers(0, 400))
+def test_a_rule_has_the_days_that_fit_it_and_no_other(rule: Recurrence, lead: int) -> None:
+    check(rule)
+    first, last = rule.start_date + timedelta(days=lead), rule.start_date + timedelta(days=1500)
+    assert list(days(rule, first, last)) == [day for day in by_trying(rule, last) if day >= first]

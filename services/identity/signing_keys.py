@@ -8,9 +8,10 @@ out; then it is removed. The very first one signs at once, for there is nothing 
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm
 from sqlalchemy import select, text
@@ -67,8 +68,10 @@ def rotate(unit: Unit) -> None:
 def public_jwk(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a key (`kid`, `algorithm`, `public_key` in PEM) as a JSON Web Key (RFC 7517, 4)."""
     public = load_pem_public_key(row["public_key"].encode())
-    algorithm = ECAlgorithm if isinstance(public, ec.EllipticCurvePublicKey) else OKPAlgorithm
-    jwk = algorithm.to_jwk(public, as_dict=True)  # type: ignore[arg-type]
+    if isinstance(public, ec.EllipticCurvePublicKey):
+        jwk = ECAlgorithm.to_jwk(public, as_dict=True)
+    else:
+        jwk = OKPAlgorithm.to_jwk(cast(Ed25519PublicKey, public), as_dict=True)
     return {**jwk, "kid": row["kid"], "alg": row["algorithm"], "use": "sig"}
 
 

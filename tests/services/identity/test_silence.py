@@ -33,12 +33,12 @@ def written(engine: Engine) -> Iterator[list[str]]:
     event.remove(engine, "before_cursor_execute", hear)
 
 
-def signed_up(unit: Unit, email: str) -> object:
-    return signing_up.sign_up(unit, "Eve", email, PASSWORD)
+def signed_up(unit: Unit, email: str) -> None:
+    signing_up.sign_up(unit, "Eve", email, PASSWORD)
 
 
-def forgotten(unit: Unit, email: str) -> object:
-    return signing_in.forgot_password(unit, email)
+def forgotten(unit: Unit, email: str) -> None:
+    signing_in.forgot_password(unit, email)
 
 
 def wrong(unit: Unit, email: str) -> object:
@@ -51,7 +51,7 @@ def wrong(unit: Unit, email: str) -> object:
 def test_a_known_and_an_unknown_address_are_the_same_work(
     work: Work, unit: Opener, written: list[str], eve: User
 ) -> None:
-    told = []
+    told: list[object] = []
     for email in (eve.email, NOBODY):
         with unit() as opened:
             told.append(work(opened, email))

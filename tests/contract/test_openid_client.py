@@ -63,7 +63,7 @@ def person(issuer: str, database: str) -> Iterator[httpx.Client]:
 def test_openid_client_signs_a_device_in_once_a_person_approves_it(
     node: str, issuer: str, person: httpx.Client
 ) -> None:
-    program = [node, str(PROGRAM), issuer, "/v1/freezes"]
+    program = [node, str(PROGRAM), issuer, "/v1/me"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout
         assert running.stderr
@@ -77,6 +77,10 @@ def test_openid_client_signs_a_device_in_once_a_person_approves_it(
         finally:
             running.kill()
     session, answered = told.splitlines()[-2:] or pytest.fail(errors)
-    assert session.startswith("session svc_session_")
     status, body = answered.removeprefix("answered ").split(maxsplit=1)
-    assert (status, json.loads(body)) == ("200", {"data": [], "nextCursor": None})
+    me = json.loads(body)
+    assert (status, me["name"], me["organization"]["name"]) == ("200", "Ada", "Acme")
+    with httpx.Client(base_url=issuer, timeout=30) as device:
+        bearer = {"Authorization": f"Bearer {session.removeprefix('session ')}"}
+        minted = device.get("/api/auth/token", headers=bearer).json()["token"]
+        assert device.get("/v1/me", headers={"Authorization": f"Bearer {minted}"}).json() == me

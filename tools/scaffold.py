@@ -49,7 +49,7 @@ def scaffold(operation_id: str, *, root: Path = ROOT, contract: Contract | None 
         raise ScaffoldError(f"{operation_id} has a test class already, in {tests.relative_to(root)}")
     source = _Source(contract, operation)
     title = f'"""Operations of the tag {operation.tag}."""\n'
-    imports = f"from services import {operation.module}\n{_EVERYDAY_IMPORTS}"
+    imports = f"{source.service_import()}\n{_EVERYDAY_IMPORTS}"
     _append(handlers, title, imports, source.handler())
     _append(tests, title, _TEST_IMPORTS, source.test_class())
     _tidy(handlers, tests)
@@ -84,11 +84,20 @@ class _Source:
     contract: Contract
     operation: Operation
 
+    def service_import(self) -> str:
+        """Return the import of the service, under another name where an operation of the tag has its name."""
+        module, service = self.operation.module, self._service()
+        return f"from services import {module}" + ("" if service == module else f" as {service}")
+
+    def _service(self) -> str:
+        module = self.operation.module
+        return f"{module}_service" if module in self.contract.operations else module
+
     def handler(self) -> str:
         """Return the handler: a function of the operation's name that calls a service function of that name."""
         operation = self.operation
-        head, first, service = "def", ("unit", "Unit"), f"{operation.module}.{operation.id}"
-        if not operation.security:  # what anybody may ask is answered without a transaction
+        head, first, service = "def", ("unit", "Unit"), f"{self._service()}.{operation.id}"
+        if not operation.security and operation.effect == "read":  # anybody may ask: no transaction is needed
             head, first, service = "async def", ("context", "ReadContext"), f"await {service}"
         arguments = [first, *self._arguments()]
         signature = ", ".join(f"{name}: {annotation}" for name, annotation in arguments)
@@ -185,7 +194,8 @@ class _Source:
             yield examples[parameter.location, parameter.name], parameter
 
     def _body_example(self) -> Any:
-        content = self.contract.resolve(self._raw["requestBody"])["content"]["application/json"]
+        contents = self.contract.resolve(self._raw["requestBody"])["content"]
+        content = contents.get("application/json") or next(iter(contents.values()))
         if "example" in content:
             return content["example"]
         return self.contract.resolve(next(iter(content["examples"].values())))["value"]

@@ -48,6 +48,40 @@ def test_a_client_needs_its_id_and_its_secret(name: str) -> None:
         load_config({**NEEDED, name: "one of the two"})
 
 
+MAIL = {
+    "SMTP_URL": "smtp+starttls://ada:canary@mail.test",
+    "MAIL_FROM": "Freezes <freezes@example.com>",
+    "SECRET_KEY": "canary-canary-canary",
+}
+
+
+def test_mail_needs_a_server_a_sender_and_a_secret_that_outlives_a_start() -> None:
+    config = load_config({**NEEDED, **MAIL})
+    assert (config.smtp_url, config.mail_from) == (MAIL["SMTP_URL"], MAIL["MAIL_FROM"])
+    assert "canary" not in repr(config)
+    for missing in ("MAIL_FROM", "SECRET_KEY"):
+        with pytest.raises(ConfigurationError, match=f"^{missing} is required where SMTP_URL is set$"):
+            load_config({**NEEDED, **{name: value for name, value in MAIL.items() if name != missing}})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SMTP_URL", "http://mail.test"),
+        ("SMTP_URL", "smtp://"),
+        ("SMTP_URL", "mail.test:25"),
+        ("SMTP_URL", "smtp://ada:in-the-clear@mail.test"),
+        ("MAIL_FROM", "freezes"),
+        ("MAIL_FROM", "Freezes <freezes@example.com>\nBcc: eve@example.com"),
+        ("SECRET_KEY", "short"),
+    ],
+)
+def test_mail_that_would_not_work_or_not_be_safe_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{name} ") as refused:
+        load_config({**NEEDED, **MAIL, name: text})
+    assert "in-the-clear" not in str(refused.value)
+
+
 def test_secrets_do_not_show_in_its_text() -> None:
     config = load_config({**NEEDED, "GITHUB_WEBHOOK_SECRET": "canary-one", "CURSOR_SECRET": "canary-two-canary"})
     assert "canary" not in repr(config)

@@ -1,5 +1,6 @@
 """Invitations as the organisation sees them: sent, listed, revoked, and their links."""
 
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,6 +22,10 @@ from services.unit import Unit
 
 PAGE = "/invitation"
 """Where on the web origin a link leads."""
+MOST_IN_A_DAY = 500
+"""Invitations of one organisation: mails with words of its own go to people who have not asked for any."""
+MOST_TO_ADDRESS = 5
+"""Invitations of one organisation to the same address within an hour."""
 
 
 def list_invitations(unit: Unit, state: InvitationState | None, cursor: str | None, limit: int) -> Page:
@@ -36,13 +41,16 @@ def list_invitations(unit: Unit, state: InvitationState | None, cursor: str | No
 def invite(unit: Unit, email: str, role: Role) -> dict[str, Any]:
     """Invite an address, and mail it a link.
 
-    Raises `already_exists` for a member or somebody who is invited, `insufficient_permission` for a future owner.
+    Raises `already_exists` for a member or somebody who is invited, `insufficient_permission` for a future owner, and
+    `rate_limited` after 5 mails to an address within an hour, or 500 within a day.
     """
     organization = locked(unit)
     if role == "owner":
         require_owner(unit)
     email = email.lower()
     _require_new(unit, email)
+    _limit(unit, MOST_TO_ADDRESS, timedelta(hours=1), Invitation.email == email)
+    _limit(unit, MOST_IN_A_DAY, timedelta(days=1))
     invitation = Invitation(
         id=new_id("inv"),
         organization_id=organization.id,
@@ -102,6 +110,15 @@ def _require_new(unit: Unit, email: str) -> None:
     )
     if unit.session.scalar(invited) is not None:
         raise ServiceError("already_exists", f"{email} is invited already; revoke that invitation to send another.")
+
+
+def _limit(unit: Unit, most: int, within: timedelta, *conditions: ColumnElement[bool]) -> None:
+    """Raise `rate_limited` when as many were sent within that time; the organisation's lock makes the count exact."""
+    query = select(Invitation.created_at).where(Invitation.organization_id == unit.organization, *conditions)
+    before_most = unit.session.scalar(query.order_by(Invitation.created_at.desc()).offset(most - 1).limit(1))
+    if before_most is not None and before_most > unit.now - within:
+        wait = (before_most + within - unit.now).total_seconds()
+        raise ServiceError("rate_limited", "Too many invitations were sent; try again later.", retry_after=wait)
 
 
 def _pending(unit: Unit, invitation_id: str) -> Invitation:

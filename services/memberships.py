@@ -107,13 +107,13 @@ def _found(unit: Unit, user: User, name: str) -> Organization:
 
 def _insert(unit: Unit, name: str) -> str:
     """Insert an organisation under the first slug that is free, and return its id."""
-    slug = slug_of(name)
+    organization_id, slug = new_id("org"), slug_of(name)
     while True:
-        row = {"id": new_id("org"), "name": name, "slug": slug, "plan": "free", "settings": {}, "created_at": unit.now}
-        statement = insert(Organization).values(row).on_conflict_do_nothing(index_elements=["slug"])
-        made: str | None = unit.session.scalar(statement.returning(Organization.id))
-        if made is not None:
-            return made
+        row = {"id": organization_id, "name": name, "slug": slug, "plan": "free", "settings": {}}
+        statement = insert(Organization).values(**row, created_at=unit.now)
+        statement = statement.on_conflict_do_nothing(index_elements=["slug"])
+        if unit.session.scalar(statement.returning(Organization.id)) is not None:
+            return organization_id
         slug = f"{slug_of(name)}-{secrets.token_hex(4)}"
 
 

@@ -16,6 +16,7 @@ from models.identity import Invitation, Mail, OneTimeToken
 from models.organizations import Membership
 from models.requests import IdempotencyKey
 from rules.ids import new_id
+from services.inviting import MOST_IN_A_DAY, MOST_TO_ADDRESS
 from services.outbox import USE, bound_to
 from services.sealing import unseal
 from tests import factories
@@ -170,6 +171,32 @@ class TestCreateInvitation:
         answers = at_once(*[lambda: admin.post(INVITATIONS, GRACE)] * 4)
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
         assert len(session.scalars(select(Mail)).all()) == 1
+
+    def test_nobody_is_mailed_again_and_again(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        admin = acme.person("admin")
+        for _ in range(MOST_TO_ADDRESS):
+            admin.delete(f"{INVITATIONS}/{admin.post(INVITATIONS, GRACE).json()['id']}")
+        answer = admin.post(INVITATIONS, GRACE)
+        refusal(answer, 429, "rate_limited")
+        assert 0 < int(answer.headers["Retry-After"]) <= 3600
+        assert admin.post(INVITATIONS, {**GRACE, "email": "alan@example.com"}).status_code == 201
+        assert globex.person("admin").post(INVITATIONS, GRACE).status_code == 201
+        session.query(Invitation).update({"created_at": factories.now() - timedelta(hours=1)})
+        admin.delete(f"{INVITATIONS}/{admin.get(INVITATIONS, state='pending').json()['data'][0]['id']}")
+        assert admin.post(INVITATIONS, GRACE).status_code == 201
+
+    def test_an_organisation_is_no_source_of_mails_without_end(self, acme: Tenant, session: Session) -> None:
+        sent = {"organization_id": acme.id, "role": "viewer", "invited_by": factories.SYSTEM}
+        now = factories.now()
+        instants = {"created_at": now, "expires_at": now + WEEK}
+        rows = (
+            Invitation(id=new_id("inv"), email=f"{n}@example.com", **sent, **instants) for n in range(MOST_IN_A_DAY)
+        )
+        session.add_all(rows)
+        session.flush()
+        refusal(acme.person("admin").post(INVITATIONS, GRACE), 429, "rate_limited")
+        session.query(Invitation).update({"created_at": now - timedelta(days=1)})
+        assert acme.person("admin").post(INVITATIONS, GRACE).status_code == 201
 
     def test_what_another_organisation_has_done_is_not_told(self, acme: Tenant, globex: Tenant) -> None:
         globex.person("admin").post(INVITATIONS, GRACE)

@@ -18,7 +18,13 @@ def serving(application: Application, listener: socket.socket | None = None) -> 
     """
     listener = listener or socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        application, log_config=None, lifespan="on", loop="uvloop", http="httptools", server_header=False
+        application,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        loop="uvloop",
+        http="httptools",
+        server_header=False,
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -1,0 +1,307 @@
+"""I10: whatever people and programs are given in secret is nowhere but with them.
+
+A whole life of secrets is lived over HTTP, with every log line of the process kept, down to DEBUG. Then each secret is
+looked for in the logs, in everything that Redis holds (jobs too), in every refusal, and in every row of every table.
+"""
+
+import base64
+import io
+import json
+import logging
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from psycopg import sql
+from redis import Redis
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from app import logs
+from app.config import Config
+from app.main import Parts, create_app
+from tests.conftest import as_libpq
+from tests.support.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
+from tests.support.product import product_config
+from tests.support.serving import serving
+
+ADDRESS = "grace@example.com"
+WRONG = "nine purple wheelbarrows"
+SECOND = "eight green bicycles"
+CURSORS = "what signs the cursors of tests"
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+BROKEN = ("sessions", "one_time_tokens", "mails", "api_key_secrets", "device_authorizations", "attempts")
+"""Tables that are missing for a while, so that requests fail in the middle and are logged whole."""
+
+
+@dataclass
+class Life:
+    """What was asked, what was kept secret, and what was told to somebody who was refused."""
+
+    http: httpx.Client
+    session: Session
+    secrets: dict[str, str] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
+    statuses: set[int] = field(default_factory=set)
+    sent: list[tuple[str, str, str | None, dict[str, Any]]] = field(default_factory=list)
+
+    def ask(self, method: str, path: str, token: str | None = None, **request: Any) -> Any:
+        """Return what is answered, decoded; a refusal is kept."""
+        self.sent.append((method, path, token, request))
+        answer = ask(self.http, method, path, token, **request)
+        self.http.cookies.clear()
+        self.statuses.add(answer.status_code)
+        if answer.status_code >= 400:
+            self.refusals.append(answer.text)
+        return answer.json() if answer.headers.get("Content-Type") == "application/json" else None
+
+    def keep(self, name: str, secret: str) -> str:
+        """Remember a secret: it has to be one, and each is another."""
+        assert len(secret) > 15, name
+        assert secret not in self.secrets.values(), name
+        self.secrets[name] = secret
+        return secret
+
+    def sign_up(self) -> str:
+        """Have an account, choose another password, and return a session token."""
+        body = {"name": "Grace Hopper", "email": ADDRESS, "password": PASSWORD}
+        self.ask("POST", "/api/auth/sign-up", json=body)
+        confirming = self.keep("confirming", mailed_token(self.session, ADDRESS))
+        self.ask("POST", "/api/auth/verify-email", json={"token": confirming})
+        self.ask("POST", "/api/auth/sign-up", json=body)
+        self.ask("POST", "/api/auth/sign-in", json={"email": ADDRESS, "password": WRONG})
+        self.ask("POST", "/api/auth/sign-in", json={"email": WRONG, "password": WRONG})
+        first = self.ask("POST", "/api/auth/sign-in", json={"email": ADDRESS, "password": PASSWORD})
+        self.keep("first session", first["sessionToken"])
+        self.ask("POST", "/api/auth/forgot-password", json={"email": ADDRESS})
+        resetting = self.keep("resetting", mailed_token(self.session, ADDRESS))
+        self.ask("POST", "/api/auth/reset-password", json={"token": resetting, "password": SECOND})
+        self.ask("POST", "/api/auth/reset-password", json={"token": resetting, "password": WRONG})
+        again = self.ask("POST", "/api/auth/sign-in", json={"email": ADDRESS, "password": SECOND})
+        return self.keep("session", again["sessionToken"])
+
+    def work(self, token: str) -> None:
+        """Found an organisation, with keys, an invitation and an installation."""
+        self.ask("POST", "/v1/onboarding/bootstrap", self.keep("JWT", self._mint(token)), json={})
+        minted = self.keep("second JWT", self._mint(token))
+        body = {"name": "A key", "scopes": ["freeze:read"], "expiresAt": None}
+        once = {"Idempotency-Key": self.keep("idempotency key", "what-a-client-calls-a-request")}
+        for name in ("key", "key again"):
+            made = self.ask("POST", "/v1/api-keys", minted, json=body, headers=once)
+            self.secrets.setdefault(name, made["secret"])
+        path = f"/v1/api-keys/{made['apiKey']['id']}/rotate"
+        self.keep("rotated key", self.ask("POST", path, minted, json={}, headers={"Idempotency-Key": "2"})["secret"])
+        self.ask("GET", "/v1/freezes", self.secrets["rotated key"])
+        self.ask("POST", "/v1/freezes", self.secrets["rotated key"], json={})
+        invitation = {"email": "eve@example.com", "role": "member"}
+        invited = self.ask("POST", "/v1/invitations", minted, json=invitation)
+        self.keep("invitation", mailed_token(self.session, "eve@example.com"))
+        link = self.ask("GET", f"/v1/invitations/{invited['id']}/link", minted)
+        self.ask("GET", "/v1/invitations/preview", minted, params={"token": self.keep("link", token_of(link["url"]))})
+        self.keep("state", token_of(self.ask("GET", "/v1/github/install-url", minted)["url"]))
+        claim = {"installationId": 7, "state": self.secrets["state"], "code": self.keep("code", "a" * 10 + "b" * 10)}
+        self.ask("POST", "/v1/installations/claim", minted, json=claim)
+
+    def let_a_device_in(self, token: str) -> None:
+        """Sign a device in."""
+        asked = self.ask("POST", "/api/auth/device/code", content="client_id=cli", headers=FORM)
+        self.keep("device code", asked["device_code"])
+        decision = {"userCode": asked["user_code"], "decision": "approve"}
+        body = f"grant_type={GRANT}&client_id=cli&device_code={asked['device_code']}"
+        self.ask("POST", "/api/auth/device/token", content=body, headers=FORM)
+        self.ask("POST", "/api/auth/device/approve", token, json=decision)
+        given = self.ask("POST", "/api/auth/device/token", content=body, headers=FORM)
+        self.keep("device's JWT", given["access_token"])
+        self.keep("device's session", given["session_token"])
+        self.ask("POST", "/api/auth/device/token", content=body, headers=FORM)
+
+    def go_wrong(self) -> None:
+        """Show each secret where it does not belong: in bodies of every wrong shape, in queries and as credentials."""
+        for secret in list(self.secrets.values()):
+            self.ask("GET", "/v1/freezes", secret, params={"cursor": secret, "token": secret})
+            self.ask("GET", "/api/auth/token", secret + "x", headers={"Cookie": f"session={secret}"})
+            self.ask("POST", "/api/auth/sign-in", json={"email": [secret], "password": {"a": secret}})
+            self.ask("POST", "/api/auth/verify-email", json={"token": secret + "x"})
+            raw = {"content": f'{{"token": "{secret}"', "headers": {"Content-Type": "application/json"}}
+            self.ask("POST", "/api/auth/verify-email", **raw)
+            self.ask("POST", "/api/auth/device/token", content=f"grant_type={secret}&client_id={secret}", headers=FORM)
+            self.ask("GET", "/verify", params={"token": secret})
+
+    def _mint(self, token: str) -> str:
+        return str(self.ask("GET", "/api/auth/token", token)["token"])
+
+
+@contextmanager
+def every_line_kept() -> Iterator[io.BytesIO]:
+    """Have all logs of this process written to memory, down to the least severe line."""
+    kept, root = io.BytesIO(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stderr", io.TextIOWrapper(kept, write_through=True))
+        logs.configure("DEBUG")
+        for ours in ("httpx", "httpcore"):
+            patch.setattr(logging.getLogger(ours), "disabled", True)  # the client of this test is not the service
+        try:
+            yield kept
+        finally:
+            root.handlers[:] = handlers
+            root.setLevel(level)
+
+
+@cache
+def key_of_the_app() -> str:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pkcs8 = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, pkcs8, serialization.NoEncryption()).decode()
+
+
+def config_of(database: str, redis_url: str) -> Config:
+    """Return a configuration whose App is at a code host that never answers."""
+    return product_config(
+        database,
+        redis_url,
+        secret_key=SECRET_KEY,
+        cursor_secret=CURSORS,
+        github_api_url="http://127.0.0.1:1",
+        github_app_id=1,
+        github_app_slug="change-freeze",
+        github_app_private_key=key_of_the_app(),
+        github_app_client_id="Iv1.tests",
+        github_app_client_secret="what the App says to be itself",
+        github_webhook_secret="what signs the webhooks of tests",
+    )
+
+
+@contextmanager
+def without_table(connection: psycopg.Connection[Any], name: str) -> Iterator[None]:
+    """Have a table missing."""
+    rename = "ALTER TABLE {} RENAME TO {}"
+    there, away = sql.Identifier(name), sql.Identifier(f"{name}_away")
+    connection.execute(sql.SQL(rename).format(there, away))
+    yield
+    connection.execute(sql.SQL(rename).format(away, there))
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left of a life: by place, everything that can be read there."""
+
+    secrets: dict[str, str]
+    places: dict[str, str]
+    statuses: set[int]
+
+
+@pytest.fixture(scope="module")
+def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
+    engine = create_engine(module_database, isolation_level="AUTOCOMMIT")
+    config = config_of(module_database, redis_url)
+    with (
+        every_line_kept() as lines,
+        Redis.from_url(redis_url) as redis,
+        psycopg.connect(as_libpq(module_database), autocommit=True) as connection,
+        Session(engine, expire_on_commit=False) as session,
+    ):
+        redis.flushdb()
+        with serving(create_app(config, Parts())) as base_url, httpx.Client(base_url=base_url, timeout=30) as http:
+            life = live(Life(http, session), connection)
+        for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):
+            life.keep(name, getattr(config, name))
+        life.keep("the App's private key", key_of_the_app().splitlines()[9])
+        places = {
+            "the logs": lines.getvalue().decode(),
+            "Redis": "\n".join(all_of(redis)),
+            "refusals": "\n".join(life.refusals),
+            **dumped(connection),
+        }
+        yield Remains(life.secrets, places, life.statuses)
+        redis.flushdb()
+    engine.dispose()
+
+
+def live(life: Life, connection: psycopg.Connection[Any]) -> Life:
+    """Live, and go wrong in every way."""
+    for number, secret in enumerate((PASSWORD, WRONG, SECOND)):
+        life.keep(f"password {number}", secret)
+    token = life.sign_up()
+    life.work(token)
+    life.let_a_device_in(token)
+    requests = life.sent[:]
+    life.go_wrong()
+    for name in BROKEN:
+        connection.execute("DELETE FROM attempts")
+        with without_table(connection, name):
+            for method, path, credential, request in requests:
+                life.ask(method, path, credential, **request)
+    return life
+
+
+def all_of(redis: "Redis[bytes]") -> Iterator[str]:
+    """Yield everything that Redis holds; RQ keeps its jobs compressed."""
+    readers = {
+        b"string": lambda key: [redis.get(key)],
+        b"hash": lambda key: [part for pair in redis.hgetall(key).items() for part in pair],
+        b"list": lambda key: redis.lrange(key, 0, -1),
+        b"set": redis.smembers,
+        b"zset": lambda key: redis.zrange(key, 0, -1),
+    }
+    for key in redis.scan_iter():
+        yield key.decode()
+        for value in readers[redis.type(key)](key):
+            with suppress(zlib.error):
+                value = zlib.decompress(value)  # noqa: PLW2901 - what is compressed is read as what it is
+            yield value.decode("latin-1")
+
+
+def dumped(connection: psycopg.Connection[Any]) -> dict[str, str]:
+    """Return every row of every table as text, bytes in hexadecimal."""
+    tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    query = sql.SQL("SELECT to_jsonb(t)::text FROM {} t")
+    rows = {name: connection.execute(query.format(sql.Identifier(name))).fetchall() for (name,) in tables}
+    return {f"table {name}": "\n".join(row for (row,) in found) for name, found in rows.items()}
+
+
+def shapes(secret: str) -> set[str]:
+    """Return how a secret could be written down."""
+    raw = secret.encode()
+    plain = base64.b64encode(raw).decode().rstrip("=")
+    return {secret, json.dumps(secret)[1:-1], raw.hex(), plain, base64.urlsafe_b64encode(raw).decode().rstrip("=")}
+
+
+def test_no_secret_is_left_anywhere(remains: Remains) -> None:
+    found = [
+        f"{name} in {place}"
+        for place, text in remains.places.items()
+        for name, secret in remains.secrets.items()
+        if any(shape in text for shape in shapes(secret))
+    ]
+    assert found == []
+
+
+def test_there_was_something_to_be_found(remains: Remains) -> None:
+    assert len(remains.secrets) > 20
+    assert {200, 201, 202, 204, 400, 401, 404, 422, 500} <= remains.statuses
+    lines = [json.loads(line) for line in remains.places["the logs"].splitlines()]
+    assert {line["level"] for line in lines} >= {"debug", "info", "error"}
+    assert {line.get("operation") for line in lines} >= {"sign_up", "sign_in", "create_api_key", "device_token"}
+    assert "jobs.mail.run" in remains.places["Redis"]
+    filled = {place for place, text in remains.places.items() if text}
+    tables = ("users", "sessions", "mails", "one_time_tokens", "api_keys", "audit_entries", "device_authorizations")
+    assert {f"table {name}" for name in (*tables, "idempotency_keys", "signing_keys")} <= filled
+    assert ADDRESS in remains.places["table users"]
+
+
+def test_the_process_says_none_of_its_secrets_of_itself(module_database: str, redis_url: str) -> None:
+    config = config_of(module_database, redis_url)
+    told = repr(config) + repr(create_app)
+    for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):
+        assert getattr(config, name) not in told

@@ -155,6 +155,16 @@ class TestOnceItIsReady:
         assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "codehost", "mailbox"}
         assert [name for name, process in pids.items() if is_gone(process)] == []
 
+    def test_a_mail_that_the_service_writes_is_shown_in_its_mailbox(self, sandbox: Run) -> None:
+        eve = {"name": "Eve Adams", "email": "eve.adams@example.com", "password": "canoe-Harbour-71-violet"}
+        requests.post(sandbox.report["baseUrl"] + "/api/auth/sign-up", json=eve, timeout=10).raise_for_status()
+        address = sandbox.report["mailboxUrl"] + "/mails.json"
+        eventually(lambda: len(requests.get(address, params={"to": eve["email"]}, timeout=10).json()) == 1)
+        [mail] = requests.get(address, params={"to": eve["email"]}, timeout=10).json()
+        assert mail["links"][0].startswith(sandbox.report["webUrl"])
+        readiness = requests.get(sandbox.report["baseUrl"] + "/readyz", timeout=10).json()
+        assert readiness["checks"]["mail"] == "ok"
+
     def test_other_tools_reach_its_servers(self, sandbox: Run) -> None:
         with psycopg.connect(sandbox.report["databaseUrl"]) as connection:
             assert connection.execute("SELECT slug, plan FROM organizations ORDER BY slug").fetchall() == [

@@ -1,0 +1,109 @@
+"""Accepting an invitation, in the realm of people: with the mailed token, and at the edge of its time."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.identity import Invitation
+from models.organizations import Membership, Organization, User
+from rules.errors import ServiceError
+from rules.ids import new_id
+from rules.invitations import LIFETIME
+from rules.permissions import Actor
+from services import invitations
+from services.identity import one_time_tokens
+from services.unit import Caller, Unit, Units
+from tests import factories
+from tests.services.conftest import MovedClock
+from tests.services.identity.conftest import Opener
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.fixture
+def acme(session: Session) -> Organization:
+    return factories.organization(session)
+
+
+@pytest.fixture
+def invitation(session: Session, acme: Organization, eve: User) -> Invitation:
+    return invite(session, acme, eve.email)
+
+
+@pytest.fixture
+def as_eve(units: Units, eve: User) -> Caller:
+    return Caller(None, Actor("user", eve.id, eve.name), "dashboard", principal_id=eve.id)
+
+
+def invite(session: Session, to: Organization, email: str) -> Invitation:
+    now = factories.now()
+    row = Invitation(
+        id=new_id("inv"),
+        organization_id=to.id,
+        email=email,
+        role="member",
+        invited_by=factories.SYSTEM,
+        created_at=now,
+        expires_at=now + LIFETIME,
+    )
+    session.add(row)
+    session.commit()
+    return row
+
+
+def issue(unit: Opener, invitation: Invitation) -> str:
+    with unit() as opened:
+        token: str = one_time_tokens.issue(opened, "invitation", invitation.id, LIFETIME)
+        return token
+
+
+def accept(units: Units, caller: Caller, invitation: Invitation, token: str | None = None) -> None:
+    with units.open(caller) as unit:
+        invitations.accept(unit, invitation.id, token)
+
+
+def looks(unit: Unit, token: str) -> bool:
+    return one_time_tokens.look(unit, "invitation", token) is not None
+
+
+def test_its_own_token_is_used_up_with_all_others(
+    session: Session, unit: Opener, units: Units, as_eve: Caller, invitation: Invitation
+) -> None:
+    tokens = [issue(unit, invitation) for _ in range(2)]
+    accept(units, as_eve, invitation, tokens[0])
+    with unit() as opened:
+        assert [looks(opened, token) for token in tokens] == [False, False]
+    assert session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None
+
+
+def test_a_token_of_another_invitation_opens_nothing_and_is_not_used_up(
+    session: Session, unit: Opener, units: Units, as_eve: Caller, acme: Organization, invitation: Invitation
+) -> None:
+    other = issue(unit, invite(session, acme, "grace@example.com"))
+    for token in (other, "unknown"):
+        with pytest.raises(ServiceError) as refused:
+            accept(units, as_eve, invitation, token)
+        assert refused.value.code == "invitation_not_found"
+    with unit() as opened:
+        assert looks(opened, other)
+    assert session.get(Membership, (acme.id, as_eve.principal_id)) is None
+
+
+@pytest.mark.parametrize(("early", "taken"), [(SECOND, True), (-SECOND, False)], ids=["a second before", "after"])
+def test_it_is_good_for_seven_days(
+    session: Session,
+    units: Units,
+    clock: MovedClock,
+    as_eve: Caller,
+    invitation: Invitation,
+    early: timedelta,
+    taken: bool,
+) -> None:
+    clock.ahead = invitation.expires_at - factories.now() - early
+    if taken:
+        accept(units, as_eve, invitation)
+    else:
+        with pytest.raises(ServiceError, match="no longer pending"):
+            accept(units, as_eve, invitation)
+    assert (session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None) is taken

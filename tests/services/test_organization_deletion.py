@@ -1,12 +1,17 @@
 """An organisation that is deleted, at the code host: it blocks nobody any more, whatever fails on the way."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, cast
 
 import orjson
 import pytest
+import sqlalchemy.exc
 
 from integrations.github import GitHub
+from jobs import aside, context
+from jobs.context import Context
+from jobs.sweep import Sweeper
 from rules.errors import ServiceError
 from services.chores import work_waiting
 from services.enforcement import withdrawing
@@ -286,3 +291,38 @@ def test_an_organisation_without_rules_is_done_at_once(town: Town, owner: str) -
     assert not withdraw_due(town.jobs, town.github)
     assert mails(town) == []
     assert audit(town)[-1] == "organization.deleted"
+
+
+@pytest.fixture
+def sweeper(town: Town) -> Iterator[Sweeper]:
+    """Make a sweeper that no worker helps."""
+    context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    yield Sweeper(context.given(), lambda: False, timedelta(days=1000))
+    aside.go_on("withdraw", lambda: False).join(10)
+    context._given.clear()
+
+
+def test_the_sweeper_alone_sees_to_all_of_it(town: Town, written: int, owner: str, sweeper: Sweeper) -> None:
+    work(town)
+    town.freeze()
+    town.settle()
+    gone(town)
+    sweeper.sweep()
+    aside.go_on("withdraw", lambda: False).join(10)
+    assert written not in town.host.world.rulesets
+    assert set(town.conclusions().values()) == {"success"}
+    pass_time(town, days=30)
+    sweeper.sweep()
+    assert town.sql("SELECT purged_at IS NOT NULL, name FROM organizations") == [(True, "")]
+    assert town.sql("SELECT count(*) FROM freezes") == [(0,)]
+
+
+def test_nothing_is_deleted_without_its_audit(town: Town, written: int) -> None:
+    town.sql("REVOKE INSERT ON audit_entries FROM change_freeze_app")
+    try:
+        with pytest.raises(sqlalchemy.exc.ProgrammingError):
+            leave(town)
+    finally:
+        town.sql("GRANT INSERT ON audit_entries TO change_freeze_app")
+    assert town.sql("SELECT deleted_at, withdrawal_due_at FROM organizations") == [(None, None)]
+    assert town.sql("SELECT count(*) FROM mails") == [(0,)]

@@ -147,7 +147,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
         partial(CompiledOperation, edge),
         front=partial(Front, errors=edge.errors, log=log),
         lifespan=lifespan,
-        pages=mounted_pages(edge.contract, edge.units),
+        pages=mounted_pages(edge.contract, edge.units, edge.maintenance.refuse),
         complete=parts.complete,
     )
     return application

@@ -1,7 +1,7 @@
 """Flask's pages, beside the operations, at addresses which the contract knows not (`PAGES` and `PAGES_UNDER`)."""
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from a2wsgi import WSGIMiddleware
@@ -15,10 +15,17 @@ _THREADS = 12
 """More than there are connections: a thread holds none while a password is hashed, or the code host is waited for."""
 
 
-def mounted_pages(contract: Contract, realms: Mapping[Realm, Units] | None = None) -> Application | None:
+def _always_open() -> None:
+    """Refuse nobody."""
+
+
+def mounted_pages(
+    contract: Contract, realms: Mapping[Realm, Units] | None = None, refuse: Callable[[], None] = _always_open
+) -> Application | None:
     """Return `web.pages` as an ASGI application, or None while there is none.
 
     With `realms` the pages for people are among them, and where their units know a code host, that of an authorisation.
+    `refuse` raises while people are to come back later.
     """
     if importlib.util.find_spec("web.pages") is None:
         return None
@@ -28,7 +35,7 @@ def mounted_pages(contract: Contract, realms: Mapping[Realm, Units] | None = Non
 
     pages: Any = create_pages(contract)
     if realms is not None:
-        pages.register_blueprint(people_pages(contract, realms["identity"], realms["organization"]))
+        pages.register_blueprint(people_pages(contract, realms["identity"], realms["organization"], refuse))
         units = realms["organization"]
         github = units.surroundings.github
         if github is not None:

@@ -160,7 +160,10 @@ class Desk:
         """Return a refusal as a page."""
         status = self.status(error)
         title = _TITLES.get(status, "Not accepted" if status < 500 else "That did not work")
-        return _with_headers(self.show("refused.html", status, title=title, message=error.message), error)
+        number = _request_id() if status >= 500 else None
+        return _with_headers(
+            self.show("refused.html", status, title=title, message=error.message, number=number), error
+        )
 
     def spent(self, message: str, way: str, way_label: str) -> Response:
         """Return the page of a mailed link that is good for nothing any more, and where to go instead."""
@@ -236,13 +239,17 @@ def _acts_in(unit: Unit, session: LoginSession) -> str | None:
     )
 
 
-def _caller() -> Caller:
+def _request_id() -> str | None:
     exchange = request.environ.get("asgi.scope", {}).get("exchange")
+    return exchange.request_id if exchange else None
+
+
+def _caller() -> Caller:
     return Caller(
         None,
         NOBODY,
         "dashboard",
-        request_id=exchange.request_id if exchange else None,
+        request_id=_request_id(),
         address=request.remote_addr or "",
         client=request.headers.get("User-Agent", "")[:LONGEST_CLIENT],
     )

@@ -5,6 +5,7 @@ a class with a path, `ask` for GET, which changes nothing, and `act` for the for
 a page too, with the status that the contract gives the refusal.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from flask import Blueprint, Response
@@ -38,10 +39,14 @@ class Page(Protocol):
         """Do what its form says."""
 
 
-def people_pages(contract: Contract, units: Units, organizations: Units) -> Blueprint:
-    """Return the pages; `units` are those of the realm `identity`, `organizations` those of the other one."""
+def people_pages(contract: Contract, units: Units, organizations: Units, refuse: Callable[[], None]) -> Blueprint:
+    """Return the pages; `units` are those of the realm `identity`, `organizations` those of the other one.
+
+    `refuse` raises while people are to come back later.
+    """
     desk = open_desk(contract, units, organizations)
     pages = Blueprint("people", __name__)
+    pages.before_request(refuse)
     for make in PAGES:
         page: Page = make(desk)
         pages.add_url_rule(page.path, f"{make.__name__}_ask", page.ask, methods=["GET"])

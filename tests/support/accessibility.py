@@ -1,0 +1,59 @@
+"""What a machine can see of WCAG 2.2 AA on a page that a browser shows."""
+
+from tests.support.browser import Browser
+
+_CONTRAST = """
+(() => {
+  const channel = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const parse = c => c.match(/[\\d.]+/g).map(Number);
+  const light = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
+  const ground = e => {
+    for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length < 4 || c[3] > 0) return c;
+    }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const e of document.querySelectorAll('body *')) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && e.tagName !== 'INPUT') continue;
+    const style = getComputedStyle(e), a = light(parse(style.color)), b = light(ground(e));
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) bad.push(e.tagName + ' ' + e.textContent.trim().slice(0, 30) + ' ' + ratio.toFixed(2));
+    if (e.tagName === 'INPUT' && e.type !== 'hidden' && e.type !== 'radio') {
+      const line = light(parse(style.borderTopColor));
+      const edge = (Math.max(line, b) + 0.05) / (Math.min(line, b) + 0.05);
+      if (edge < 3) bad.push('border of ' + e.name + ' ' + edge.toFixed(2));
+    }
+  }
+  return bad;
+})()
+"""
+_NAMED = """
+['aria-describedby', 'aria-labelledby', 'for', 'href'].flatMap(name =>
+  [...document.querySelectorAll(`[${name}]`)].map(e => e.getAttribute(name))
+    .filter(value => name !== 'href' || value.startsWith('#')).map(value => value.replace('#', ''))).join(' ')
+"""
+_SMALL_TARGETS = """
+[...document.querySelectorAll('button, a.button, input:not([type=hidden]):not(.unseen)')]
+  .filter(e => e.getBoundingClientRect().height < 24 || e.getBoundingClientRect().width < 20)
+  .map(e => e.textContent || e.name)
+"""
+
+
+def assert_accessible(browser: Browser) -> None:
+    """Check language, landmarks, headings, names, references, contrast (1.4.3, 1.4.11) and sizes (2.5.8)."""
+    told = browser.told()
+    roles = [role for role, _ in told]
+    assert browser.value("document.documentElement.lang") == "en"
+    assert {"banner", "navigation", "main"} <= set(roles), roles
+    assert roles.count("main") == 1
+    assert browser.value("document.querySelectorAll('h1').length") == 1
+    assert browser.title.endswith(" · Change-Freeze Service")
+    unnamed = [role for role, name in told if role in {"textbox", "button", "link", "radio"} and not name.strip()]
+    assert unnamed == []
+    ids = browser.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+    assert set(browser.value(_NAMED).split()) <= set(ids)
+    assert browser.value(_CONTRAST) == []
+    assert browser.value(_SMALL_TARGETS) == []

@@ -1,0 +1,51 @@
+"""Where people come by https, no cookie travels by anything else, and no other host of the domain can set one."""
+
+import httpx
+import psycopg
+import pytest
+from redis import Redis
+
+from app.main import Parts, create_app
+from tests.support.product import address_of, product_config
+from tests.support.serving import serving
+from tests.web.people.conftest import PASSWORD
+from tests.web.people.forms import Form, Page, set_cookie
+from tests.web.people.test_signing_in import grace
+
+__all__ = ["grace"]
+
+WEB = "https://freeze.test"
+
+
+def send(http: httpx.Client, form: Form, cookies: dict[str, str], **fields: str) -> httpx.Response:
+    cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
+    http.cookies.clear()
+    return http.post(form.action, data={**form.fields, **fields}, headers={"Origin": WEB, "Cookie": cookie})
+
+
+def value(answer: httpx.Response, name: str) -> str:
+    return set_cookie(answer, name).partition("=")[2].partition(";")[0]
+
+
+@pytest.mark.usefixtures("grace")
+def test_cookies_are_secure(shared_database: psycopg.Connection, redis: Redis, redis_url: str) -> None:
+    config = product_config(address_of(shared_database), redis_url, web_url=WEB)
+    with serving(create_app(config, Parts(access_log=False))) as url, httpx.Client(base_url=url) as http:
+        shown = http.get("/sign-in")
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(set_cookie(shown, "__Host-forms").split("; "))
+        assert "Domain" not in set_cookie(shown, "__Host-forms")
+        form, secret = Page(shown).form("Sign in"), value(shown, "__Host-forms")
+        given = {"email": "grace@example.test", "password": PASSWORD}
+        assert send(http, form, {"forms": secret}, **given).status_code == 403, (
+            "a cookie without the prefix is no one's"
+        )
+        signed_in = send(http, form, {"__Host-forms": secret}, **given)
+        assert signed_in.status_code == 303
+        assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(set_cookie(signed_in, "session").split("; "))
+        session = value(signed_in, "session")
+        home = http.get("/", headers={"Cookie": f"session={session}; __Host-forms={secret}"})
+        out = send(http, Page(home).form("Sign out"), {"session": session, "__Host-forms": secret})
+        for name in ("session", "__Host-forms"):
+            line = set_cookie(out, name)
+            assert "Max-Age=0" in line
+            assert "Secure" in line, "a browser would not let anything else remove it"

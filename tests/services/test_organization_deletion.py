@@ -1,7 +1,9 @@
 """An organisation that is deleted, at the code host: it blocks nobody any more, whatever fails on the way."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
+from threading import Barrier, Thread
 from typing import Any, cast
 
 import orjson
@@ -105,6 +107,27 @@ class TestItsHeads:
         town.settle()
         assert set(town.conclusions().values()) == {"success"}
         assert end_what_came_late(town.jobs) == 0
+
+    def test_freezes_that_race_with_the_deletion_end_all_of_them(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        barrier = Barrier(4)
+
+        def race(act: Callable[[], object]) -> None:
+            barrier.wait()
+            act()
+
+        threads = [
+            Thread(target=race, args=(act,)) for act in (town.freeze, town.freeze, town.freeze, partial(leave, town))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        end_what_came_late(town.jobs)
+        assert town.sql("SELECT DISTINCT end_reason FROM freezes") == [("organization_deleted",)]
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
 
     def test_a_freeze_whose_time_passes_meanwhile_is_left_to_the_clock(self, town: Town, build: Builder) -> None:
         build("web")

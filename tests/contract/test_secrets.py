@@ -10,7 +10,7 @@ import json
 import logging
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -132,7 +132,7 @@ class Life:
             self.ask("GET", "/api/auth/token", secret + "x", headers={"Cookie": f"session={secret}"})
             self.ask("POST", "/api/auth/sign-in", json={"email": [secret], "password": {"a": secret}})
             self.ask("POST", "/api/auth/verify-email", json={"token": secret + "x"})
-            raw = {"content": f'{{"token": "{secret}"', "headers": {"Content-Type": "application/json"}}
+            raw: dict[str, Any] = {"content": f'{{"token": "{secret}"', "headers": {"Content-Type": "application/json"}}
             self.ask("POST", "/api/auth/verify-email", **raw)
             self.ask("POST", "/api/auth/device/token", content=f"grant_type={secret}&client_id={secret}", headers=FORM)
             self.ask("GET", "/verify", params={"token": secret})
@@ -245,18 +245,20 @@ def live(life: Life, connection: psycopg.Connection[Any]) -> Life:
     return life
 
 
-def all_of(redis: "Redis[bytes]") -> Iterator[str]:
+def all_of(redis: Redis) -> Iterator[str]:
     """Yield everything that Redis holds; RQ keeps its jobs compressed."""
-    readers = {
+    readers: dict[bytes, Callable[[Any], Any]] = {
         b"string": lambda key: [redis.get(key)],
         b"hash": lambda key: [part for pair in redis.hgetall(key).items() for part in pair],
         b"list": lambda key: redis.lrange(key, 0, -1),
         b"set": redis.smembers,
         b"zset": lambda key: redis.zrange(key, 0, -1),
     }
+    key: Any
     for key in redis.scan_iter():
         yield key.decode()
-        for value in readers[redis.type(key)](key):
+        kind: Any = redis.type(key)
+        for value in readers[kind](key):
             with suppress(zlib.error):
                 value = zlib.decompress(value)  # noqa: PLW2901 - what is compressed is read as what it is
             yield value.decode("latin-1")

@@ -1,6 +1,7 @@
 """Attacks on sessions: fixation, foreign pages that use a cookie, and sign-ins that lead elsewhere."""
 
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -102,7 +103,8 @@ class TestForeignPages:
         path = re.sub(r"\{\w+\}", "ses_x", operation.path)
         cookie = {"Cookie": f"session={town.token}"}
         body = {"name": "Acme", "organizationId": town.acme.id, "userCode": "x", "decision": "approve"}
-        for extra in ({}, {"json": body}, {"data": body}):
+        sent: list[dict[str, Any]] = [{}, {"json": body}, {"data": body}]
+        for extra in sent:
             answer = town.http.request(operation.method, path, headers={**cookie, **headers}, **extra)
             assert code(answer) == (403, "origin_not_allowed")
         assert code(ask(town.http, "GET", "/api/auth/sessions", town.token)) == (200, None)

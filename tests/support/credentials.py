@@ -154,7 +154,7 @@ class _Town:
         yield from _forms("a deleted one's owner, none active", self._sign_in(orphan, None), organization="none")
 
     def _support(self) -> Iterator[Credential]:
-        by = {"kind": "support", "support_by": "olga", "support_reason": "to look"}
+        by: dict[str, Any] = {"kind": "support", "support_by": "olga", "support_reason": "to look"}
         looking = self._sign_in(self._person(), self.acme, support=True, **by)
         yield from _forms("support", looking, support=True)
         astray = self._sign_in(self._person(), self.acme, support=True, claim=self.globex, **by)

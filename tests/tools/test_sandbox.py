@@ -42,6 +42,28 @@ def processes_of(directory: Path) -> list[str]:
     return found
 
 
+MADE_ON_THE_WAY = {
+    r"frz_[0-9a-v]{26}": r'^{"id":"(frz_\w+)"',
+    r"svc_session_\w+…": r'"(svc_session_[\w-]+)"',
+    r"key_\w+…": r'"apiKey":\{"id":"(key_\w+)"',
+    r"(?<=device_code=)\w+…": r'"device_code":"([\w-]+)"',
+}
+"""How the README shows what an answer tells, and where the answer tells it."""
+
+
+def values_in(answer: str) -> dict[str, str]:
+    """Return what an answer tells that later commands name."""
+    found = {shown: re.search(told, answer, re.MULTILINE) for shown, told in MADE_ON_THE_WAY.items()}
+    return {shown: match[1] for shown, match in found.items() if match}
+
+
+def with_values(command: str, met: dict[str, str]) -> str:
+    """Return a command of the README with what earlier answers told."""
+    for shown, value in met.items():
+        command = re.sub(shown, value, command)
+    return command
+
+
 def readme_commands() -> list[str]:
     """Return the README's curl commands, each with its continuation lines."""
     lines = iter((ROOT / "README.md").read_text().splitlines())
@@ -203,14 +225,16 @@ class TestOnceItIsReady:
 
     def test_the_readmes_walk_through_answers_as_it_says(self, sandbox: Run) -> None:
         exports = "\n".join(line for line in sandbox.output.splitlines() if line.startswith("  export "))
-        statuses, freeze_id = [], ""
+        statuses, met = [], dict[str, str]()
         for command in readme_commands():
-            measured = re.sub(r"frz_[0-9a-v]{26}", freeze_id, command) + " -s -w '\\n%{http_code}'"
+            measured = with_values(command, met) + " -s -w '\\n%{http_code}'"
             script = f"{exports}\n{measured}"
             answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
             statuses.append(answer.rpartition("\n")[2])
-            freeze_id = freeze_id or "".join(re.findall(r'^{"id":"(frz_\w+)"', answer, re.MULTILINE))
-        assert statuses == ["200", "201", "200", "200", "422", "200", "202", "200", "200", "202"]
+            met = values_in(answer) | met
+        freezes, rules = ["200", "201", "200", "200", "422"], ["200", "202", "200", "200", "202"]
+        people, keys, devices = ["200", "200"], ["201", "200"], ["200", "400"]
+        assert statuses == [*freezes, *rules, *people, *keys, *devices]
 
     def test_a_second_one_in_the_same_directory_is_refused(self, sandbox: Run) -> None:
         second = subprocess.run(

@@ -6,6 +6,7 @@ from typing import Any
 from tools.sandbox.console import say
 from tools.sandbox.keepsakes import Keepsakes, write_private
 from tools.sandbox.settings import Settings
+from tools.sandbox.tenants import PASSWORD
 
 FREEZE = {"scope": {"type": "organization"}, "reason": "Quarter-end close", "impactAcknowledged": True}
 SETUP = {"scope": {"type": "organization"}, "mode": "plan"}
@@ -26,6 +27,7 @@ def write_report(
         "mailboxUrl": settings.mailbox_url,
         "codeHostToken": keepsakes.code_host_token,
         "webhookSecret": keepsakes.webhook_secret,
+        "password": PASSWORD,
         "pids": pids,
         **addresses,
         "organizations": organizations,
@@ -41,6 +43,7 @@ API        {settings.base_url}
 Reference  {settings.base_url}/docs
 Code host  {settings.code_host_url}
 Mail sent  {settings.mailbox_url}
+Sign in    {settings.base_url}/sign-in as owner@acme.example, "{PASSWORD}"
 Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}
 
 Paste these into another terminal:

@@ -157,7 +157,7 @@ class Sandbox:
                 "installationId": tenant.installation_id,
                 "repositories": tenant.full_names,
                 "keys": keys,
-                "sessions": seed.sessions(organization),
+                **seed.sessions(organization),
             }
         seed.close()
 

@@ -13,9 +13,11 @@ from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
 from services.api_key_secrets import secret_hash
+from services.identity.passwords import hash_password
+from services.secrets import new_session_token, token_hash
 from services.sessions import Signer, mint_session_jwt, new_key_pair
 from tools.codehost.model.installations import PERMISSIONS
-from tools.sandbox.tenants import KEYS, PEOPLE, Tenant
+from tools.sandbox.tenants import KEYS, PASSWORD, PEOPLE, Tenant
 
 SIGNED_IN = timedelta(days=30)
 
@@ -29,6 +31,7 @@ class Seed:
         self.session = Session(self.connection)
         self.base_url = base_url
         self.session_ttl = session_ttl
+        self._password = hash_password(PASSWORD)
 
     def close(self) -> None:
         """Keep what was added."""
@@ -66,14 +69,28 @@ class Seed:
             self._key(organization, name, secret)
         return organization
 
-    def sessions(self, organization: Organization) -> dict[str, str]:
-        """Sign the people of an organisation in; returns role → session token."""
+    def sessions(self, organization: Organization) -> dict[str, dict[str, str]]:
+        """Sign the people of an organisation in.
+
+        Returns `sessions`, role → JWT, and `sessionTokens`, role → what such a JWT is minted from.
+        """
         signer = self._signer()
         members = self.session.scalars(select(Membership).where(Membership.organization_id == organization.id)).all()
-        return {member.role: self._token(signer, member) for member in members if member.role in PEOPLE}
+        tokens = {member.role: self._tokens(signer, member) for member in members if member.role in PEOPLE}
+        return {
+            "sessions": {role: jwt for role, (jwt, _) in tokens.items()},
+            "sessionTokens": {role: token for role, (_, token) in tokens.items()},
+        }
 
     def _member(self, organization: Organization, role: str, name: str) -> None:
-        user = User(id=new_id("usr"), email=f"{role}@{organization.slug}.example", name=name, created_at=now())
+        user = User(
+            id=new_id("usr"),
+            email=f"{role}@{organization.slug}.example",
+            name=name,
+            created_at=now(),
+            password_hash=self._password,
+            email_verified_at=now(),
+        )
         self.session.add(user)
         self.session.flush()
         self.session.add(
@@ -97,18 +114,21 @@ class Seed:
             )
         )
 
-    def _token(self, signer: Signer, member: Membership) -> str:
+    def _tokens(self, signer: Signer, member: Membership) -> tuple[str, str]:
+        token = new_session_token()
         login = LoginSession(
             id=new_id("ses"),
             user_id=member.user_id,
             organization_id=member.organization_id,
+            client="the sandbox",
+            token_hash=token_hash(token),
             created_at=now(),
             expires_at=now() + SIGNED_IN,
         )
         self.session.add(login)
         self.session.flush()
         issued = self.session.execute(select(func.now())).scalar_one()
-        return mint_session_jwt(
+        jwt = mint_session_jwt(
             signer,
             user=member.user_id,
             organization=member.organization_id,
@@ -116,6 +136,7 @@ class Seed:
             ttl=self.session_ttl,
             now=issued,
         )
+        return jwt, token
 
     def _signer(self) -> Signer:
         key = self.session.scalar(select(SigningKey).where(SigningKey.retired_at.is_(None)))

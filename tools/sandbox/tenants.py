@@ -25,6 +25,7 @@ KEYS = {"all": SCOPES} | {scope: (scope,) for scope in SCOPES}
 """Name of a key → its scopes."""
 PEOPLE = {"owner": "Olive Owner", "admin": "Adam Admin", "member": "Mary Member", "viewer": "Victor Viewer"}
 assert set(PEOPLE) == set(ROLES)
+PASSWORD = "seven green bicycles"  # noqa: S105 - of people who are only here; their addresses are like owner@acme.example
 
 TITLES = (
     "Retry failed uploads",

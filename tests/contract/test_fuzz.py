@@ -12,7 +12,12 @@ from tools.sandbox.tenants import KEYS
 
 SEED = os.environ.get("FUZZ_SEED", "20261121")
 OPERATIONS = load_contract().operations
-ORGANIZATION = {"keys": dict.fromkeys(KEYS, "a key"), "sessions": dict.fromkeys(["viewer", "owner"], "a token")}
+PEOPLE = ["viewer", "owner"]
+ORGANIZATION = {
+    "keys": dict.fromkeys(KEYS, "a key"),
+    "sessions": dict.fromkeys(PEOPLE, "a JWT"),
+    "sessionTokens": dict.fromkeys(PEOPLE, "a token"),
+}
 CREDENTIALS = {one.kind: one for one in credentials_of(ORGANIZATION)}
 
 
@@ -37,6 +42,13 @@ def test_whatever_is_sent_by_whomever_every_answer_is_one_that_the_contract_anno
         ("freeze:read", "list_freezes", True),
         ("freeze:read", "list_repositories", False),
         ("freeze:read", "create_freeze", False),
+        ("garbage", "sign_in", True),
+        ("owner", "list_sessions", False),
+        ("all", "list_sessions", False),
+        ("sign-in", "list_sessions", True),
+        ("sign-in", "delete_organization", True),
+        ("sign-in", "list_repositories", False),
+        ("viewer", "bootstrap_organization", True),
     ],
 )
 def test_what_a_credential_may_call_is_read_from_the_contract(kind: str, operation: str, *, allowed: bool) -> None:
@@ -47,10 +59,11 @@ def test_an_owner_may_call_everything_and_the_key_of_all_scopes_what_is_not_for_
     def refused(kind: str) -> list[str]:
         return [one.id for one in OPERATIONS.values() if not CREDENTIALS[kind].may_call(one)]
 
-    assert refused("owner") == []
-    assert refused("all") == [
-        one.id for one in OPERATIONS.values() if one.accepts("Session") and not one.accepts("ApiKey")
-    ]
+    by_sign_in = [one.id for one in OPERATIONS.values() if one.accepts("SessionToken")]
+    assert refused("owner") == by_sign_in
+    assert not {*by_sign_in} & {*refused("sign-in")}
+    for_people = [one.id for one in OPERATIONS.values() if one.accepts("Session") and not one.accepts("ApiKey")]
+    assert sorted(refused("all")) == sorted([*for_people, *by_sign_in])
 
 
 def test_a_credential_survives_the_way_through_the_environment() -> None:

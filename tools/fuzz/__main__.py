@@ -13,15 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from schemas.contract import load_contract
-from tools.fuzz.credentials import Credential, credentials_of
+from tools.fuzz.credentials import SIGN_IN, Credential, credentials_of
 from tools.fuzz.sandboxes import running_sandbox
 from tools.fuzz.stage import Stage
+from tools.fuzz.supplies import open_supplies
 from tools.sandbox.clients import Client
 from tools.sandbox.settings import ROOT
 
 PHASES = "examples,coverage,fuzzing,stateful"
 QUICK_PHASES = "examples,fuzzing"
 EVERYTHING = "all"
+THOROUGH = (EVERYTHING, SIGN_IN)
+"""The kinds that a quick run tries with all phases."""
+OF_SIGN_IN = "^/(api/auth|[.]well-known)/"
+"""What a session token is for; the rest is tried with the JWT that is minted from it. No links lead through these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--credential", action="append", help="only this kind; may be repeated")
     parser.add_argument("--phases", default=PHASES, help=f"default {PHASES}")
     parser.add_argument(
-        "--quick", action="store_true", help=f"all phases for the key of all scopes only: {QUICK_PHASES}"
+        "--quick", action="store_true", help=f"only {QUICK_PHASES}, but for the key of all scopes and a session token"
     )
     parser.add_argument("--sandbox", type=Path, help="the sandbox.json of one that runs; its data will be changed")
     return parser.parse_args(arguments)
@@ -52,11 +57,16 @@ def attempts(organization: dict[str, Any], given: argparse.Namespace) -> list[At
     """Return what is to be done, in order."""
     return [
         Attempt(one, QUICK_PHASES, 3, given.seed)
-        if given.quick and one.kind != EVERYTHING
-        else Attempt(one, given.phases, given.examples, given.seed)
+        if given.quick and one.kind not in THOROUGH
+        else Attempt(one, _phases(one, given.phases), given.examples, given.seed)
         for one in credentials_of(organization)
         if not given.credential or one.kind in given.credential
     ]
+
+
+def _phases(credential: Credential, wanted: str) -> str:
+    """Return the phases that there are for a credential: the stateful one fails where no link is to be followed."""
+    return ",".join(one for one in wanted.split(",") if credential.kind != SIGN_IN or one != "stateful")
 
 
 class Fuzzing:
@@ -66,24 +76,31 @@ class Fuzzing:
         self.organization = report["organizations"]["acme"]
         self.base_url = report["baseUrl"]
         self.webhook_secret = report["webhookSecret"]
+        self.database_url = report["databaseUrl"]
         self.directory = directory
+        self.supplies = open_supplies(self.database_url, self.organization["id"])
         self.stage = Stage(Client(self.base_url, self.organization["keys"]["all"]), self.organization["repositories"])
 
     def passes(self, attempt: Attempt) -> bool:
         """Run Schemathesis with one credential; tell whether it found nothing."""
         document, tally = self.directory / "openapi.json", self.directory / "tally"
-        freeze = self.stage.set_up(document)
+        freeze = self.stage.set_up(document, self.organization["id"])
+        self.supplies.person_of_the_examples()
         tally.touch()
         credential = attempt.credential
         command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", self.base_url]
         command += ["--seed", str(attempt.seed), "--max-examples", str(attempt.examples), "--phases", attempt.phases]
+        if credential.kind == SIGN_IN:
+            command += ["--include-path-regex", OF_SIGN_IN]
         if credential.token:
             command += ["--header", f"Authorization: Bearer {credential.token}"]
         told = {
             "FUZZ_CREDENTIAL": credential.to_json(),
             "FUZZ_WEBHOOK_SECRET": self.webhook_secret,
             "FUZZ_TALLY": str(tally),
-            "FUZZ_STAGE": json.dumps({"freeze": freeze, "baseUrl": self.base_url, **self.organization}),
+            "FUZZ_STAGE": json.dumps(
+                {"freeze": freeze, "baseUrl": self.base_url, "databaseUrl": self.database_url, **self.organization}
+            ),
             "PYTHONPATH": str(ROOT),
         }
         print(f"\n== Credential: {credential.kind} (seed {attempt.seed})", flush=True)

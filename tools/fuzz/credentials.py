@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rules.permissions import ROLES
 from schemas.contract import Operation
 from tools.sandbox.tenants import SCOPES
 
 SINGLE_SCOPE = "freeze:read"
+SIGN_IN = "sign-in"
+"""The kind of the session token, which `/api/auth` takes in place of keys and JWTs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,7 @@ class Credential:
     token: str | None
     scopes: tuple[str, ...] = ()
     role: str | None = None
+    form: Literal["key", "jwt", "session_token"] = "key"
 
     @property
     def holds(self) -> bool:
@@ -27,12 +30,13 @@ class Credential:
 
     def may_call(self, operation: Operation) -> bool:
         """Tell whether the contract lets this credential in; objects and states are another matter."""
-        if not (operation.accepts("ApiKey") or operation.accepts("Session")):
+        if not is_guarded(operation):
             return True
-        if self.role is not None:
-            least = operation.least_role or ROLES[0]
-            return operation.accepts("Session") and ROLES.index(self.role) >= ROLES.index(least)
-        return any(scope in self.scopes for scope in operation.any_scope)
+        if self.role is None:
+            return any(scope in self.scopes for scope in operation.any_scope)
+        least = (operation.least_role if operation.organization_required else None) or ROLES[0]
+        takes = "SessionToken" if self.form == "session_token" else "Session"
+        return operation.accepts(takes) and ROLES.index(self.role) >= ROLES.index(least)
 
     def to_json(self) -> str:
         """Return it as text, for the environment of Schemathesis."""
@@ -42,17 +46,23 @@ class Credential:
     def from_json(cls, text: str) -> "Credential":
         """Read what `to_json` wrote."""
         given = json.loads(text)
-        return cls(given["kind"], given["token"], tuple(given["scopes"]), given["role"])
+        return cls(given["kind"], given["token"], tuple(given["scopes"]), given["role"], given["form"])
 
 
 def credentials_of(organization: dict[str, Any]) -> list[Credential]:
     """Return one credential of each kind, those that change the least first."""
-    keys, sessions = organization["keys"], organization["sessions"]
+    keys, sessions, tokens = organization["keys"], organization["sessions"], organization["sessionTokens"]
     return [
         Credential("none", None),
         Credential("garbage", "svc_live_garbage"),
-        Credential("viewer", sessions["viewer"], role="viewer"),
+        Credential("viewer", sessions["viewer"], role="viewer", form="jwt"),
         Credential(SINGLE_SCOPE, keys[SINGLE_SCOPE], scopes=(SINGLE_SCOPE,)),
-        Credential("owner", sessions["owner"], role="owner"),
+        Credential("owner", sessions["owner"], role="owner", form="jwt"),
+        Credential(SIGN_IN, tokens["owner"], role="owner", form="session_token"),
         Credential("all", keys["all"], scopes=tuple(SCOPES)),
     ]
+
+
+def is_guarded(operation: Operation) -> bool:
+    """Tell whether an operation asks for a credential of ours."""
+    return any(operation.accepts(scheme) for scheme in ("ApiKey", "Session", "SessionToken"))

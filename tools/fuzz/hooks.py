@@ -16,8 +16,9 @@ from schemathesis.openapi.checks import MissingHeaderNotRejected
 
 from integrations.github.signatures import sign
 from schemas.contract import Operation, load_contract
-from tools.fuzz.credentials import Credential
+from tools.fuzz.credentials import Credential, is_guarded
 from tools.fuzz.stage import Stage
+from tools.fuzz.supplies import FOR_ANYBODY, FOR_PEOPLE, open_supplies
 from tools.sandbox.clients import Client
 
 WEBHOOK_SECRET = os.environ["FUZZ_WEBHOOK_SECRET"]
@@ -28,6 +29,7 @@ EXAMPLE_KEY = CONTRACT.document["components"]["parameters"]["IdempotencyKey"]["e
 RUN, NUMBERS = os.getpid(), itertools.count()
 GIVEN = json.loads(os.environ["FUZZ_STAGE"])
 STAGE = Stage(Client(GIVEN["baseUrl"], GIVEN["keys"]["all"]), GIVEN["repositories"])
+SUPPLIES = open_supplies(GIVEN["databaseUrl"], GIVEN["id"])
 TURNED_AWAY = {
     "missing_credentials",
     "invalid_token",
@@ -63,6 +65,19 @@ class Signature(requests.auth.AuthBase):
         return request
 
 
+class As(requests.auth.AuthBase):
+    """Sends another bearer token than the run's."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Replace the header; whoever asked for none, or for a wrong one, goes on doing so."""
+        if request.headers.get("Authorization") == f"Bearer {CREDENTIAL.token}":
+            request.headers["Authorization"] = f"Bearer {self.token}"
+        return request
+
+
 GLOBAL_AUTH_STORAGE.set_from_requests(Signature()).apply_to(path="/webhooks/github")
 
 
@@ -70,11 +85,6 @@ def operation_of(case: Case[Any]) -> Operation:
     """Return the operation of the contract that a case is for."""
     found: Operation = CONTRACT.operations[case.operation.definition.raw["operationId"]]
     return found
-
-
-def is_guarded(operation: Operation) -> bool:
-    """Tell whether an operation asks for a key or a session."""
-    return operation.accepts("ApiKey") or operation.accepts("Session")
 
 
 def error_of(response: Response) -> dict[str, Any] | None:
@@ -101,15 +111,28 @@ def after_call(context: HookContext, case: Case[Any], response: Response) -> Non
 
 @schemathesis.hook
 def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -> None:  # noqa: ARG001 - theirs
-    """Replace what can be used only once: the example of an Idempotency-Key, and the freeze that is to be ended.
+    """Replace what can be used only once: the example of an Idempotency-Key, the freeze that is to be ended, and more.
 
-    All calls but the first would answer 409, and nothing were learnt from them.
+    All calls but the first would be refused, and nothing were learnt from them; or we would lock ourselves out.
     """
+    other = _supply(case, operation_of(case))
+    if other is not None:
+        kwargs["auth"] = As(other)
     if case.headers and case.headers.get("Idempotency-Key") == EXAMPLE_KEY:
         case.headers["Idempotency-Key"] = f"{RUN}-{next(NUMBERS)}"
     changes_a_freeze = operation_of(case).id in {"extend_freeze", "lift_freeze", "retry_freeze"}
     if changes_a_freeze and case.path_parameters.get("freezeId") == GIVEN["freeze"] and CREDENTIAL.holds:
         case.path_parameters["freezeId"] = STAGE.freeze()
+
+
+def _supply(case: Case[Any], operation: Operation) -> str | None:
+    """Put in what is needed afresh; returns the token of somebody else where it would be the end of ours."""
+    if operation.path.startswith("/api/auth/"):
+        SUPPLIES.forget_attempts()
+    fresh = FOR_ANYBODY.get(operation.id)
+    if CREDENTIAL.token and CREDENTIAL.may_call(operation):
+        fresh = fresh or FOR_PEOPLE.get(operation.id)
+    return fresh(SUPPLIES, case, CREDENTIAL.token or "") if fresh is not None else None
 
 
 @schemathesis.hook

@@ -18,14 +18,14 @@ class Stage:
         self.service = service
         self.repositories = repositories
 
-    def set_up(self, file: Path) -> str:
+    def set_up(self, file: Path, organization_id: str) -> str:
         """Enable every repository, start freezes, write the contract with the ids of what is there, return a freeze."""
         self._unless_done("/v1/freezes/lift", {"scope": {"type": "organization"}})
         self.service.call("POST", "/v1/repos/enable", {"repositories": self.repositories})
         for name in self.repositories:
             self._unless_done(f"/v1/repos/{name.replace('/', '%2F')}/branches", {"name": "main"})
         text = json.dumps(load_contract().document)
-        ids = self._ids()
+        ids = self._ids() | {EXAMPLE.format("org", "01"): organization_id}
         for example, real in ids.items():
             text = text.replace(example, real)
         file.write_text(text)

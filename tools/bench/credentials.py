@@ -1,0 +1,205 @@
+"""What a credential costs: microseconds of each request, for a key and for a session JWT.
+
+Measured in process on the real PostgreSQL: `Credentials.identify` alone, and the whole of `GET /v1/freeze-state`
+through the application, in turns. The processor's time is that of the API process; the time on the clock holds
+PostgreSQL's answer too. What is looked up is looked up on every request; that a JWT's signature is good is remembered,
+and what finding it out costs is a figure of its own.
+"""
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import uvloop
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from app.auth import Credentials
+from app.config import Config
+from app.database import Reads
+from app.key_uses import KeyUses
+from app.main import Parts, create_app
+from app.tokens import TokenVerifier
+from models.organizations import Organization
+from services.clock import DatabaseClock
+from tests import factories
+from tools.bench.freeze_state import PATH, seed
+from tools.bench.servers import Storage, machine, storage
+
+ROUNDS = 5
+SECONDS = 1.0
+FRESH_TOKENS = 500
+Ask = Callable[[], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Microseconds of one call: of our processor, and on the clock."""
+
+    processor: float
+    clock: float
+
+
+class _NoWakeups:
+    def send(self, names: set[str]) -> None:
+        """Wake nobody: nothing is written here."""
+
+
+def tokens(database_url: str, count: int) -> list[str]:
+    """Sign a member of the seeded organisation in so many times, and return the JWTs."""
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        organization = session.query(Organization).one()
+        member = factories.user(session)
+        factories.membership(session, organization, member)
+        lasting = timedelta(hours=1)
+        found = [factories.session_token(session, member, organization, ttl=lasting) for _ in range(count)]
+        session.commit()
+    engine.dispose()
+    return found
+
+
+def scope(authorization: bytes) -> dict[str, Any]:
+    """Return the ASGI scope of `GET /v1/freeze-state`, as uvicorn makes it."""
+    path, _, query = PATH.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": [(b"host", b"127.0.0.1"), (b"user-agent", b"bench"), (b"authorization", authorization)],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", 8080),
+        "state": {},
+    }
+
+
+def request(application: Any, authorization: bytes) -> Ask:
+    """Return what sends one request to the application, and fails unless it is answered with 200."""
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        assert message.get("status", 200) == 200, message
+
+    async def ask() -> None:
+        await application(scope(authorization), receive, send)
+
+    return ask
+
+
+async def measure(ask: Ask, seconds: float) -> Cost:
+    """Call again and again, one call after the other."""
+    for _ in range(50):
+        await ask()
+    count, processor, clock = 0, time.process_time(), time.perf_counter()
+    while time.perf_counter() < clock + seconds:
+        for _ in range(20):
+            await ask()
+        count += 20
+    return Cost((time.process_time() - processor) / count * 1e6, (time.perf_counter() - clock) / count * 1e6)
+
+
+async def first_sight(credentials: Credentials, fresh: list[str]) -> float:
+    """Return what a JWT costs that this process has not seen before, in microseconds of the processor."""
+    began = time.process_time()
+    for token in fresh:
+        await credentials.identify(b"Bearer " + token.encode())
+    return (time.process_time() - began) / len(fresh) * 1e6
+
+
+async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> None:
+    """Measure in turns, and print the medians."""
+    config = Config(
+        database_url=stores.database_url,
+        redis_url=stores.redis_url,
+        rate_limit_organization=10**9,
+        cursor_secret="a secret of the benchmark",  # noqa: S106 - opens nothing
+    )
+    application = create_app(config, Parts(wakeups=_NoWakeups(), access_log=False))
+    reads = Reads(stores.database_url, 2)
+    verifier = TokenVerifier(reads, issuer=config.issuer, audience=config.base_url)
+    uses = KeyUses(reads)
+    credentials = Credentials(reads, verifier, DatabaseClock(), web_url=config.web_url, key_uses=uses)
+    held = {"key": b"Bearer " + key.encode(), "JWT": b"Bearer " + token.encode()}
+    found: dict[tuple[str, str], list[Cost]] = {}
+    await reads.open()
+    async with Lifespan(application):
+        for _ in range(ROUNDS):
+            for kind, header in held.items():
+                for what, ask in {
+                    "identify": lambda header=header: credentials.identify(header),  # type: ignore[misc]
+                    "freeze-state": request(application, header),
+                }.items():
+                    found.setdefault((kind, what), []).append(await measure(ask, SECONDS))
+        unseen = await first_sight(credentials, fresh)
+    await uses.close()
+    await reads.close()
+    tell(found, unseen)
+
+
+class Lifespan:
+    """Runs an application's lifespan around a block, as a server does (ASGI lifespan protocol, 2.0)."""
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self._told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._running: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> None:
+        """Start it."""
+        scope = {"type": "lifespan", "asgi": {"version": "3.0", "spec_version": "2.0"}, "state": {}}
+        self._running = asyncio.ensure_future(self._application(scope, self._told.get, self._heard.put))
+        await self._tell("startup")
+
+    async def __aexit__(self, *_: object) -> None:
+        """End it."""
+        await self._tell("shutdown")
+        assert self._running is not None
+        await self._running
+
+    async def _tell(self, what: str) -> None:
+        await self._told.put({"type": f"lifespan.{what}"})
+        answer = await self._heard.get()
+        assert answer["type"] == f"lifespan.{what}.complete", answer
+
+
+def tell(found: dict[tuple[str, str], list[Cost]], unseen: float) -> None:
+    """Print the table."""
+    print(f"Credentials ({machine()}; one process, one request after the other)")
+    for kind in ("key", "JWT"):
+        alone, whole = (_median(found[kind, what]) for what in ("identify", "freeze-state"))
+        print(
+            f"  {kind:4} {alone.processor:6.0f} µs of the processor, {alone.processor / whole.processor:4.0%} of the "
+            f"{whole.processor:.0f} µs of GET /v1/freeze-state; {alone.clock:6.0f} µs on the clock, "
+            f"{alone.clock / whole.clock:4.0%} of {whole.clock:.0f} µs"
+        )
+    print(f"  JWT  {unseen:6.0f} µs of the processor when a process sees it for the first time (ES256 is verified)")
+
+
+def _median(costs: list[Cost]) -> Cost:
+    return Cost(statistics.median(one.processor for one in costs), statistics.median(one.clock for one in costs))
+
+
+def main() -> None:
+    """Measure and print."""
+    with storage() as stores:
+        key = seed(stores.database_url)
+        token, *fresh = tokens(stores.database_url, FRESH_TOKENS + 1)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(compare(stores, key, token, fresh))
+
+
+if __name__ == "__main__":
+    main()

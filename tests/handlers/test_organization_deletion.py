@@ -205,6 +205,9 @@ class TestDeleteOrganization:
         refusal(nowhere.get("/v1/freezes"), 403, "no_organization_selected")
         delete(owner)
         refusal(nowhere.get("/v1/freezes"), 403, "organization_not_provisioned")
+        answer = nowhere.post("/v1/onboarding/bootstrap", {"name": "Acme again"})
+        assert (answer.status_code, answer.json()["name"]) == (200, "Acme again"), answer.text
+        assert answer.json()["id"] != acme.id
 
 
 def everything_of(session: Session, tenant: Tenant) -> dict[str, list[Any]]:

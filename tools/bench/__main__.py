@@ -3,7 +3,18 @@
 import argparse
 import importlib
 
-NAMES = ("edge", "freeze_state", "pushes", "fan_out", "priorities", "two_installations", "webhook_acks", "full_pass")
+NAMES = (
+    "edge",
+    "freeze_state",
+    "credentials",
+    "sign_in",
+    "pushes",
+    "fan_out",
+    "priorities",
+    "two_installations",
+    "webhook_acks",
+    "full_pass",
+)
 
 
 def main() -> None:

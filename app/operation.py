@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-import sqlalchemy.exc
-
 from app.answers import Answers, make_conditional
 from app.auth import Authorizer, Credentials, Identity
 from app.bodies import JSON, BodyReader, read_bytes
@@ -19,6 +17,7 @@ from app.idempotency import Claim, once, read_claim
 from app.maintenance import Maintenance
 from app.parameters import ParameterReader
 from app.rate_limits import RateLimits, refuse_when_spent
+from app.undone import again_when_undone
 from app.workers import Workers
 from rules.errors import ServiceError
 from rules.permissions import CODE_HOST, NOBODY
@@ -29,8 +28,6 @@ from services.reads import Probe, ReadContext, Reader
 from services.unit import Caller, Unit, Units
 
 LONGEST_CLIENT = 300
-_ATTEMPTS = 3
-_RETRIED_STATES = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL undid the whole unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +131,7 @@ class CompiledOperation:
         self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
     ) -> Reply:
         """Run the handler in a unit, in a worker thread; what PostgreSQL undid is done again."""
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return self._in_unit(exchange, identity, arguments, claim)
-            except sqlalchemy.exc.OperationalError as error:
-                if attempt == _ATTEMPTS or getattr(error.orig, "sqlstate", None) not in _RETRIED_STATES:
-                    raise
-        raise AssertionError("unreachable")
+        return again_when_undone(lambda: self._in_unit(exchange, identity, arguments, claim))
 
     def _in_unit(
         self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None

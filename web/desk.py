@@ -18,6 +18,7 @@ from flask import Response, g, redirect, request
 from sqlalchemy import select
 
 from app.operation import LONGEST_CLIENT
+from app.undone import again_when_undone
 from models.organizations import LoginSession, Membership, Organization, User
 from rules.errors import ServiceError
 from rules.permissions import NOBODY, Actor
@@ -88,15 +89,17 @@ class Desk:
         return self._in_unit(False, job)
 
     def _in_unit(self, read_only: bool, job: Callable[[Unit], T]) -> T:  # noqa: FBT001 - as `Units.open` has it
-        refused: ServiceError
-        with self.units.open(_caller(), read_only=read_only) as unit:
-            try:
-                return job(unit)
-            except ServiceError as error:
-                if not error.effects_stay:
-                    raise
-                refused = error
-        raise refused
+        def once() -> T:
+            with self.units.open(_caller(), read_only=read_only) as unit:
+                try:
+                    return job(unit)
+                except ServiceError as error:
+                    if not error.effects_stay:
+                        raise
+                    refused = error
+            raise refused
+
+        return again_when_undone(once)
 
     def work_signed_in(self, back: str, job: Callable[[Unit, Visitor], T]) -> T:
         """Do the same for somebody who is signed in; raises SignInNeededError."""

@@ -7,6 +7,7 @@ somebody else got hold of it is soon good for nothing anywhere.
 import asyncio
 import hashlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -24,10 +25,13 @@ _KEYS = "SELECT kid, algorithm, public_key FROM signing_keys"
 class TokenVerifier:
     """Verifies session tokens. Only what cannot change is remembered: that a token is ours, and what it says."""
 
-    def __init__(self, reads: Reader, *, issuer: str, audience: str) -> None:
+    def __init__(
+        self, reads: Reader, *, issuer: str, audience: str, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
         self._reads = reads
         self._issuer = issuer
         self._audience = audience
+        self._seconds = seconds
         self._keys: dict[str, tuple[str, Any]] = {}
         self._loaded_at = -_SECONDS_KEPT
         self._loading = asyncio.Lock()
@@ -37,7 +41,7 @@ class TokenVerifier:
         """Return what the token says; raises InvalidTokenError. Whether it has expired is not judged here."""
         if len(token) > _LONGEST_TOKEN:
             raise InvalidTokenError("too long")
-        if time.monotonic() - self._loaded_at > _SECONDS_KEPT:
+        if self._seconds() - self._loaded_at > _SECONDS_KEPT:
             await self._reload()
         digest = hashlib.sha256(token.encode()).digest()
         claims = self._verified.get(digest)
@@ -60,12 +64,12 @@ class TokenVerifier:
 
         Anybody can invent a key id: all who wait are served by one reading, and there are five in a second at most.
         """
-        asked_at = time.monotonic()
+        asked_at = self._seconds()
         async with self._loading:
             if self._loaded_at >= asked_at:
                 return
-            await asyncio.sleep(self._loaded_at + _SECONDS_BETWEEN_LOADS - time.monotonic())
-            begun_at = time.monotonic()
+            await asyncio.sleep(self._loaded_at + _SECONDS_BETWEEN_LOADS - self._seconds())
+            begun_at = self._seconds()
             rows = await self._reads.fetch(_KEYS)
             known = self._keys
             self._keys = {

@@ -27,7 +27,10 @@ def test_whatever_is_sent_by_whomever_every_answer_is_one_that_the_contract_anno
     done = subprocess.run(command, cwd=CONTRACT_PATH.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"Seed {SEED} (FUZZ_SEED={SEED} has this again)\n{done.stdout}\n{done.stderr}"
     silent = done.stdout.partition("Never called with success: ")[2].splitlines()[0].split(", ")
-    assert set(silent) <= {"retry_freeze"}, "Nothing was learnt of some operations; see tools/fuzz/stage.py"
+    for_people_of_the_code_host = {"claim_installation"}
+    assert set(silent) <= {"retry_freeze"} | for_people_of_the_code_host, (
+        "Nothing was learnt of some operations; see tools/fuzz/stage.py"
+    )
 
 
 @pytest.mark.parametrize(

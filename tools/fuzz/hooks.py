@@ -49,9 +49,9 @@ ABOUT_FORM = {
     "validation_failed",
 }
 MEANS_SOMETHING = re.compile(
-    r"/(endsAt|expiresAt)$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization)$"
+    r"/(endsAt|expiresAt|state|code)$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization)$"
 )
-"""Where a well-formed value can still be wrong: ends in the past, objects that are not there, forms not to combine."""
+"""Where what is well-formed can be wrong: spent secrets, ends in the past, objects that are not there, forms not to combine."""
 
 
 class Signature(requests.auth.AuthBase):

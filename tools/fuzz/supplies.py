@@ -70,7 +70,7 @@ class Supplies:
 
     def invitation_of(self, role: str) -> str:
         """Return the id of an invitation to another organisation for the sandbox's own person of this role."""
-        elsewhere = Supplies(self.session, factories.organization(self.session, "Elsewhere"))
+        elsewhere = Supplies(self.session, factories.organization(self.session, new_id("elsewhere")))
         email = f"{role}@{self.organization.slug}.example"
         return elsewhere.invitation(email)
 
@@ -86,7 +86,7 @@ class Supplies:
 
     def organization_to_delete(self) -> tuple[str, str]:
         """Return the session token of a new organisation's owner, and its name."""
-        doomed = factories.organization(self.session, "Doomed")
+        doomed = factories.organization(self.session, new_id("doomed"))
         return self._signed_in(doomed)[0], doomed.name
 
     def link(self, purpose: str) -> str:
@@ -129,8 +129,8 @@ class Supplies:
         return user_code, code
 
     def _person(self) -> User:
-        person = factories.user(self.session)
-        person.email, person.email_verified_at = f"{new_id('new')}@example.com", factories.now()
+        person = factories.user(self.session, new_id("new"))
+        person.email_verified_at = factories.now()
         self.session.flush()
         return person
 

@@ -51,7 +51,7 @@ ABOUT_FORM = {
 MEANS_SOMETHING = re.compile(
     r"/(endsAt|expiresAt|state|code)$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization)$"
 )
-"""Where what is well-formed can be wrong: spent secrets, ends in the past, objects that are not there, forms not to combine."""
+"""Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
 
 
 class Signature(requests.auth.AuthBase):

@@ -37,7 +37,7 @@ SPECIFIED_CODES = {
 }
 ADDITIVE_CODES = {
     401: "wrong_credentials",
-    403: "email_not_verified origin_not_allowed",
+    403: "origin_not_allowed",
     422: "weak_password",
 }
 """Codes that the specification knows not, and that people meet who sign in."""

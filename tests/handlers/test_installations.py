@@ -10,6 +10,7 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from models.attention import AttentionItem
+from models.audit import AuditEntry
 from models.base import Base
 from models.freezes import Freeze
 from models.identity import OneTimeToken
@@ -79,6 +80,20 @@ class TestClaimInstallation:
         assert (row.organization_id, row.sync_requested_at is not None) == (town.tenant.id, True)
         assert {"sync", "reconcile", "verify"} <= wakeups.sent
         assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
+
+    def test_is_audited_with_who_proved_it(self, town: Town, session: Session) -> None:
+        body = town.install("grace")
+        town.claim(body)
+        [row] = session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.claimed"))
+        assert row.target == {"type": "installation", "id": str(body["installationId"]), "name": "acme"}
+        assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace"})
+
+    def test_under_a_key_is_one_claim(self, town: Town) -> None:
+        body, headers = town.install(), {"Idempotency-Key": "one"}
+        first, again = (town.admin.post(CLAIM, body, headers=headers) for _ in range(2))
+        assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert town.tenant.audit().count("installation.claimed") == 1
 
     def test_gives_the_persons_token_back(self, town: Town) -> None:
         assert town.claim(town.install()).status_code == 200
@@ -228,6 +243,36 @@ class TestTheProofOfAClaim:
         body = {**town.install(), "installationId": globex.installation.id}
         refusal(town.claim(body), 409, "installation_claimed_by_other_org")
         assert session.execute(text("SELECT i::text FROM installations i")).all() == before
+
+    def test_of_two_organisations_at_once_is_good_for_one(self, town: Town, globex: Tenant, session: Session) -> None:
+        session.delete(globex.installation)
+        session.flush()
+        town.uninstall(globex.installation.id)
+        body, rival = town.install(), globex.person("admin")
+        other = {**body, **town.install(address=town.address(rival)), "code": town.code()}
+        answers = at_once(lambda: town.claim(body), lambda: town.claim(other, rival))
+        assert sorted(answer.status_code for answer in answers) == [200, 409]
+        [row] = session.scalars(select(Installation))
+        assert row.organization_id == (town.tenant.id if answers[0].status_code == 200 else globex.id)
+
+    @pytest.mark.parametrize(
+        ("status", "headers", "answered", "code"),
+        [
+            (403, {"x-ratelimit-remaining": "0", "retry-after": "7"}, 429, "github_rate_limited"),
+            (429, {"retry-after": "7"}, 429, "github_secondary_rate_limit"),
+            (403, {}, 403, "github_permission_denied"),
+            (502, {}, 502, "github_unavailable"),
+        ],
+    )
+    @pytest.mark.parametrize("call", ["GET /user", "GET /user/installations", "GET /app/installations"])
+    def test_says_why_github_did_not_tell(
+        self, town: Town, call: str, status: int, headers: dict[str, str], answered: int, code: str
+    ) -> None:
+        body = town.install()
+        fault = town.host.faults.add("error", call, status=status, headers=headers)
+        refusal(town.claim(body), answered, code)
+        town.host.faults.clear(fault.id)
+        assert town.host.people.tokens == set()
 
     def test_of_what_nobody_has_any_more_is_enough(self, town: Town, session: Session) -> None:
         body = town.install()

@@ -7,6 +7,7 @@ import pytest
 import requests
 
 from integrations.github import GitHub
+from rules.errors import ServiceError
 from services import installation_claims, installation_views
 from services.unit import Caller, Surroundings, Units
 from tests.jobs.conftest import ADA, Builder, Town
@@ -123,6 +124,15 @@ class TestAWebhookOfAnInstallation:
             missing = installation_views.status(unit, None)["installation"]["missing_permissions"]
         assert "statuses:write" in missing
         assert "checks:write" not in missing
+
+
+def test_without_the_apps_own_client_nobody_can_prove_anything(town: Town, desk: Desk) -> None:
+    town.host.organization("acme")
+    back = desk.install()
+    with pytest.raises(ServiceError) as refused, town.units.open(desk.caller) as unit:
+        installation_claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
+    assert refused.value.code == "github_unavailable"
+    assert "GITHUB_APP_CLIENT_ID" in refused.value.message
 
 
 class TestAfterAnUninstallation:

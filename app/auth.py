@@ -66,6 +66,9 @@ class Credentials:
         token = bearer_token(authorization)
         if token.startswith(PREFIX):
             return await self._key(self._checked(authorization or b"", token))
+        if token.startswith(SESSION_PREFIX):
+            message = "This is a session token; send a session JWT, which GET /api/auth/token mints from it."
+            raise ServiceError("invalid_token", message)
         try:
             claims = await self._verifier.verify(token)
         except InvalidTokenError:
@@ -175,7 +178,7 @@ def bearer_token(authorization: bytes | None) -> str:
         token = token.strip(b" ")
         if scheme.lower() == b"bearer" and token.isascii() and token and b" " not in token:
             return token.decode("ascii")
-    raise ServiceError("missing_credentials", "Send `Authorization: Bearer` with an API key or a session token.")
+    raise ServiceError("missing_credentials", "Send `Authorization: Bearer` with an API key or a session JWT.")
 
 
 class Authorizer:

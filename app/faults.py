@@ -11,6 +11,7 @@ from rules.errors import Detail, ServiceError
 from schemas import walk
 from schemas.contract import Node
 from schemas.formats import explain
+from schemas.patterns import explain as explain_pattern
 
 MISSING = "missing_parameter"
 INVALID_PARAMETER = "invalid_parameter"
@@ -121,6 +122,8 @@ def _distance(errors: Sequence[jsonschema_rs.ValidationError], depth: int) -> in
 def _words(kind: Any, value: Any) -> str:
     facts = kind.as_dict()
     if kind.name == "format" and (known := explain(facts["format"], value)):
+        return known
+    if kind.name == "pattern" and (known := explain_pattern(facts["pattern"], value)):
         return known
     words = _PHRASES.get(kind.name)
     return words(facts) if words else "does not match the contract"

@@ -47,6 +47,11 @@ class TestTheHeader:
     def test_any_other_token_is_invalid(self, http: httpx.Client, acme: Tenant, token: str) -> None:
         assert code(get(http, "/v1/things", token)) == (401, "invalid_token")
 
+    def test_a_session_token_is_told_to_be_minted_from(self, http: httpx.Client, acme: Tenant) -> None:
+        response = get(http, "/v1/things", "svc_session_" + "a" * 43)
+        assert code(response) == (401, "invalid_token")
+        assert "GET /api/auth/token" in response.json()["error"]["message"]
+
     def test_public_operations_look_at_no_credential(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/ping", "nonsense")) == OK
 

@@ -80,6 +80,10 @@ class TestSigningUp:
         assert form.fields["password"] == "", "a password never comes back"
         assert form.fields["email"] == (value if field == "email" else GRACE["email"])
 
+    def test_a_mistyped_address_is_told_in_words(self, somebody: Person) -> None:
+        page = somebody.press(somebody.open("/sign-up"), "Sign up", **{**GRACE, "email": "grace"})
+        assert "E-mail address must be an e-mail address, such as eve@example.com" in page.text
+
     def test_what_was_typed_comes_back_as_words(self, somebody: Person) -> None:
         name = '"><script>alert(1)</script>'
         page = somebody.press(somebody.open("/sign-up"), "Sign up", **{**GRACE, "name": name, "password": "x"})

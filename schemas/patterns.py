@@ -1,0 +1,39 @@
+"""The patterns that requests have to match, in words: nobody who mistyped a value reads a regular expression."""
+
+import re
+
+_IDENTIFIER = re.compile(r"\^([a-z]{3}_)\[0-9a-v\]\{26\}\$")
+_NO_CONTROL = "must hold no control characters"
+_WORDS = {
+    r"^[!-~]+$": "must consist of visible ASCII characters, without spaces",
+    r"^[ -~]+$": "must consist of ASCII characters that can be printed",
+    r"^[^\x00-\x20\x7f]+$": "must hold no spaces and no control characters",
+    r"^[^\x00-\x1f\x7f]+$": _NO_CONTROL,
+    r"^[^\x00-\x08\x0a-\x1f\x7f]*$": _NO_CONTROL,
+    r"^[^\x00]*$": "must not hold the character U+0000",
+    r'^("[!-~]{1,255}"|[!-~]{1,255})$': "must consist of 1 to 255 visible ASCII characters, without spaces",
+    r"^[^\x00-\x20\x7f~^:?*\[\\]+$": (
+        "must be the name of a branch, without spaces and without ~ ^ : ? * [ or a backslash"
+    ),
+    r"^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$": (
+        "must begin and end with a visible character, and hold no control characters"
+    ),
+    r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$": (
+        "must hold something that can be seen, and no control characters"
+    ),
+}
+_EMAIL = re.compile(r"\^\[[^\]]+\]\{1,64\}@")
+
+
+def explain(pattern: str, value: object) -> str | None:
+    """Return what a value has to be that does not match a pattern; None for one that the contract's requests have not.
+
+    An empty text is told in the words of `minLength`, so that a schema with both tells it once.
+    """
+    if value == "":
+        return "must have at least 1 character"
+    if identifier := _IDENTIFIER.fullmatch(pattern):
+        return f"must be an id: {identifier[1]} and 26 characters out of 0-9 and a-v"
+    if _EMAIL.match(pattern):
+        return "must be an e-mail address, such as eve@example.com"
+    return _WORDS.get(pattern)

@@ -1,0 +1,64 @@
+"""What a request's value has to be that does not match its pattern, in words."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from schemas.contract import load_contract, resolve
+from schemas.patterns import explain
+
+CONTRACT = load_contract()
+
+
+def patterns_in(node: Any, seen: set[str]) -> Iterator[str]:
+    """Yield every pattern of a schema and of those that it refers to."""
+    if isinstance(node, list):
+        for each in node:
+            yield from patterns_in(each, seen)
+    elif isinstance(node, dict):
+        reference = node.get("$ref")
+        if isinstance(reference, str):
+            if reference not in seen:
+                seen.add(reference)
+                yield from patterns_in(resolve(CONTRACT.document, node), seen)
+            return
+        if isinstance(node.get("pattern"), str):
+            yield node["pattern"]
+        for key, each in node.items():
+            if key != "example":
+                yield from patterns_in(each, seen)
+
+
+def patterns_of_requests() -> list[str]:
+    seen: set[str] = set()
+    found: set[str] = set()
+    for operation in CONTRACT.operations.values():
+        for schema in (*operation.body.values(), *(parameter.schema for parameter in operation.parameters)):
+            found.update(patterns_in(schema, seen))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("pattern", patterns_of_requests())
+def test_every_pattern_of_a_request_has_words(pattern: str) -> None:
+    words = explain(pattern, "\x00")
+    assert words is not None
+    assert words.startswith("must ")
+    assert pattern not in words
+
+
+def test_there_are_some() -> None:
+    assert len(patterns_of_requests()) > 5
+
+
+def test_what_is_empty_is_told_as_a_length_is() -> None:
+    assert explain("^[!-~]+$", "") == "must have at least 1 character"
+
+
+def test_an_address_is_shown() -> None:
+    pattern = CONTRACT.document["components"]["schemas"]["EmailAddress"]["pattern"]
+    assert explain(pattern, "eve") == "must be an e-mail address, such as eve@example.com"
+
+
+def test_an_unknown_pattern_has_none() -> None:
+    assert explain("^x$", "y") is None

@@ -81,7 +81,10 @@ def find(unit: Unit, token: str) -> LoginSession | None:
 
 
 def mint(unit: Unit, session_id: str) -> MintedToken:
-    """Return a session JWT of a sign-in; raises `invalid_token` when that has ended."""
+    """Return a session JWT of a sign-in; raises `invalid_token` when that has ended.
+
+    Who has lost the membership that they acted in acts nowhere, until they choose: never in another one unasked.
+    """
     session = _live(unit, session_id)
     if session is None:
         raise ServiceError("invalid_token", "The session has ended.")
@@ -89,17 +92,18 @@ def mint(unit: Unit, session_id: str) -> MintedToken:
         session.last_used_at = unit.now
         if session.organization_id is None:
             session.organization_id = _only_organization(unit, session.user_id)
+    organization_id = session.organization_id if session.support or _belongs(unit, session) else None
     lifetime = min(unit.surroundings.token_lifetime, session.expires_at - unit.now) // _SECOND * _SECOND
     token = mint_session_jwt(
         current_signer(unit),
         user=session.user_id,
-        organization=session.organization_id,
+        organization=organization_id,
         sid=session.id,
         ttl=lifetime,
         now=unit.now,
         support=session.support,
     )
-    return MintedToken(token, unit.now.replace(microsecond=0) + lifetime, session.organization_id)
+    return MintedToken(token, unit.now.replace(microsecond=0) + lifetime, organization_id)
 
 
 def set_active(unit: Unit, session_id: str, organization_id: str) -> LoginSession:
@@ -152,6 +156,11 @@ def _live(unit: Unit, session_id: str) -> LoginSession | None:
     )
     reads_only = unit.caller.actor.type == "support"
     return unit.session.scalar(query if reads_only else query.with_for_update())
+
+
+def _belongs(unit: Unit, session: LoginSession) -> bool:
+    key = (session.organization_id, session.user_id)
+    return session.organization_id is not None and unit.session.get(Membership, key) is not None
 
 
 def _only_organization(unit: Unit, user_id: str) -> str | None:

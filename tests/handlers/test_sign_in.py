@@ -241,6 +241,20 @@ class TestMintSessionToken:
         session.flush()
         assert (eve.calls(minted), eve.calls()) == (403, 403)
 
+    def test_who_has_lost_a_membership_acts_nowhere_until_they_choose(
+        self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
+    ) -> None:
+        user = account(session, "Eve", acme.organization)
+        eve = somebody.signed_in(user)
+        factories.membership(session, globex.organization, user)
+        assert eve.get("/api/auth/token").json()["organizationId"] == acme.id
+        session.delete(session.get_one(Membership, (acme.id, user.id)))
+        session.flush()
+        assert eve.get("/api/auth/token").json()["organizationId"] is None
+        refusal(eve.ask(eve.jwt()), 403, "no_organization_selected")
+        assert eve.auth("org/set-active", organizationId=globex.id).status_code == 200
+        assert eve.get("/api/auth/token").json()["organizationId"] == globex.id
+
     def test_no_jwt_outlives_its_session(self, somebody: Client, session: Session, later: Later) -> None:
         eve = somebody.signed_in(account(session))
         later(days=30, minutes=-5)

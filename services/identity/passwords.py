@@ -9,6 +9,7 @@ of them would be more threads.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -69,8 +70,9 @@ def _nobodys() -> str:
 
 
 def _give_way() -> None:
-    """Let other threads of the machine run first: on Linux a thread has a priority of its own."""
-    os.nice(_POLITENESS)
+    """Let other threads of the machine run first, on Linux, where a thread has a priority of its own."""
+    if sys.platform == "linux":
+        os.nice(_POLITENESS)
 
 
 _threads = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="password", initializer=_give_way)

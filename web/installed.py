@@ -1,5 +1,7 @@
 """`/installed`: where GitHub sends a person who has installed the App; its form claims the installation.
 
+Without anything in its address it is the way there: it tells what is connected, and gives the address at GitHub.
+
 The address names an installation, a state and a code. Nothing happens by following it: anybody can write one. The page
 says which organisation is to be connected, to the person alone who asked GitHub for it, and the claim itself proves
 the rest (`services/installation_claims.py`).
@@ -13,14 +15,15 @@ from sqlalchemy import select
 from models.organizations import Membership, Organization
 from rules.errors import ServiceError
 from rules.permissions import role_reaches
-from services import installation_claims
+from services import installation_claims, installation_views
 from services.identity import one_time_tokens
 from services.unit import Caller, Unit
 from web.desk import Desk, Visitor
 
-OPERATION = "claim_installation"
+CLAIM, INSTALL = "claim_installation", "get_install_url"
 _FIELDS = {"installation_id": "installationId", "state": "state", "code": "code"}
 _OLD = "This address was used already, is older than an hour, or was given to somebody else."
+_NOWHERE = "You act in no organisation. Make one on the first page, or choose one of yours there."
 _ASKED = "GitHub has asked an owner of the account to install the App. Ask for a new address once they have done so."
 _BARE = (
     "GitHub sent no authorisation along. The App has to request user authorisation during installation; tell whoever "
@@ -32,6 +35,8 @@ class Asked(NamedTuple):
     """For which organisation an installation was asked for, and as whom it is claimed."""
 
     organization: str
+    role: str
+    """The visitor's there."""
     caller: Caller
 
 
@@ -44,7 +49,9 @@ class Installed:
         self.desk = desk
 
     def ask(self) -> Response:
-        """Show what will be connected."""
+        """Show what will be connected; without anything in the address, what is, and the way to connect it."""
+        if not request.args:
+            return self._begin()
         given = {name: request.args.get(name, "") for name in _FIELDS}
         if not all(given.values()):
             if request.args.get("setup_action") == "request":
@@ -57,9 +64,28 @@ class Installed:
             return self._refused(error)
         return self.desk.show("installed.html", organization=asked.organization, given=given)
 
+    def _begin(self, *, address: bool = False) -> Response:
+        """Show how far the visitor's organisation has come; with `address` also GitHub's, where they may have it."""
+        place = self.desk.work_signed_in(self.path, self._present)
+        if place is None:
+            return self.desk.show("refused.html", 404, title="No organisation", message=_NOWHERE)
+        if address:
+            self._require_role(place, INSTALL)
+        with self.desk.organizations.open(place.caller, read_only=not address) as unit:
+            url = installation_claims.install_url(unit)["url"] if address else None
+            stands = installation_views.status(unit, None)
+        return self.desk.show(
+            "connect.html", organization=place.organization, stands=stands, url=url, may=self._may(place, INSTALL)
+        )
+
+    def _present(self, unit: Unit, visitor: Visitor) -> Asked | None:
+        return self._place(unit, visitor, visitor.organization_id) if visitor.organization_id else None
+
     def act(self) -> Response:
-        """Claim it."""
-        given = self.desk.answers(*_FIELDS)
+        """Claim it, or give GitHub's address."""
+        given = self.desk.answers(*_FIELDS, "do")
+        if given.pop("do") == "install":
+            return self._begin(address=True)
         try:
             body = self._body(given)
             asked = self.desk.work_signed_in("/", lambda unit, visitor: self._asked(unit, visitor, given["state"]))
@@ -73,7 +99,7 @@ class Installed:
         number = given["installation_id"]
         body: dict[str, Any] = {_FIELDS[name]: text for name, text in given.items()}
         body["installationId"] = int(number) if number.isascii() and number.isdecimal() and len(number) < 17 else number
-        self.desk.shape(OPERATION).require(body)
+        self.desk.shape(CLAIM).require(body)
         return body
 
     def _asked(self, unit: Unit, visitor: Visitor, state: str) -> Asked:
@@ -81,16 +107,21 @@ class Installed:
         token = one_time_tokens.look(unit, "installation", state)
         if token is None or token.subject != visitor.user_id:
             raise ServiceError("not_found", _OLD)
+        asked = self._place(unit, visitor, token.organization_id)
+        self._require_role(asked, CLAIM)
+        return asked
+
+    def _place(self, unit: Unit, visitor: Visitor, organization_id: str | None) -> Asked:
+        """Return an organisation of the visitor's; raises `not_found` for another one, or none."""
         found = unit.session.execute(
             select(Organization, Membership.role)
             .join(Membership, Membership.organization_id == Organization.id)
-            .where(Organization.id == token.organization_id, Membership.user_id == visitor.user_id)
+            .where(Organization.id == organization_id, Membership.user_id == visitor.user_id)
             .where(Organization.deleted_at.is_(None))
         ).first()
         if found is None:
             raise ServiceError("not_found", _OLD)
         organization, role = found
-        self._require_role(role)
         caller = Caller(
             organization.id,
             unit.actor,
@@ -102,13 +133,21 @@ class Installed:
             address=unit.caller.address,
             client=unit.caller.client,
         )
-        return Asked(organization.name, caller)
+        return Asked(organization.name, role, caller)
 
-    def _require_role(self, role: Any) -> None:
-        """Ask of the page's visitor what the contract asks of who calls the operation."""
-        least: Any = self.desk.contract.operations[OPERATION].least_role
-        if not role_reaches(role, least):
-            raise ServiceError("insufficient_permission", f"This needs the role {least}; yours is {role}.")
+    def _may(self, asked: Asked, operation: str) -> bool:
+        """Tell whether the visitor has the role that the contract asks of who calls the operation."""
+        role: Any = asked.role
+        least: Any = self._least(operation)
+        return role_reaches(role, least)
+
+    def _least(self, operation: str) -> str | None:
+        return self.desk.contract.operations[operation].least_role
+
+    def _require_role(self, asked: Asked, operation: str) -> None:
+        if not self._may(asked, operation):
+            message = f"This needs the role {self._least(operation)}; yours is {asked.role}."
+            raise ServiceError("insufficient_permission", message)
 
     def _refused(self, error: ServiceError) -> Response:
         if error.code == "not_found" or (error.details and error.details[0].path == "/state"):

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from models.installations import Installation
-from models.organizations import Membership
+from models.organizations import LoginSession, Membership
 from services.identity.cookies import NAME
 from services.secrets import new_session_token, token_hash
 from tests import factories
@@ -36,11 +36,12 @@ class Visitor:
         self.http.cookies.clear()
         return page
 
-    def send(self, page: httpx.Response, **headers: str) -> httpx.Response:
+    def send(self, page: httpx.Response, origin: str = WEB_ORIGIN, **changes: str) -> httpx.Response:
         """Send the page's form."""
         assert page.status_code == 200, page.text
-        form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
-        return self.http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": self._cookies(), **headers})
+        form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
+        headers = {"Origin": origin, "Cookie": self._cookies()}
+        return self.http.post(PAGE, data={**form, **changes}, headers=headers)
 
     def _cookies(self) -> str:
         return "; ".join(f"{name}={value}" for name, value in self.cookies.items())
@@ -113,7 +114,7 @@ class TestThePage:
     def test_does_nothing_for_a_form_of_another_site(self, town: Town, visit: Any, session: Session) -> None:
         ada = visit()
         page = ada.look(wanted(back(town, ada)))
-        assert ada.send(page, Origin="https://evil.test").status_code == 403
+        assert ada.send(page, "https://evil.test").status_code == 403
         assert claimed(session) == 0
 
     def test_is_good_once(self, town: Town, visit: Any) -> None:
@@ -137,7 +138,7 @@ class TestThePage:
         answer = visit().look({"setup_action": "request", "state": "x", "code": "y"})
         assert "asked an owner" in answer.text
 
-    @pytest.mark.parametrize("query", [{}, {"installation_id": "1", "state": "x"}])
+    @pytest.mark.parametrize("query", [{"setup_action": "install"}, {"installation_id": "1", "state": "x"}])
     def test_says_when_something_is_missing(self, visit: Any, query: dict[str, str]) -> None:
         assert visit().look(query).status_code == 404
 
@@ -147,3 +148,36 @@ class TestThePage:
         answer = ada.send(ada.look({**wanted(back(town, ada)), "installation_id": number}))
         assert answer.status_code == 422
         assert claimed(session) == 0
+
+
+class TestTheWayThere:
+    def test_gives_an_administrator_githubs_address(self, town: Town, visit: Any, session: Session) -> None:
+        ada = visit()
+        page = ada.look({})
+        assert "is not connected yet" in page.text
+        given = ada.send(page, do="install")
+        [url] = re.findall(r'href="([^"]+/installations/new[^"]+)"', given.text)
+        back = town.install(address=url)
+        query = {"installation_id": back["installationId"], "state": back["state"], "code": back["code"]}
+        assert "<h1>Connected</h1>" in ada.send(ada.look(query)).text
+        assert "is connected to <strong>acme</strong>" in ada.look({}).text
+
+    def test_shows_others_how_it_stands(self, town: Town, visit: Any, session: Session) -> None:
+        page = visit("member").look({})
+        assert "Administrators of the organisation can change that." in page.text
+        assert "<button" not in page.text.partition("<main")[2]
+
+    def test_gives_others_no_address(self, town: Town, visit: Any) -> None:
+        member = visit("member")
+        assert member.send(member.look({}), do="install").status_code == 403
+        assert town.tenant.audit() == []
+
+    def test_tells_of_a_removal(self, town: Town, visit: Any, session: Session) -> None:
+        factories.installation(session, town.tenant.organization, "acme", state="removed")
+        assert "was uninstalled" in visit().look({}).text
+
+    def test_begins_with_an_organisation(self, town: Town, visit: Any, session: Session) -> None:
+        ada = visit()
+        session.execute(update(LoginSession).values(organization_id=None))
+        answer = ada.look({})
+        assert (answer.status_code, "You act in no organisation" in answer.text) == (404, True)

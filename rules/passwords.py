@@ -28,7 +28,7 @@ def fault(password: str, email: str) -> str | None:
     if is_common(lower):
         return "This password is one of those that everybody tries first."
     if _contains_name(lower, email.partition("@")[0].casefold()):
-        return "The password may not contain the name of your e-mail address."
+        return "The password may not contain what stands before the @ of your e-mail address."
     return None
 
 

@@ -20,6 +20,7 @@ NOTICES = {
 """What the sign-in page may say above its form, by a name in its address."""
 LABELS = {"name": "Your name", "email": "E-mail address", "password": "Password"}
 _USED = "This link has been used already, or is too old, or was cut short on its way."
+_CONFIRMED = f"{_USED} If you have confirmed the address already, just sign in."
 
 
 class SignUp:
@@ -63,7 +64,7 @@ class Verify:
         mailed = request.args.get("token", "")
         found = self.desk.work(lambda unit, _: one_time_tokens.look(unit, "verify_email", mailed))
         if found is None:
-            return self.desk.spent(_USED, "/sign-up", "Sign up once more, for a new link")
+            return self.desk.spent(_CONFIRMED, "/sign-up", "Sign up once more, for a new link")
         return self.desk.show("verify.html", mailed=mailed, email=found.subject, name=found.details["name"])
 
     def act(self) -> Response:
@@ -74,7 +75,7 @@ class Verify:
         except ServiceError as error:
             if error.code != "not_found":
                 raise
-            return self.desk.spent(_USED, "/sign-up", "Sign up once more, for a new link")
+            return self.desk.spent(_CONFIRMED, "/sign-up", "Sign up once more, for a new link")
         return go("/sign-in?notice=verified")
 
 

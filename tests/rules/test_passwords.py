@@ -51,7 +51,7 @@ def test_many_characters_around_a_common_word_make_it_a_password_of_its_own() ->
 
 @pytest.mark.parametrize("password", ["eve.adams-2026", "my EVE.ADAMS rules"])
 def test_the_name_of_the_address_is_refused(password: str) -> None:
-    assert fault(password, EMAIL) == "The password may not contain the name of your e-mail address."
+    assert fault(password, EMAIL) == "The password may not contain what stands before the @ of your e-mail address."
 
 
 def test_a_short_name_is_refused_as_a_word_of_its_own_alone() -> None:

@@ -112,7 +112,9 @@ class TestTheLink:
         confirm = somebody.open(link)
         somebody.press(confirm, "Yes, confirm the address")
         assert somebody.press(confirm, "Yes, confirm the address").status == 404
-        assert somebody.open(link).status == 404
+        again = somebody.open(link)
+        assert again.status == 404
+        assert "If you have confirmed the address already, just sign in." in again.text
         assert people(session) == 1
 
     def test_it_is_good_for_a_day(self, somebody: Person, mailed: Mailed, later: Later, session: Session) -> None:

@@ -187,6 +187,13 @@ class TestOnceItIsReady:
         readiness = requests.get(sandbox.report["baseUrl"] + "/readyz", timeout=10).json()
         assert readiness["checks"]["mail"] == "ok"
 
+    def test_whoever_signs_up_finds_an_account_at_the_code_host_to_install_the_app_in(self, sandbox: Run) -> None:
+        administrator = sandbox.report["organizations"]["globex"]["sessions"]["admin"]
+        address = sandbox.get("/v1/github/install-url", administrator).json()["url"]
+        answer = requests.get(address, allow_redirects=False, timeout=10)
+        assert answer.status_code == 302
+        assert answer.headers["Location"].startswith(sandbox.report["webUrl"] + "/installed?")
+
     def test_other_tools_reach_its_servers(self, sandbox: Run) -> None:
         with psycopg.connect(sandbox.report["databaseUrl"]) as connection:
             assert connection.execute("SELECT slug, plan FROM organizations ORDER BY slug").fetchall() == [

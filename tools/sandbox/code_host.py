@@ -3,14 +3,17 @@
 from typing import Any
 
 from tools.sandbox.clients import Client
-from tools.sandbox.tenants import APP_ID, TENANTS, Repository, Tenant, required_checks
+from tools.sandbox.tenants import APP_ID, NEWCOMER, TENANTS, Repository, Tenant, required_checks
 
 
 def seed_code_host(client: Client) -> None:
-    """Fill the code host, unless it still knows the tenants from an earlier start."""
-    missing = [tenant for tenant in TENANTS if not client.answers(f"/orgs/{tenant.slug}")]
+    """Fill the code host, unless it still knows who was there from an earlier start."""
+    newcomer, repositories = NEWCOMER
+    wanted = {tenant.slug: organization(tenant) for tenant in TENANTS}
+    wanted[newcomer] = {"login": newcomer, "repositories": [repository(each) for each in repositories]}
+    missing = [given for login, given in wanted.items() if not client.answers(f"/orgs/{login}")]
     if missing:
-        client.call("POST", "/_control/seed", {"organizations": [organization(tenant) for tenant in missing]})
+        client.call("POST", "/_control/seed", {"organizations": missing})
 
 
 def organization(tenant: Tenant) -> dict[str, Any]:

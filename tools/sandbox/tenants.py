@@ -130,3 +130,6 @@ TENANTS = (
         ruled=False,
     ),
 )
+
+NEWCOMER = ("initech", (_repository("portal", 2), _repository("reports", 1)))
+"""An organisation at the code host where the App is not installed: whoever signs up can connect it."""

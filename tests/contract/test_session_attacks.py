@@ -18,6 +18,11 @@ CONTRACT = load_contract()
 ORIGIN = factories.ISSUER
 INVALID = (401, "invalid_token")
 ANOTHER = "eight green bicycles"
+LISTS = [
+    one
+    for one in CONTRACT.operations.values()
+    if any(parameter.name == "cursor" for parameter in one.parameters) and not one.accepts("SessionToken")
+]
 BY_COOKIE = [one for one in CONTRACT.operations.values() if one.accepts("SessionCookie") and one.effect == "write"]
 
 
@@ -73,6 +78,34 @@ class TestFixation:
         assert len({answer.json()["error"]["message"] for answer in answers[2:]}) == 1
         assert [code(answer) for answer in answers[2:]] == [(404, "not_found")] * 2
         assert code(ask(town.http, "GET", "/api/auth/sessions", town.token)) == (200, None)
+
+
+class TestCursors:
+    @pytest.fixture
+    def cursor(self, town: Town) -> str:
+        """Return a cursor of the owner's sessions, of which there are several."""
+        town.owner.sign_in()
+        page = ask(town.http, "GET", "/api/auth/sessions", town.token, params={"limit": 1}).json()
+        assert page["nextCursor"], "there is only one session"
+        return str(page["nextCursor"])
+
+    def test_one_persons_leads_nobody_else_through_their_list(self, town: Town, cursor: str) -> None:
+        mallory = account(town.session, town.http, town.acme).sign_in()
+        good = ask(town.http, "GET", "/api/auth/sessions", town.token, params={"cursor": cursor})
+        assert code(good) == (200, None)
+        stolen = ask(town.http, "GET", "/api/auth/sessions", mallory, params={"cursor": cursor})
+        assert code(stolen) == (400, "invalid_cursor")
+        for place in range(0, len(cursor) - 4, 7):
+            bent = cursor[:place] + ("A" if cursor[place] != "A" else "B") + cursor[place + 1 :]
+            answer = ask(town.http, "GET", "/api/auth/sessions", town.token, params={"cursor": bent})
+            assert code(answer) == (400, "invalid_cursor")
+
+    @pytest.mark.parametrize("operation", LISTS, ids=lambda one: one.id)
+    def test_nor_does_it_lead_through_another_list(self, town: Town, operation: Operation, cursor: str) -> None:
+        path = operation.path.replace("{freezeId}", factories.freeze(town.session, town.acme).id)
+        path = path.replace("{repoId}", factories.repository(town.session, town.acme, f"acme/{new_id('rep')}").id)
+        answer = ask(town.http, operation.method, path, town.jwt, params={"cursor": cursor})
+        assert code(answer) == (400, "invalid_cursor")
 
 
 class TestForeignPages:

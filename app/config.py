@@ -165,8 +165,8 @@ class Config:
     mail_from: Annotated[
         str | None, Variable("Who mails come from, such as Freezes <freezes@example.com>", _sender)
     ] = None
-    session_issuer: Annotated[str | None, Variable("Issuer of session tokens (default: WEB_URL)")] = None
-    session_jwt_ttl: Annotated[timedelta, Variable("Seconds a session token is valid", _seconds(1, 86400))] = timedelta(
+    session_issuer: Annotated[str | None, Variable("Issuer of session JWTs (default: WEB_URL)")] = None
+    session_jwt_ttl: Annotated[timedelta, Variable("Seconds a session JWT is valid", _seconds(1, 86400))] = timedelta(
         minutes=15
     )
     rate_limit_organization: Annotated[int, Variable("Requests per minute of an organisation", _number(1, 10**9))] = (

@@ -35,7 +35,10 @@ class ForeignFormError(Exception):
     """The form was not sent by the page that showed it, or not by the browser that was shown it."""
 
     title = "Not sent from this page"
-    message = "The form has to be sent from the page that showed it, in the same browser."
+    message = (
+        "The form has to be sent from the page that showed it, in the same browser and signed in as before. "
+        "Open the page anew, and send it from there."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,8 +97,16 @@ def _refuse_when_over(unit: Unit, kind: str, subject: str, most: int, within: ti
 
 def _refuse(wait: timedelta) -> None:
     seconds = max(1, -(-wait // timedelta(seconds=1)))
-    message = f"This was tried too often. Try again in {seconds} s."
+    message = f"This was tried too often. Try again in {in_words(seconds)}."
     raise ServiceError("rate_limited", message, retry_after=seconds)
+
+
+def in_words(seconds: int) -> str:
+    """Return a wait for people, never shorter than it is: full minutes from one on."""
+    minutes = -(-seconds // 60)
+    if seconds < 60:
+        return f"{seconds} second{'s'[: seconds > 1]}"
+    return f"{minutes} minute{'s'[: minutes > 1]}"
 
 
 def _add(unit: Unit, kind: str, subject: str) -> Attempt:

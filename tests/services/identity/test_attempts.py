@@ -103,3 +103,18 @@ def test_a_kind_of_try_is_limited_by_itself(unit: Opener) -> None:
         tried(unit)
     with unit() as opened:
         attempts.count(opened, "mail", account="eve@example.com", address="203.0.113.7")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1, "1 second"),
+        (59, "59 seconds"),
+        (60, "1 minute"),
+        (61, "2 minutes"),
+        (895, "15 minutes"),
+        (900, "15 minutes"),
+    ],
+)
+def test_a_wait_is_told_in_words_and_never_too_short(seconds: int, words: str) -> None:
+    assert attempts.in_words(seconds) == words

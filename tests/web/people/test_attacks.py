@@ -17,7 +17,7 @@ from tests.web.people.forms import Person, set_cookie
 from tests.web.people.test_signing_in import open_sessions
 from web.people import PATHS
 
-FOREIGN = "The form has to be sent from the page that showed it, in the same browser."
+FOREIGN = "The form has to be sent from the page that showed it, in the same browser"
 
 
 ELSEWHERE: tuple[dict[str, str], ...] = (

@@ -70,6 +70,7 @@ class TestSigningIn:
         page = somebody.sign_in(grace.email, PASSWORD)
         assert (page.status, page.title) == (429, "Sign in")
         assert 0 < int(page.answer.headers["Retry-After"]) <= 900
+        assert "This was tried too often. Try again in 15 minutes." in page.text
         later(minutes=15)
         assert somebody.sign_in(grace.email, PASSWORD).status == 200
 

@@ -225,7 +225,10 @@ def _refuse_without_organization(identity: Identity) -> None:
         raise ServiceError(
             "organization_not_provisioned", "You have no organisation; POST /v1/onboarding/bootstrap creates one."
         )
-    raise ServiceError("no_organization_selected", "Select one of your organisations, and mint another token.")
+    message = (
+        "Select one of your organisations: POST /api/auth/org/set-active, then GET /api/auth/token for another JWT."
+    )
+    raise ServiceError("no_organization_selected", message)
 
 
 def _role(row: Mapping[str, Any]) -> Role | None:

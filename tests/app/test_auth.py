@@ -159,7 +159,9 @@ class TestSessions:
                 "INSERT INTO memberships (organization_id, user_id, role, created_at) VALUES (%s, %s, 'owner', now())",
                 (one.id, nobody),
             )
-        assert code(get(http, "/v1/things", token(sql, nobody, None))) == (403, "no_organization_selected")
+        response = get(http, "/v1/things", token(sql, nobody, None))
+        assert code(response) == (403, "no_organization_selected")
+        assert "POST /api/auth/org/set-active" in response.json()["error"]["message"]
 
     def test_a_support_session_reads_everything_and_changes_nothing(self, http: httpx.Client, acme: Tenant) -> None:
         session = acme.session("viewer", support=True)

@@ -225,9 +225,7 @@ def _refuse_without_organization(identity: Identity) -> None:
         raise ServiceError(
             "organization_not_provisioned", "You have no organisation; POST /v1/onboarding/bootstrap creates one."
         )
-    message = (
-        "Select one of your organisations: POST /api/auth/org/set-active, then GET /api/auth/token for another JWT."
-    )
+    message = "Select one of your organisations: POST /api/auth/org/set-active, then GET /api/auth/token anew."
     raise ServiceError("no_organization_selected", message)
 
 

@@ -99,7 +99,7 @@ def _begin(units: Units, given: argparse.Namespace) -> None:
 def _end(units: Units, given: argparse.Namespace) -> None:
     with units.open(_COMMAND) as unit:
         ended = support.end_all(unit, given.organization, by=given.by)
-    _say(f"{ended} open support sessions ended.")
+    _say(f"{ended} open support session{'' if ended == 1 else 's'} ended.")
 
 
 def _say(text: str) -> None:

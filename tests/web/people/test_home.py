@@ -39,6 +39,7 @@ class TestOrganisations:
 
     def test_a_name_is_not_needed_and_a_second_one_is_not_made(self, ada: Person, session: Session) -> None:
         page = ada.open("/")
+        assert "Without one it is called after you." in page.text
         ada.press(page, "Make the organisation")
         ada.press(page, "Make the organisation", name="Another")
         assert [each.name for each in session.scalars(select(Organization))] == ["Ada's organisation"]

@@ -31,6 +31,19 @@ def _url(*schemes: str) -> Callable[[str], str]:
     return read
 
 
+def _web_origin(text: str) -> str:
+    """Take only what browsers trust: of other pages they do not say where a form without referrer comes from.
+
+    Source: Secure Contexts, 3.1; the headers `Sec-Fetch-*` are sent to such origins alone.
+    """
+    parts = urlsplit(text)
+    host = parts.hostname or ""
+    here = host in {"localhost", "::1"} or host.endswith(".localhost") or re.fullmatch(r"127(\.\d{1,3}){3}", host)
+    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
+        raise ValueError("must be a URL of https, or of http on this machine")
+    return text.rstrip("/")
+
+
 def _number(least: int, most: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
@@ -110,7 +123,7 @@ class Config:
     )
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
     base_url: Annotated[str, Variable("Public address of this API", _HTTP)] = _LOCAL
-    web_url: Annotated[str, Variable("Web origin, where people sign in", _HTTP)] = _LOCAL
+    web_url: Annotated[str, Variable("Web origin, where people sign in", _web_origin)] = _LOCAL
     docs_url: Annotated[str, Variable("Reference pages; errors link to its /errors", _HTTP)] = _LOCAL + "/docs"
     status_url: Annotated[str, Variable("Status page, named in a maintenance window", _HTTP)] = _LOCAL + "/status"
     github_api_url: Annotated[str, Variable("REST address of the code host", _HTTP)] = "https://api.github.com"

@@ -48,6 +48,29 @@ def test_a_client_needs_its_id_and_its_secret(name: str) -> None:
         load_config({**NEEDED, name: "one of the two"})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://freeze.example.com",
+        "http://localhost:8080/",
+        "http://freeze.localhost",
+        "http://127.0.0.2:1",
+        "http://[::1]:8",
+    ],
+)
+def test_people_sign_in_at_an_origin_that_browsers_trust(text: str) -> None:
+    assert load_config({**NEEDED, "WEB_URL": text}).web_url == text.rstrip("/")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http://freeze.example.com", "http://192.0.2.2:8080", "http://127.0.0.1.example.com", "https://", "ftp://x"],
+)
+def test_an_origin_whose_forms_would_not_say_where_they_come_from_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^WEB_URL must be a URL of https, or of http on this machine$"):
+        load_config({**NEEDED, "WEB_URL": text})
+
+
 MAIL = {
     "SMTP_URL": "smtp+starttls://ada:canary@mail.test",
     "MAIL_FROM": "Freezes <freezes@example.com>",

@@ -21,4 +21,5 @@ def require_installation(unit: Unit) -> None:
         Installation.state == "active", Installation.organization_id == unit.organization
     )
     if not unit.session.execute(active).scalar():
-        raise ServiceError("installation_removed", "The GitHub App is no longer installed for this organisation.")
+        message = "The GitHub App is not installed for this organisation, or no longer; see GET /v1/github/install-url."
+        raise ServiceError("installation_removed", message)

@@ -252,7 +252,9 @@ class TestGates:
     ) -> None:
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == OK
         globex = tenant(sql, "globex", installed=False)
-        assert code(get(http, "/v1/installed", globex.key(), "POST")) == (410, "installation_removed")
+        response = get(http, "/v1/installed", globex.key(), "POST")
+        assert code(response) == (410, "installation_removed")
+        assert "not installed for this organisation, or no longer; see GET /v1/github/install-url" in response.text
         sql.execute("UPDATE installations SET state = 'removed'")
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == (410, "installation_removed")
         assert code(get(http, "/v1/things", acme.key())) == OK

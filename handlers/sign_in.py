@@ -17,8 +17,8 @@ def sign_up(unit: Unit, body: dict[str, Any]) -> object:
 
 
 def verify_email(unit: Unit, body: dict[str, Any]) -> object:
-    """Make the account that a mailed link is for."""
-    return signing_up.verify_email(unit, body["token"])
+    """Make the account that a mailed link is for, by the password of its sign-up."""
+    return signing_up.verify_email(unit, body["token"], body["password"])
 
 
 def sign_in(unit: Unit, body: dict[str, Any]) -> HeadedReply:

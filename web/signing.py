@@ -3,6 +3,8 @@
 Mailed links only show a page; its form does what the link is for, under an address without the secret.
 """
 
+from typing import Any
+
 from flask import Response, request
 
 from models.organizations import User
@@ -44,7 +46,10 @@ class SignUp:
         except ServiceError as error:
             again = {"name": given["name"], "email": given["email"], "least": self._least()}
             return self.desk.show_again("sign_up.html", error, LABELS, **again)
-        message = f"We have sent a mail to {given['email']}. Open the link in it to go on; it is good for 24 hours."
+        message = (
+            f"We have sent a mail to {given['email']}. Open the link in it, which is good for 24 hours, "
+            "and give your password once more."
+        )
         return self.desk.show("mail_sent.html", 202, message=message, again="/sign-up")
 
     def _least(self) -> int:
@@ -60,23 +65,30 @@ class Verify:
         self.desk = desk
 
     def ask(self) -> Response:
-        """Show the button, while the link is good."""
+        """Show whose address it is, and ask for the password, while the link is good."""
         mailed = request.args.get("token", "")
-        found = self.desk.work(lambda unit, _: one_time_tokens.look(unit, "verify_email", mailed))
-        if found is None:
-            return self.desk.spent(_CONFIRMED, "/sign-up", "Sign up once more, for a new link")
-        return self.desk.show("verify.html", mailed=mailed, email=found.subject, name=found.details["name"])
+        asked = self.desk.work(lambda unit, _: _asked(unit, mailed))
+        return self.desk.show("verify.html", mailed=mailed, **asked) if asked else self._spent()
 
     def act(self) -> Response:
-        """Confirm the address."""
-        mailed = self.desk.answers("mailed")["mailed"]
+        """Confirm the address, for whoever chose the password; a wrong one leaves the link as it was."""
+        given = self.desk.answers("mailed", "password")
+        mailed, password = given["mailed"], given["password"]
+        asked = self.desk.work(lambda unit, _: _asked(unit, mailed))
+        if asked is None:
+            return self._spent()
         try:
-            self.desk.work(lambda unit, _: signing_up.verify_email(unit, mailed))
+            self.desk.require("verify_email", token=mailed, password=password)
+            self.desk.work(lambda unit, _: signing_up.verify_email(unit, mailed, password))
         except ServiceError as error:
-            if error.code != "not_found":
-                raise
-            return self.desk.spent(_CONFIRMED, "/sign-up", "Sign up once more, for a new link")
+            if error.code == "not_found":
+                return self._spent()
+            shown = at("password", error) if error.code == "wrong_credentials" else error
+            return self.desk.show_again("verify.html", shown, LABELS, mailed=mailed, **asked)
         return go("/sign-in?notice=verified")
+
+    def _spent(self) -> Response:
+        return self.desk.spent(_CONFIRMED, "/sign-up", "Sign up once more, for a new link")
 
 
 class SignIn:
@@ -194,6 +206,12 @@ class Reset:
 
     def _least(self) -> int:
         return self.desk.shape("reset_password").least("password")
+
+
+def _asked(unit: Unit, mailed: str) -> dict[str, Any] | None:
+    """Return which address a mailed link is for, and the name that was given with it."""
+    token = one_time_tokens.look(unit, "verify_email", mailed)
+    return {"email": token.subject, "name": token.details["name"]} if token else None
 
 
 def _owner(unit: Unit, mailed: str) -> str | None:

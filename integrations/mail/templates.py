@@ -65,8 +65,9 @@ TEMPLATES: dict[str, Template] = {
         (
             "Somebody, most likely you, signed up for the Change-Freeze Service with this address.",
             Link("Confirm the address", "url"),
-            "The link works once, within 24 hours.",
-            _NOT_YOU,
+            "The link works once, within 24 hours, and asks for the password that was chosen at the sign-up.",
+            "If it was not you, there is nothing to do: without the link and that password there is no account.",
+            "If you want one, sign up yourself, with a password of your own.",
         ),
         _DAY,
     ),

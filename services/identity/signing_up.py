@@ -1,8 +1,9 @@
 """Signing up: an address is confirmed by a mailed link, and the account begins to exist when it is followed.
 
 Until then name and password stand with the token of the link, each sign-up for itself: of several for one address the
-one whose link is followed counts. Whoever signs up with an address that has an account is told nothing; its owner
-gets a mail that says so.
+one whose link is followed counts. To follow it is not enough: the password of that sign-up is asked for. Anybody can
+sign up with an address that is not theirs; its owner would else make an account whose password a stranger knows.
+Whoever signs up with an address that has an account is told nothing; its owner gets a mail that says so.
 """
 
 from datetime import timedelta
@@ -10,16 +11,21 @@ from typing import cast
 
 from sqlalchemy import text
 
+from models.identity import OneTimeToken
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
 from services.identity import attempts, one_time_tokens
 from services.identity.accounts import account_of, in_vain, normal, require_good
-from services.identity.passwords import hash_password, room
+from services.identity.passwords import hash_password, is_right, room
 from services.outbox import post
 from services.unit import Unit
 
 LINK_LIVES = timedelta(hours=24)
+_WRONG = (
+    "This is not the password that was chosen when this link was asked for. "
+    "Sign up once more for a link and a password of your own."
+)
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email, 0))")
 
 
@@ -45,14 +51,33 @@ def sign_up(unit: Unit, name: str, email: str, password: str) -> None:
     post(unit, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
 
 
-def verify_email(unit: Unit, token: str) -> User:
-    """Make the account that a mailed link is for; raises `not_found` for a link that is used, unknown or too old."""
+@room()
+def verify_email(unit: Unit, token: str, password: str) -> User:
+    """Make the account that a mailed link is for, by the password that was chosen at its sign-up.
+
+    Raises `not_found` for a link that is used, unknown or too old; `wrong_credentials`, which leaves the link good; and
+    `rate_limited` after 10 wrong passwords for an address, or 30 from one, sign-ins included, within 15 minutes.
+    """
     known = one_time_tokens.look(unit, "verify_email", token)
-    if known is not None:
-        unit.session.execute(_LOCK, {"email": known.subject})
+    if known is None:
+        raise _spent()
+    stored = cast(str, known.details["passwordHash"])
+    counted = attempts.count(unit, "sign_in", account=_confirming(known.subject), address=unit.caller.address)
+    with unit.apart():
+        right = is_right(stored, password)
+    if not right:
+        raise ServiceError("wrong_credentials", _WRONG)
+    unit.session.execute(_LOCK, {"email": known.subject})
     row = one_time_tokens.use(unit, "verify_email", token)
     if row is None or account_of(unit, row.subject) is not None:
-        raise ServiceError("not_found", "This link has been used, or is too old. Sign up once more for a new one.")
+        raise _spent()
+    counted.forget()
+    attempts.forget(unit, "sign_in", row.subject)
+    return _begin(unit, row)
+
+
+def _begin(unit: Unit, row: OneTimeToken) -> User:
+    """Make the account, and every other link for its address worthless."""
     user = User(
         id=new_id("usr"),
         email=row.subject,
@@ -66,3 +91,12 @@ def verify_email(unit: Unit, token: str) -> User:
     one_time_tokens.void(unit, "verify_email", row.subject)
     unit.session.flush()
     return user
+
+
+def _confirming(email: str) -> str:
+    """Return what wrong passwords of links are counted for: no failed sign-in keeps an address from being confirmed."""
+    return f"confirming {email}"
+
+
+def _spent() -> ServiceError:
+    return ServiceError("not_found", "This link has been used, or is too old. Sign up once more for a new one.")

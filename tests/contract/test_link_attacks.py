@@ -32,6 +32,11 @@ def at_once(*calls: Callable[[], httpx.Response]) -> list[httpx.Response]:
         return list(pool.map(together, calls))
 
 
+def confirm(town: Town, token: str, password: str = PASSWORD) -> httpx.Response:
+    """Follow the link of a sign-up."""
+    return ask(town.http, "POST", "/api/auth/verify-email", json={"token": token, "password": password})
+
+
 class TestReplays:
     def signed_up(self, town: Town) -> tuple[str, str]:
         """Return an address that has signed up, and the token that was mailed there."""
@@ -42,7 +47,7 @@ class TestReplays:
 
     def test_of_several_who_confirm_an_address_at_once_one_does(self, town: Town) -> None:
         _, token = self.signed_up(town)
-        calls = [lambda: ask(town.http, "POST", "/api/auth/verify-email", json={"token": token})] * 5
+        calls = [lambda: confirm(town, token)] * 5
         answers = sorted(code(answer) for answer in at_once(*calls))
         assert answers == [(200, None), *[(404, "not_found")] * 4]
 
@@ -63,25 +68,39 @@ class TestReplays:
         resetting = mailed_token(town.session, town.owner.user.email)
         reset = {"token": confirming, "password": ANOTHER}
         assert code(ask(town.http, "POST", "/api/auth/reset-password", json=reset)) == (404, "not_found")
-        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": resetting})) == (404, "not_found")
+        assert code(confirm(town, resetting)) == (404, "not_found")
         for token in (confirming, resetting):
             assert code(ask(town.http, "GET", "/api/auth/token", token)) == INVALID
             assert code(ask(town.http, "GET", "/v1/onboarding", token)) == INVALID
-        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": confirming})) == (200, None)
+        assert code(confirm(town, confirming)) == (200, None)
 
     def test_an_old_link_is_good_for_nothing(self, town: Town) -> None:
         _, token = self.signed_up(town)
         row = OneTimeToken.token_hash == token_hash(token)
         town.session.execute(update(OneTimeToken).where(row).values(expires_at=factories.now() - timedelta(seconds=1)))
-        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": token})) == (404, "not_found")
-        unknown = {"token": new_one_time_token()}
-        assert code(ask(town.http, "POST", "/api/auth/verify-email", json=unknown)) == (404, "not_found")
+        assert code(confirm(town, token)) == (404, "not_found")
+        assert code(confirm(town, new_one_time_token())) == (404, "not_found")
 
     def test_to_look_at_a_link_uses_nothing_up(self, town: Town) -> None:
         _, token = self.signed_up(town)
         for _ in range(3):
             assert town.http.get("/verify", params={"token": token}).status_code == 200
-        assert code(ask(town.http, "POST", "/api/auth/verify-email", json={"token": token})) == (200, None)
+        assert code(confirm(town, token)) == (200, None)
+
+    def test_an_address_that_a_stranger_signed_up_with_is_theirs_by_no_link_of_its_owner(self, town: Town) -> None:
+        email = f"{new_id('new')}@example.com"
+        tokens = {}
+        for name, password in (("Mallory", ANOTHER), ("Eve", PASSWORD)):
+            body = {"name": name, "email": email, "password": password}
+            ask(town.http, "POST", "/api/auth/sign-up", json=body)
+            tokens[name] = mailed_token(town.session, email)
+        invited = {"email": email, "role": "member"}
+        assert ask(town.http, "POST", "/v1/invitations", town.jwt, json=invited).status_code == 201
+        assert code(confirm(town, tokens["Mallory"])) == (401, "wrong_credentials")
+        assert not signs_in(town, email, ANOTHER)
+        assert code(confirm(town, tokens["Eve"])) == (200, None)
+        assert code(confirm(town, tokens["Mallory"], ANOTHER)) == (404, "not_found")
+        assert [signs_in(town, email, password) for password in (ANOTHER, PASSWORD)] == [False, True]
 
     def test_a_replayed_write_is_judged_by_what_one_may_now(self, town: Town) -> None:
         admin = account(town.session, town.http, town.acme, role="admin")

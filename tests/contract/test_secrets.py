@@ -77,7 +77,8 @@ class Life:
         body = {"name": "Grace Hopper", "email": ADDRESS, "password": PASSWORD}
         self.ask("POST", "/api/auth/sign-up", json=body)
         confirming = self.keep("confirming", mailed_token(self.session, ADDRESS))
-        self.ask("POST", "/api/auth/verify-email", json={"token": confirming})
+        self.ask("POST", "/api/auth/verify-email", json={"token": confirming, "password": WRONG})
+        self.ask("POST", "/api/auth/verify-email", json={"token": confirming, "password": PASSWORD})
         self.ask("POST", "/api/auth/sign-up", json=body)
         self.ask("POST", "/api/auth/sign-in", json={"email": ADDRESS, "password": WRONG})
         self.ask("POST", "/api/auth/sign-in", json={"email": WRONG, "password": WRONG})
@@ -131,7 +132,7 @@ class Life:
             self.ask("GET", "/v1/freezes", secret, params={"cursor": secret, "token": secret})
             self.ask("GET", "/api/auth/token", secret + "x", headers={"Cookie": f"session={secret}"})
             self.ask("POST", "/api/auth/sign-in", json={"email": [secret], "password": {"a": secret}})
-            self.ask("POST", "/api/auth/verify-email", json={"token": secret + "x"})
+            self.ask("POST", "/api/auth/verify-email", json={"token": secret + "x", "password": secret})
             raw: dict[str, Any] = {"content": f'{{"token": "{secret}"', "headers": {"Content-Type": "application/json"}}
             self.ask("POST", "/api/auth/verify-email", **raw)
             self.ask("POST", "/api/auth/device/token", content=f"grant_type={secret}&client_id={secret}", headers=FORM)

@@ -119,3 +119,8 @@ def link(session: Session, address: str) -> str:
     found = re.search(r"token=([\w-]+)$", fields["url"])
     assert found is not None
     return found[1]
+
+
+def confirmed(somebody: Client, token: str, password: str = PASSWORD) -> httpx.Response:
+    """Follow the link of a sign-up, with the password that was chosen there."""
+    return somebody.auth("verify-email", token=token, password=password)

@@ -1,4 +1,4 @@
-"""Operations of the tag Sign-in that begin with a mailed link: signing up, and choosing another password."""
+"""Operations of the tag Sign-in that mail a link: signing up, and choosing another password."""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.identity import OneTimeToken
 from models.organizations import User
-from tests.handlers.accounts import HERE, OTHER, PASSWORD, Client, account, client, letters, link
+from tests.handlers.accounts import HERE, OTHER, PASSWORD, Client, account, client, confirmed, letters, link
 from tests.handlers.callers import Tenant, at_once, refusal
 
 Later = Callable[..., None]
@@ -36,7 +36,7 @@ class TestSignUp:
         assert fields["url"].startswith(f"{HERE}/verify?token=")
         assert accounts(session) == 0
         refusal(somebody.sign_in("eve@example.com"), 401, "wrong_credentials")
-        assert somebody.auth("verify-email", token=link(session, "eve@example.com")).status_code == 200
+        assert confirmed(somebody, link(session, "eve@example.com")).status_code == 200
         assert somebody.sign_in("eve@example.com").status_code == 200
 
     def test_somebody_with_an_account_is_told_by_mail_and_who_asks_is_not(
@@ -64,8 +64,8 @@ class TestSignUp:
         own = link(session, "eve@example.com")
         somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
         foreign = link(session, "eve@example.com")
-        assert somebody.auth("verify-email", token=own).json()["name"] == "Eve Adams"
-        refusal(somebody.auth("verify-email", token=foreign), 404, "not_found")
+        assert confirmed(somebody, own).json()["name"] == "Eve Adams"
+        refusal(confirmed(somebody, foreign, OTHER), 404, "not_found")
         assert somebody.sign_in("eve@example.com").status_code == 200
         refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
 
@@ -105,51 +105,9 @@ class TestSignUp:
         somebody.auth("sign-up", **EVE)
         waiting = session.scalars(select(OneTimeToken)).one()
         assert waiting.details["passwordHash"].startswith("$argon2id$")
-        somebody.auth("verify-email", token=link(session, "eve@example.com"))
+        confirmed(somebody, link(session, "eve@example.com"))
         session.expire_all()
         assert session.scalars(select(OneTimeToken)).one().details == {}
-
-
-class TestVerifyEmail:
-    def test_makes_the_account_and_signs_nobody_in(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **{**EVE, "email": "Eve@Example.com", "name": " Eve Adams "})
-        answer = somebody.auth("verify-email", token=link(session, "eve@example.com"))
-        user = session.scalars(select(User)).one()
-        assert answer.json() == {
-            "id": user.id,
-            "name": "Eve Adams",
-            "email": "eve@example.com",
-            "createdAt": answer.json()["createdAt"],
-        }
-        assert user.email_verified_at == user.created_at
-        assert "set-cookie" not in answer.headers
-
-    def test_a_link_is_good_once_also_for_two_at_once(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
-        token = link(session, "eve@example.com")
-        answers = at_once(*[lambda: somebody.auth("verify-email", token=token)] * 4)
-        assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
-        assert accounts(session) == 1
-
-    def test_two_links_for_one_address_at_once_make_one_account(self, somebody: Client, session: Session) -> None:
-        somebody.auth("sign-up", **EVE)
-        one = link(session, "eve@example.com")
-        somebody.auth("sign-up", **EVE)
-        other = link(session, "eve@example.com")
-        answers = at_once(*[lambda token=token: somebody.auth("verify-email", token=token) for token in (one, other)])
-        assert sorted(answer.status_code for answer in answers) == [200, 404]
-
-    def test_a_link_is_good_for_a_day(self, somebody: Client, session: Session, later: Later) -> None:
-        somebody.auth("sign-up", **EVE)
-        later(hours=24)
-        refusal(somebody.auth("verify-email", token=link(session, "eve@example.com")), 404, "not_found")
-        assert accounts(session) == 0
-
-    def test_any_other_token_is_not_found(self, somebody: Client, session: Session) -> None:
-        user = account(session)
-        somebody.auth("forgot-password", email=user.email)
-        for token in ("x", "x" * 43, link(session, user.email)):
-            refusal(somebody.auth("verify-email", token=token), 404, "not_found")
 
 
 class TestForgotPassword:

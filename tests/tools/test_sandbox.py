@@ -184,6 +184,10 @@ class TestOnceItIsReady:
         eventually(lambda: len(requests.get(address, params={"to": eve["email"]}, timeout=10).json()) == 1)
         [mail] = requests.get(address, params={"to": eve["email"]}, timeout=10).json()
         assert mail["links"][0].startswith(sandbox.report["webUrl"])
+        token = mail["links"][0].partition("token=")[2]
+        confirm = sandbox.report["baseUrl"] + "/api/auth/verify-email"
+        for password, status in (("canoe-Harbour-72-violet", 401), (eve["password"], 200)):
+            assert requests.post(confirm, json={"token": token, "password": password}, timeout=10).status_code == status
         readiness = requests.get(sandbox.report["baseUrl"] + "/readyz", timeout=10).json()
         assert readiness["checks"]["mail"] == "ok"
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from models.identity import Attempt
 from models.organizations import User
 from rules.errors import ServiceError
-from services.identity import passwords, signing_in, signing_up
+from services.identity import one_time_tokens, passwords, signing_in, signing_up
 from services.unit import Unit
 from tests.services.identity.conftest import PASSWORD, Opener
 
@@ -116,3 +116,18 @@ def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(unit: Opener, sessi
     assert session.query(Attempt).count() == 0
     with unit() as opened:
         assert signing_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
+
+
+def test_nor_is_an_address_confirmed_in_a_crowd(unit: Opener, session: Session) -> None:
+    with unit() as opened:
+        details = {"name": "Nobody", "passwordHash": passwords.hash_password(PASSWORD)}
+        token = one_time_tokens.issue(opened, "verify_email", NOBODY, signing_up.LINK_LIVES, details=details)
+    with ExitStack() as crowd, unit() as opened:
+        for _ in range(passwords.PLACES):
+            crowd.enter_context(passwords.room())
+        with pytest.raises(ServiceError) as refused:
+            signing_up.verify_email(opened, token, PASSWORD)
+    assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
+    assert session.query(Attempt).count() == 0
+    with unit() as opened:
+        assert signing_up.verify_email(opened, token, PASSWORD).email == NOBODY

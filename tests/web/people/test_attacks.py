@@ -156,14 +156,17 @@ def test_passwords_and_tokens_lie_in_no_row_no_log_and_no_address(
     somebody.client.event_hooks["response"].append(seen.append)
     somebody.press(somebody.open("/sign-up"), "Sign up", **fields)
     verify = mailed("grace@example.test").partition("token=")[2]
-    somebody.press(somebody.open("/verify", token=verify), "Yes, confirm the address")
+    shown = somebody.open("/verify", token=verify)
+    somebody.press(shown, "Yes, confirm the address", password="a secret of somebody else")
+    somebody.press(shown, "Yes, confirm the address", password=PASSWORD)
     somebody.sign_in("grace@example.test", "another secret of mine")
     somebody.sign_in("grace@example.test", PASSWORD)
     signed_in = somebody.session or ""
     somebody.press(somebody.open("/forgot"), "Send the link", email="grace@example.test")
     reset = mailed("grace@example.test").partition("token=")[2]
     somebody.press(somebody.open("/reset", token=reset), "Change the password", password="seven slow trams in May")
-    secrets = [PASSWORD, "another secret of mine", "seven slow trams in May", verify, reset, signed_in]
+    mistaken = ["another secret of mine", "a secret of somebody else"]
+    secrets = [PASSWORD, *mistaken, "seven slow trams in May", verify, reset, signed_in]
     assert all(secrets)
     tables = [row[0] for row in session.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"))]
     kept = "".join(str(session.execute(text(f"SELECT t::text FROM {table} t")).all()) for table in tables)

@@ -100,6 +100,13 @@ class TestByKeyboardWithoutScripts:
         keep("sign-up-sent")
         browser.open(site + mailed("grace@example.test"))
         keep("verify")
+        browser.tab_to("Password")
+        browser.write("another one of mine")
+        browser.press_and_go()
+        assert browser.title.startswith("Error: ")
+        keep("verify-wrong")
+        browser.tab_to("Password")
+        browser.write(PASSWORD)
         browser.tab_to("Yes, confirm the address")
         browser.press_and_go()
         assert browser.path == "/sign-in?notice=verified"

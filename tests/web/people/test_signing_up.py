@@ -30,7 +30,7 @@ class TestSigningUp:
         confirm = somebody.open(mailed("grace@example.test"))
         assert "under the name Grace Hopper" in confirm.text
         assert people(session) == 0, "looking makes no account"
-        done = somebody.press(confirm, "Yes, confirm the address")
+        done = somebody.press(confirm, "Yes, confirm the address", password=PASSWORD)
         assert done.title == "Sign in"
         assert "Your e-mail address is confirmed." in done.text
         assert somebody.session is None, "the link alone signs nobody in"
@@ -106,12 +106,75 @@ class TestTheLink:
         assert SPENT in page.text
         assert page.links["Sign up once more, for a new link"] == "/sign-up"
 
+    def test_it_tells_whose_address_it_is_and_what_to_do_if_it_was_somebody_else(
+        self, somebody: Person, mailed: Mailed
+    ) -> None:
+        signed_up(somebody)
+        page = somebody.open(mailed("grace@example.test"))
+        assert "Somebody signed up with the address grace@example.test, under the name Grace Hopper" in page.text
+        assert "If it was not you, close this page: no account is made." in page.text
+        assert page.links["sign up yourself"] == "/sign-up"
+        assert page.labels["password"] == "Password"
+        assert page.form("Yes").kinds["password"]["type"] == "password"
+
+    @pytest.mark.parametrize(
+        ("password", "status", "told"),
+        [
+            ("another one of mine", 401, "This is not the password that was chosen when this link was asked for."),
+            ("", 400, "Password is required"),
+            ("x" * 1001, 422, "Password"),
+        ],
+    )
+    def test_a_wrong_password_is_told_at_its_field_and_the_link_stays_good(
+        self, somebody: Person, mailed: Mailed, session: Session, password: str, status: int, told: str
+    ) -> None:
+        signed_up(somebody)
+        confirm = somebody.open(mailed("grace@example.test"))
+        page = somebody.press(confirm, "Yes, confirm the address", password=password)
+        assert page.status == status
+        assert page.answer.text.count("<title>Error: Confirm your e-mail address") == 1
+        assert told in page.text
+        assert "#password" in page.links.values()
+        assert "grace@example.test" in page.text
+        control = page.form("Yes").kinds["password"]
+        assert (control["aria-invalid"], control["value"]) == ("true", "")
+        assert people(session) == 0
+        assert somebody.press(page, "Yes, confirm the address", password=PASSWORD).title == "Sign in"
+
+    def test_too_many_wrong_passwords_are_refused_until_later(
+        self, somebody: Person, mailed: Mailed, later: Later, session: Session
+    ) -> None:
+        signed_up(somebody)
+        page = somebody.open(mailed("grace@example.test"))
+        for _ in range(10):
+            page = somebody.press(page, "Yes, confirm the address", password="another one of mine")
+        refused = somebody.press(page, "Yes, confirm the address", password=PASSWORD)
+        assert refused.status == 429
+        assert int(refused.answer.headers["Retry-After"]) > 0
+        assert people(session) == 0
+        later(minutes=15)
+        assert somebody.press(refused, "Yes, confirm the address", password=PASSWORD).title == "Sign in"
+
+    def test_of_a_stranger_who_took_my_address_it_is_worth_nothing_to_me_or_them(
+        self, somebody: Person, visit: Visit, mailed: Mailed
+    ) -> None:
+        stranger = visit()
+        theirs = {**GRACE, "name": "Mallory", "password": "seven slow trams in May"}
+        stranger.press(stranger.open("/sign-up"), "Sign up", **theirs)
+        planted = somebody.open(mailed("grace@example.test"))
+        assert somebody.press(planted, "Yes, confirm the address", password=PASSWORD).status == 401
+        somebody.press(somebody.open(planted.links["sign up yourself"]), "Sign up", **GRACE)
+        mine = somebody.open(mailed("grace@example.test"))
+        assert somebody.press(mine, "Yes, confirm the address", password=PASSWORD).title == "Sign in"
+        assert stranger.sign_in("grace@example.test", theirs["password"]).status == 401
+        assert "You are signed in as Grace Hopper" in somebody.sign_in("grace@example.test", PASSWORD).text
+
     def test_it_is_good_once(self, somebody: Person, mailed: Mailed, session: Session) -> None:
         signed_up(somebody)
         link = mailed("grace@example.test")
         confirm = somebody.open(link)
-        somebody.press(confirm, "Yes, confirm the address")
-        assert somebody.press(confirm, "Yes, confirm the address").status == 404
+        somebody.press(confirm, "Yes, confirm the address", password=PASSWORD)
+        assert somebody.press(confirm, "Yes, confirm the address", password=PASSWORD).status == 404
         again = somebody.open(link)
         assert again.status == 404
         assert "If you have confirmed the address already, just sign in." in again.text
@@ -121,7 +184,7 @@ class TestTheLink:
         signed_up(somebody)
         confirm = somebody.open(mailed("grace@example.test"))
         later(hours=24)
-        assert somebody.press(confirm, "Yes, confirm the address").status == 404
+        assert somebody.press(confirm, "Yes, confirm the address", password=PASSWORD).status == 404
         assert people(session) == 0
 
     def test_a_link_to_choose_a_password_confirms_nothing(self, ada: Person, mailed: Mailed) -> None:
@@ -140,5 +203,5 @@ class TestTheLink:
         assert shown.answer.headers["Cache-Control"] == "no-store"
         assert token not in "".join(shown.links.values())
         assert [form.action for form in shown.forms] == ["/verify"]
-        answer = somebody.send(shown.form("Yes"))
+        answer = somebody.send(shown.form("Yes"), password=PASSWORD)
         assert answer.headers["location"] == "/sign-in?notice=verified"

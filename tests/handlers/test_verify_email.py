@@ -1,0 +1,162 @@
+"""Confirming an address: by a mailed link and the password of its sign-up, and by neither alone."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from redis import Redis
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.organizations import User
+from tests.handlers.accounts import OTHER, PASSWORD, Client, account, client, confirmed, link
+from tests.handlers.callers import at_once, refusal
+
+Later = Callable[..., None]
+EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
+
+
+@pytest.fixture
+def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
+    """Return somebody who is not signed in."""
+    with client(served) as made:
+        yield made
+
+
+def accounts(session: Session) -> int:
+    return session.scalar(select(func.count()).select_from(User)) or 0
+
+
+class TestVerifyEmail:
+    def test_makes_the_account_and_signs_nobody_in(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **{**EVE, "email": "Eve@Example.com", "name": " Eve Adams "})
+        answer = confirmed(somebody, link(session, "eve@example.com"))
+        user = session.scalars(select(User)).one()
+        assert answer.json() == {
+            "id": user.id,
+            "name": "Eve Adams",
+            "email": "eve@example.com",
+            "createdAt": answer.json()["createdAt"],
+        }
+        assert user.email_verified_at == user.created_at
+        assert "set-cookie" not in answer.headers
+
+    def test_a_link_is_good_once_also_for_two_at_once(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        token = link(session, "eve@example.com")
+        answers = at_once(*[lambda: confirmed(somebody, token)] * 4)
+        assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
+        assert accounts(session) == 1
+
+    def test_two_links_for_one_address_at_once_make_one_account(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        one = link(session, "eve@example.com")
+        somebody.auth("sign-up", **EVE)
+        other = link(session, "eve@example.com")
+        answers = at_once(*[lambda token=token: confirmed(somebody, token) for token in (one, other)])
+        assert sorted(answer.status_code for answer in answers) == [200, 404]
+
+    def test_a_link_is_good_for_a_day(self, somebody: Client, session: Session, later: Later) -> None:
+        somebody.auth("sign-up", **EVE)
+        later(hours=24)
+        refusal(confirmed(somebody, link(session, "eve@example.com")), 404, "not_found")
+        assert accounts(session) == 0
+
+    def test_a_stranger_who_signed_up_with_my_address_gets_no_account_by_my_following_their_link(
+        self, somebody: Client, session: Session
+    ) -> None:
+        somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
+        theirs = link(session, "eve@example.com")
+        somebody.auth("sign-up", **EVE)
+        mine = link(session, "eve@example.com")
+        refusal(confirmed(somebody, theirs, PASSWORD), 401, "wrong_credentials")
+        assert accounts(session) == 0
+        assert confirmed(somebody, mine).json()["name"] == "Eve Adams"
+        refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
+        refusal(confirmed(somebody, theirs, OTHER), 404, "not_found")
+        assert somebody.sign_in("eve@example.com").status_code == 200
+
+    def test_nor_do_they_by_their_password_alone(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **{**EVE, "password": OTHER})
+        refusal(confirmed(somebody, "x" * 43, OTHER), 404, "not_found")
+        refusal(somebody.auth("verify-email", password=OTHER), 400, "missing_parameter")
+        assert accounts(session) == 0
+
+    def test_a_link_without_a_password_makes_nothing(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        token = link(session, "eve@example.com")
+        refusal(somebody.auth("verify-email", token=token), 400, "missing_parameter")
+        for no_password in ("", None, "x" * 1001):
+            error = refusal(somebody.auth("verify-email", token=token, password=no_password), 422, "validation_failed")
+            assert error["details"][0]["path"] == "/password"
+        assert accounts(session) == 0
+
+    def test_a_wrong_password_leaves_the_link_as_it_was(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        token = link(session, "eve@example.com")
+        for wrong in (OTHER, PASSWORD.upper(), f"{PASSWORD} "):
+            refusal(confirmed(somebody, token, wrong), 401, "wrong_credentials")
+        assert accounts(session) == 0
+        assert confirmed(somebody, token).status_code == 200
+
+    def test_ten_wrong_passwords_close_an_address_for_fifteen_minutes_over_all_its_links(
+        self, somebody: Client, session: Session, later: Later
+    ) -> None:
+        tokens = []
+        for _ in range(2):
+            somebody.auth("sign-up", **EVE)
+            tokens.append(link(session, "eve@example.com"))
+        for token in tokens * 5:
+            refusal(confirmed(somebody, token, OTHER), 401, "wrong_credentials")
+        refused = confirmed(somebody, tokens[0])
+        refusal(refused, 429, "rate_limited")
+        assert 880 < int(refused.headers["Retry-After"]) <= 900
+        assert accounts(session) == 0
+        later(minutes=15)
+        assert confirmed(somebody, tokens[0]).status_code == 200
+
+    def test_guesses_at_once_are_as_many_as_guesses_one_by_one(self, somebody: Client, session: Session) -> None:
+        somebody.auth("sign-up", **EVE)
+        token = link(session, "eve@example.com")
+        answers = at_once(*[lambda: confirmed(somebody, token, OTHER)] * 14)
+        assert sorted(answer.status_code for answer in answers) == [401] * 10 + [429] * 4
+
+    def test_of_the_right_and_wrong_passwords_at_once_the_right_one_makes_the_account(
+        self, somebody: Client, session: Session
+    ) -> None:
+        somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
+        theirs = link(session, "eve@example.com")
+        somebody.auth("sign-up", **EVE)
+        mine = link(session, "eve@example.com")
+        guesses = [lambda: confirmed(somebody, theirs)] * 3
+        first, *others = at_once(lambda: confirmed(somebody, mine), *guesses)
+        assert first.status_code == 200
+        assert {answer.status_code for answer in others} <= {401, 404}
+        assert accounts(session) == 1
+        assert somebody.sign_in("eve@example.com").status_code == 200
+
+    def test_counts_for_an_address_of_the_network_together_with_sign_ins(
+        self, somebody: Client, session: Session
+    ) -> None:
+        somebody.auth("sign-up", **EVE)
+        token = link(session, "eve@example.com")
+        for number in range(29):
+            refusal(somebody.sign_in(f"{number}@example.com"), 401, "wrong_credentials")
+        refusal(confirmed(somebody, token, OTHER), 401, "wrong_credentials")
+        refusal(confirmed(somebody, token), 429, "rate_limited")
+        refusal(somebody.sign_in("30@example.com"), 429, "rate_limited")
+
+    def test_failed_sign_ins_with_an_address_keep_nobody_from_confirming_it_nor_from_signing_in_then(
+        self, somebody: Client, session: Session
+    ) -> None:
+        somebody.auth("sign-up", **EVE)
+        for _ in range(10):
+            refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
+        refusal(somebody.sign_in("eve@example.com"), 429, "rate_limited")
+        assert confirmed(somebody, link(session, "eve@example.com")).status_code == 200
+        assert somebody.sign_in("eve@example.com").status_code == 200
+
+    def test_any_other_token_is_not_found(self, somebody: Client, session: Session) -> None:
+        user = account(session)
+        somebody.auth("forgot-password", email=user.email)
+        for token in ("x", "x" * 43, link(session, user.email)):
+            refusal(confirmed(somebody, token), 404, "not_found")

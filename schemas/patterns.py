@@ -35,5 +35,6 @@ def explain(pattern: str, value: object) -> str | None:
     if identifier := _IDENTIFIER.fullmatch(pattern):
         return f"must be an id: {identifier[1]} and 26 characters out of 0-9 and a-v"
     if _EMAIL.match(pattern):
-        return "must be an e-mail address, such as eve@example.com"
+        rest = "" if str(value).isascii() else ", of ASCII characters: other domains are written as xn--…"
+        return f"must be an e-mail address, such as eve@example.com{rest}"
     return _WORDS.get(pattern)

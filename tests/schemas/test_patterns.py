@@ -58,6 +58,7 @@ def test_what_is_empty_is_told_as_a_length_is() -> None:
 def test_an_address_is_shown() -> None:
     pattern = CONTRACT.document["components"]["schemas"]["EmailAddress"]["pattern"]
     assert explain(pattern, "eve") == "must be an e-mail address, such as eve@example.com"
+    assert "xn--" in str(explain(pattern, "eve@löwe.example"))
 
 
 def test_an_unknown_pattern_has_none() -> None:

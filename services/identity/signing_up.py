@@ -24,7 +24,7 @@ from services.unit import Unit
 LINK_LIVES = timedelta(hours=24)
 _WRONG = (
     "This is not the password that was chosen when this link was asked for. "
-    "Sign up once more for a link and a password of your own."
+    "Try again, or sign up once more for a link and a password of your own."
 )
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email, 0))")
 

@@ -37,6 +37,7 @@ TURNED_AWAY = {
     "credential_type_not_allowed",
     "insufficient_scope",
     "insufficient_permission",
+    "origin_not_allowed",
 }
 TYPE_IN_BODIES = "validation_failed"  # of a code with another status inside bodies
 OFF_THE_PATH = {"method_not_allowed", "not_found"}

@@ -3,7 +3,8 @@
 python-dateutil expands the rules; what is let through to it is what every calendar library means alike, and what ends:
 
 - Frequencies from `daily` on. `SECONDLY` and its like with a condition that never holds search for ever.
-- Ordinals of weekdays (`-1FR`) only in months, since libraries disagree about what they count in otherwise.
+- Ordinals of weekdays (`-1FR`) only in months, since libraries disagree about what they count in otherwise; and either
+  every weekday with one or none, since python-dateutil takes `MO,2TU` for days that are both.
 - `yearly` with days of the month only with months, and with weekdays only with months: python-dateutil, rrule.js and
   libical expand them differently without.
 - Days that no named month has are refused, instead of being searched for.
@@ -145,6 +146,8 @@ def _faults_of_days(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
     frequency, months = recurrence.frequency, recurrence.by_month
     if wrong := [text for text, found in parsed if found is None]:
         yield "byDay", f"has to be of weekdays such as MO or -1FR, which {wrong[0]!r} is not"
+    elif len({bool(found and found[1]) for _text, found in parsed}) > 1:
+        yield "byDay", "has to count all of its weekdays (1MO) or none (MO)"
     elif any(found is not None and found[1] for _text, found in parsed) and frequency in {"daily", "weekly"}:
         yield "byDay", f"may count weekdays (-1FR) only within months, not for {frequency}"
     elif recurrence.by_day and frequency == "yearly" and not months:

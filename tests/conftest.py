@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
@@ -26,6 +27,9 @@ from sqlalchemy import make_url
 
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.sandbox.migrations import migrate
+
+hypothesis.settings.register_profile("tests", deadline=None)  # speed is for `make bench`: machines are busy
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")

@@ -140,7 +140,7 @@ def require_covered(times: Window, day: date, zone: ZoneInfo, step: timedelta = 
 WHOLE_MINUTES = st.builds(time, st.integers(0, 23), st.integers(0, 59))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(zone=st.sampled_from(ZONES), data=st.data(), start=WHOLE_MINUTES, end=WHOLE_MINUTES, days=st.integers(0, 2))
 def test_a_window_covers_every_instant_whose_reading_lies_in_it(
     zone: str, data: st.DataObject, start: time, end: time, days: int

@@ -176,12 +176,20 @@ def denied(trial: Trial) -> None:
     freeze = fail_all(trial)
     codes = {target["lastError"]["code"] for target in failed_targets(trial, freeze)}
     trial.require(codes == {"github_permission_denied"}, f"targets name {codes}")
+    wait_until(lambda: _may_check(trial) == "read", "hearing of the permission", 30)  # after which all is tried once
+    wait_until(lambda: not is_busy(stack, stack.acme), "that one try", 30)
     tried = _attempts_of_acme(trial)
     time.sleep(3)
     trial.require(_attempts_of_acme(trial) <= tried, "nobody tries again at once")
     _allow(trial, "write")
     trial.injected()
     wait_until(lambda: counts(trial, freeze)["applied"] == len(stack.acme.branches), "using the permission", 30)
+
+
+def _may_check(trial: Trial) -> str:
+    query = "SELECT permissions->>'checks' FROM installations WHERE id = %s"
+    [[level]] = trial.stack.sql(query, trial.stack.acme.installation_id)
+    return str(level)
 
 
 def _attempts_of_acme(trial: Trial) -> int:

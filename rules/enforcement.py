@@ -210,8 +210,8 @@ def _judged(facts: BranchFacts, best: _Requirement | None) -> Iterator[Finding]:
 
 
 def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Finding]) -> Iterator[Finding]:
-    blind = not facts.classic_seen or (facts.classic is None and "administration" not in facts.permissions)
-    if blind:
+    believed = facts.classic_seen and "administration" in facts.permissions
+    if facts.classic is None and not believed:
         yield from (finding for finding in before if finding.code == "classic_protection_conflict")
         yield found.CANNOT_SEE_CLASSIC_PROTECTION
         return

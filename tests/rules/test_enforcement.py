@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.enforcement import (
@@ -309,8 +309,13 @@ DOUBTS: dict[str, Callable[[BranchFacts], BranchFacts]] = {
 }
 
 
+OTHER_APPS = ClassicProtection((RequiredCheck(CHECK, OTHER),))
+REQUIRED_OF_US = ActiveRule("required_status_checks", None, (RequiredCheck(CHECK, APP),))
+
+
 @pytest.mark.parametrize("doubt", DOUBTS)
 @given(known=seen_facts)
+@example(BranchFacts(CHECK, APP, (REQUIRED_OF_US,), classic=OTHER_APPS, classic_seen=False, queue_seen=True))
 def test_more_doubt_never_makes_it_greener(doubt: str, known: BranchFacts) -> None:
     proved = evaluate(known)
     doubted = evaluate(DOUBTS[doubt](known), proved.findings)

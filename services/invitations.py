@@ -110,9 +110,13 @@ def _refuse() -> NoReturn:
 
 
 def _view(unit: Unit, invitation: Invitation, organization: Organization) -> dict[str, Any]:
+    return {"organization": {"id": organization.id, "name": organization.name}, **view(unit, invitation)}
+
+
+def view(unit: Unit, invitation: Invitation) -> dict[str, Any]:
+    """Return an invitation as the contract shows it to its organisation."""
     return {
         "id": invitation.id,
-        "organization": {"id": organization.id, "name": organization.name},
         "email": invitation.email,
         "role": invitation.role,
         "state": state_at(unit.now, invitation),

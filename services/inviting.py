@@ -14,7 +14,7 @@ from rules.invitations import LIFETIME, InvitationState, state_at
 from rules.permissions import Role
 from services import outbox
 from services.identity import one_time_tokens
-from services.invitations import pending_at
+from services.invitations import pending_at, view
 from services.members import require_owner
 from services.organizations import locked
 from services.pages import Page, page_of
@@ -35,7 +35,7 @@ def list_invitations(unit: Unit, state: InvitationState | None, cursor: str | No
         query = query.where(_in_state(unit, state))
     keys = (Invitation.created_at, Invitation.id)
     page = page_of(unit, "list_invitations", {"state": state}, query, keys, cursor=cursor, limit=limit)
-    return Page([_view(unit, invitation) for invitation in page.data], page.next_cursor)
+    return Page([view(unit, invitation) for invitation in page.data], page.next_cursor)
 
 
 def invite(unit: Unit, email: str, role: Role) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def invite(unit: Unit, email: str, role: Role) -> dict[str, Any]:
         expires_at=invitation.expires_at,
     )
     unit.audit("invitation.created", ("invitation", invitation.id, email), role=role)
-    return _view(unit, invitation)
+    return view(unit, invitation)
 
 
 def revoke(unit: Unit, invitation_id: str) -> None:
@@ -140,15 +140,3 @@ def _in_state(unit: Unit, state: InvitationState) -> ColumnElement[bool]:
         "expired": and_(undecided, Invitation.expires_at <= unit.now),
     }
     return conditions[state]
-
-
-def _view(unit: Unit, invitation: Invitation) -> dict[str, Any]:
-    return {
-        "id": invitation.id,
-        "email": invitation.email,
-        "role": invitation.role,
-        "state": state_at(unit.now, invitation),
-        "invited_by": invitation.invited_by,
-        "expires_at": invitation.expires_at,
-        "created_at": invitation.created_at,
-    }

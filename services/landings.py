@@ -19,8 +19,7 @@ from integrations.github import BranchHeads, GitHub, GitHubError
 from rules.permissions import SYSTEM
 from services.landing_evidence import Examined, IncompleteError, LandedBranch, examine
 from services.landing_reports import report
-from services.reconcile.claims import pause_installation
-from services.reconcile.failures import LIMITS, stops
+from services.reconcile.failures import pause_when_limited, stops
 from services.reconcile.recording import HOPELESS, delay
 from services.unit import Caller, Unit, Units
 
@@ -33,7 +32,6 @@ LEASE = timedelta(minutes=5)
 BRANCHES_AT_ONCE = 10
 MOST_INCOMPLETE = 8
 """Attempts after which the code host is taken at its word, though it does not tell how the commit came."""
-DEFAULT_PAUSE = 60.0
 
 # A freeze that ended since the branch was last seen counts as well; each moved branch costs one look into an index.
 _NOTE = text("""
@@ -163,9 +161,7 @@ def _put_off(units: Units, turn: _Turn, branches: Sequence[LandedBranch], error:
         level = logging.WARNING if error.kind in HOPELESS else logging.INFO
         logger.log(level, "what landed on %s cannot be read: %s", [branch.full_name for branch in branches], error)
     with units.open(JOB) as unit:
-        if error.kind in LIMITS:
-            seconds = DEFAULT_PAUSE if error.retry_after is None else error.retry_after
-            pause_installation(unit, turn.installation_id, unit.now + timedelta(seconds=seconds))
+        pause_when_limited(unit, turn.installation_id, error)
         for branch in sorted(branches, key=lambda branch: branch.id):
             due = unit.now + delay(error, branch.attempts)
             unit.session.execute(_LATER, {"branch": branch.id, "until": turn.until, "due": due})

@@ -24,6 +24,7 @@ from services.enforcement.probing import ask_for_probes
 from services.enforcement.setups import Pen, note, patient, unready
 from services.enforcement.surveying import Survey
 from services.reconcile.claims import pause_installation
+from services.reconcile.failures import LIMITS
 from services.unit import Caller, Unit, Units
 
 logger = logging.getLogger(__name__)
@@ -225,7 +226,7 @@ def _put_off(lease: Lease, error: GitHubError) -> None:
     """Have another try later, or give up: after too many, or where nothing can be written any more."""
     with lease.units.open(lease.caller) as unit:
         setup = unit.session.get_one(EnforcementSetup, lease.setup_id)
-        limited = error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT}
+        limited = error.kind in LIMITS
         tries = int(setup.progress.get("tries", 0)) + (not limited)
         hopeless = not error.transient or tries > MOST_TRIES
         if not hopeless:

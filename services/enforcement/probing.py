@@ -11,14 +11,14 @@ due again later, each time later; a limit of the code host holds every worker ba
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import groupby
 
 from integrations.github import GitHub, GitHubError
 from integrations.github.rules import BranchRules
 from models.installations import Installation
+from rules.batches import batches
 from rules.enforcement import evaluate
 from rules.findings import from_json
 from rules.permissions import CODE_HOST, SYSTEM
@@ -32,8 +32,7 @@ from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_pr
 from services.enforcement.probe_reading import facts_of, read_details, read_rules
 from services.enforcement.probe_records import Probed, fail, record
 from services.installations import examine
-from services.reconcile.claims import pause_installation
-from services.reconcile.failures import LIMITS, stops
+from services.reconcile.failures import LIMITS, pause_when_limited, stops
 from services.unit import Caller, Units
 
 __all__ = [
@@ -48,8 +47,6 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 JOB = Caller(None, SYSTEM, "system")
-DEFAULT_PAUSE = 60.0
-"""Seconds, where the code host limits us and does not say for how long."""
 
 Failed = list[tuple[ClaimedProbe, GitHubError]]
 
@@ -91,7 +88,7 @@ def _look(
     """Read every claimed branch and judge it; those that could not be read go to `failed`."""
     client = github.client(claim.installation_id)
     seen: list[tuple[ClaimedProbe, BranchRules]] = []
-    for chunk in _chunks(claim.probes, github.settings.repositories_per_query):
+    for chunk in batches(claim.probes, github.settings.repositories_per_query):
         _renew(units, claim)
         try:
             seen += read_rules(client, chunk, partial(_renew, units, claim))
@@ -120,14 +117,7 @@ def _give_back(units: Units, claim: ProbeClaim, failed: Failed) -> None:
         return
     limit = next((error for _probe, error in failed if error.kind in LIMITS), None)
     with units.open(JOB) as unit:
-        if limit is not None:
-            seconds = DEFAULT_PAUSE if limit.retry_after is None else limit.retry_after
-            pause_installation(unit, claim.installation_id, unit.now + timedelta(seconds=seconds))
+        pause_when_limited(unit, claim.installation_id, limit)
         fail(unit, claim, failed)
     codes = {error.code for _probe, error in failed}
     logger.warning("%d branches of installation %s could not be probed: %s", len(failed), claim.installation_id, codes)
-
-
-def _chunks(probes: Sequence[ClaimedProbe], size: int) -> Iterator[Sequence[ClaimedProbe]]:
-    for start in range(0, len(probes), size):
-        yield probes[start : start + size]

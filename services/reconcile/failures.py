@@ -1,8 +1,14 @@
-"""What an error of the code host means for a pass."""
+"""What an error of the code host means for a pass, and for everybody who calls it for the same installation."""
+
+from datetime import timedelta
 
 from integrations.github import ErrorKind, GitHubError
+from services.reconcile.claims import pause_installation
+from services.unit import Unit
 
 LIMITS = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT})
+DEFAULT_PAUSE = 60.0
+"""Seconds, where the code host limits us and does not say for how long."""
 
 
 def unfinished() -> GitHubError:
@@ -21,3 +27,10 @@ def lasting(error: GitHubError | None) -> GitHubError | None:
 def stops(error: GitHubError) -> bool:
     """Tell whether the error concerns the whole installation, so that going on is useless or forbidden."""
     return error.kind in LIMITS or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}
+
+
+def pause_when_limited(unit: Unit, installation_id: int, error: GitHubError | None) -> None:
+    """Keep every worker away from an installation whose limit was met, for as long as the code host says."""
+    if error is not None and error.kind in LIMITS:
+        seconds = DEFAULT_PAUSE if error.retry_after is None else error.retry_after
+        pause_installation(unit, installation_id, unit.now + timedelta(seconds=seconds))

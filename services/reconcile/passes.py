@@ -6,13 +6,13 @@ once it has written for a while, and to the code host's limits. What it leaves i
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
-from typing import TypeVar
 
 from integrations.github import BranchHeads, ErrorKind, GitHub, GitHubError, InstallationClient
+from rules.batches import batches
 from rules.pacing import NO_WAIT, PaceLimits
 from rules.permissions import SYSTEM
 from services.installations import examine
@@ -20,7 +20,7 @@ from services.landings import note_tips
 from services.receipts import complete
 from services.reconcile.claims import Claim, ClaimedBranch, claim, lock, others_wait, pause_installation, renew
 from services.reconcile.doubts import doubt
-from services.reconcile.failures import LIMITS, lasting, stops, unfinished
+from services.reconcile.failures import lasting, pause_when_limited, stops, unfinished
 from services.reconcile.following import follow
 from services.reconcile.heads import Head, HeadKey, gather
 from services.reconcile.judging import Decision, decide
@@ -33,14 +33,10 @@ from services.unit import Caller, Units
 logger = logging.getLogger(__name__)
 
 JOB = Caller(organization_id=None, actor=SYSTEM, source="system")
-DEFAULT_PAUSE = 60.0
-"""Seconds, where the code host limits us and does not say for how long."""
 SPARE = 0.2
 """Demotions of superseded heads leave this share of the hourly allowance to verdicts, where nothing is frozen."""
 TURN = 1.0
 """Seconds of writing after which another installation that waits has its turn."""
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ class Pass:
         seen: list[tuple[ClaimedBranch, BranchHeads]] = []
         for read_back in (False, True):
             alike = [branch for branch in self.claim.branches if branch.read_back is read_back]
-            for chunk in _batches(alike, settings.repositories_per_query):
+            for chunk in batches(alike, settings.repositories_per_query):
                 if not self._may_look():
                     return seen
                 try:
@@ -260,9 +256,7 @@ class Pass:
         with self.reconciler.units.open(JOB) as unit:
             if self.refused:
                 learn_from_refusal(unit, self.claim.installation_id, self.reconciler.limits)
-            if worst is not None and worst.kind in LIMITS:
-                seconds = DEFAULT_PAUSE if worst.retry_after is None else worst.retry_after
-                pause_installation(unit, self.claim.installation_id, unit.now + timedelta(seconds=seconds))
+            pause_when_limited(unit, self.claim.installation_id, worst)
             renew(unit, self.claim.token, self.open)
             for branch in self.open.values():
                 error = self.errors.get(branch.id) or worst or unfinished()
@@ -274,8 +268,3 @@ class Pass:
             len(self.open),
             {error.code for error in self.errors.values()},
         )
-
-
-def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

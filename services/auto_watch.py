@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, and_, or_, select
 from integrations.github import GitHub, InstallationClient
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
+from rules.batches import batches
 from rules.check_names import watched_automatically
 from rules.errors import ServiceError
 from services.unit import Caller, Unit, Units
@@ -33,8 +34,7 @@ def matching_branches(
     """
     found: dict[str, list[str]] = {}
     asked = [(repository, globs) for repository, globs in wanted if globs]
-    for start in range(0, len(asked), BATCH):
-        some = asked[start : start + BATCH]
+    for some in batches(asked, BATCH):
         answers = client.branch_tips([repository.node_id for repository, _globs in some])
         for (repository, globs), tips in zip(some, answers, strict=True):
             if tips.error is None:

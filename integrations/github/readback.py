@@ -10,6 +10,7 @@ from integrations.github.calls import Calls
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.graphql import Data
 from integrations.github.values import BranchHeads, CheckState
+from rules.batches import batches
 
 _COMMITS_PER_QUERY = 50
 
@@ -31,9 +32,9 @@ def read_back(
     """
     commits = list(dict.fromkeys(commit for branch in branches for commit in _commits(branch)))
     found: _Found = {}
-    for start in range(0, len(commits), _COMMITS_PER_QUERY):
+    for some in batches(commits, _COMMITS_PER_QUERY):
         between()
-        found |= _ask(calls, commits[start : start + _COMMITS_PER_QUERY], app_id, names)
+        found |= _ask(calls, some, app_id, names)
     return [_filled(branch, found) for branch in branches]
 
 

@@ -18,6 +18,7 @@ from integrations.github.pages import WHOLE, no_repository, repository_from_grap
 from integrations.github.rulesets import repository_rulesets
 from integrations.github.transport import unavailable
 from integrations.github.values import BranchRef, RepositoryInfo
+from rules.batches import batches
 from rules.enforcement import ActiveRule, BypassActor, ClassicProtection, Level, RequiredCheck, Ruleset
 
 RULESETS_PER_QUERY = 100
@@ -258,8 +259,7 @@ def read_rulesets(calls: Calls, node_ids: Sequence[str]) -> dict[str, RulesetDet
     """Return what rulesets tell of themselves, by node id; see `InstallationClient.ruleset_details`."""
     found: dict[str, RulesetDetails] = {}
     ids = list(dict.fromkeys(node_ids))
-    for start in range(0, len(ids), RULESETS_PER_QUERY):
-        chunk = ids[start : start + RULESETS_PER_QUERY]
+    for chunk in batches(ids, RULESETS_PER_QUERY):
         nodes = calls.query(rule_queries.RULESETS, {"ids": chunk}).fields.get("nodes")
         if not isinstance(nodes, list) or len(nodes) != len(chunk):
             raise unavailable("sent an incomplete list", maybe_applied=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import orjson
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models.identity import Mail
@@ -21,6 +21,8 @@ from tests import factories
 from tests.support.second_opinion import checked_client
 
 PASSWORD = "seven green bicycles"
+EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
+"""What somebody signs up with."""
 OTHER = "eight green bicycles"
 SECRET_KEY = "a secret of tests only too"
 """What the service seals mails with in tests."""
@@ -124,3 +126,8 @@ def link(session: Session, address: str) -> str:
 def confirmed(somebody: Client, token: str, password: str = PASSWORD) -> httpx.Response:
     """Follow the link of a sign-up, with the password that was chosen there."""
     return somebody.auth("verify-email", token=token, password=password)
+
+
+def accounts(session: Session) -> int:
+    """Return how many people have an account."""
+    return session.scalar(select(func.count()).select_from(User)) or 0

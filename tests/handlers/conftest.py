@@ -25,6 +25,7 @@ from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
 from tests import factories
+from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
 from tests.handlers.connecting import BACK, Town
 from tests.support.clocks import MovableClock
@@ -179,3 +180,10 @@ def town(acme: Tenant, session: Session, code_host: CodeHost) -> Iterator[Town]:
     found.uninstall(acme.installation.id)
     yield found
     code_host.settings.setup_url = None
+
+
+@pytest.fixture
+def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
+    """Return somebody who is not signed in."""
+    with client(served) as made:
+        yield made

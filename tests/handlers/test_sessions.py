@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 import jwt
 import psycopg
 import pytest
-from redis import Redis
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
@@ -13,20 +12,13 @@ from services.chores import rotate_keys
 from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR
 from services.unit import Units
 from tests import factories
-from tests.handlers.accounts import HERE, Client, account, client
+from tests.handlers.accounts import HERE, Client, account
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of
 
 Later = Callable[..., None]
-
-
-@pytest.fixture
-def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
-    """Return somebody who is not signed in."""
-    with client(served) as made:
-        yield made
 
 
 @pytest.fixture

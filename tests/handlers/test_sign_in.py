@@ -27,13 +27,6 @@ Later = Callable[..., None]
 FROM_HERE = {"Origin": HERE}
 
 
-@pytest.fixture
-def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
-    """Return somebody who is not signed in."""
-    with client(served) as made:
-        yield made
-
-
 @pytest.fixture(scope="session")
 def served_elsewhere(
     shared_database: psycopg.Connection, redis_url: str, clock_of_session: MovableClock

@@ -1,30 +1,17 @@
 """Operations of the tag Sign-in that mail a link: signing up, and choosing another password."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
-from redis import Redis
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from models.identity import OneTimeToken
 from models.organizations import User
-from tests.handlers.accounts import HERE, OTHER, PASSWORD, Client, account, client, confirmed, letters, link
+from tests.handlers.accounts import EVE, HERE, OTHER, PASSWORD, Client, account, accounts, confirmed, letters, link
 from tests.handlers.callers import Tenant, at_once, refusal
 
 Later = Callable[..., None]
-EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
-
-
-@pytest.fixture
-def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
-    """Return somebody who is not signed in."""
-    with client(served) as made:
-        yield made
-
-
-def accounts(session: Session) -> int:
-    return session.scalar(select(func.count()).select_from(User)) or 0
 
 
 class TestSignUp:

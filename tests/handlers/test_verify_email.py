@@ -1,29 +1,15 @@
 """Confirming an address: by a mailed link and the password of its sign-up, and by neither alone."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import pytest
-from redis import Redis
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import User
-from tests.handlers.accounts import OTHER, PASSWORD, Client, account, client, confirmed, link
+from tests.handlers.accounts import EVE, OTHER, PASSWORD, Client, account, accounts, confirmed, link
 from tests.handlers.callers import at_once, refusal
 
 Later = Callable[..., None]
-EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
-
-
-@pytest.fixture
-def somebody(served: str, session: Session, redis: Redis) -> Iterator[Client]:
-    """Return somebody who is not signed in."""
-    with client(served) as made:
-        yield made
-
-
-def accounts(session: Session) -> int:
-    return session.scalar(select(func.count()).select_from(User)) or 0
 
 
 class TestVerifyEmail:

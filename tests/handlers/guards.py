@@ -3,11 +3,24 @@
 from collections.abc import Callable
 
 import httpx
+import pytest
 
 from tests.factories import ROLES, SCOPES
 from tests.handlers.callers import Caller, Tenant, refusal
 
 Call = Callable[[Caller], httpx.Response]
+
+what_the_code_host_refuses = pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [
+        ({"status": 502}, 502, "github_unavailable"),
+        ({"status": 403, "message": "Resource not accessible by integration"}, 403, "github_permission_denied"),
+        ({"status": 403, "message": "API rate limit exceeded for installation"}, 429, "github_rate_limited"),
+        ({"status": 403, "message": "You have exceeded a secondary rate limit"}, 429, "github_secondary_rate_limit"),
+    ],
+    ids=["down", "forbidden", "hourly limit", "burst limit"],
+)
+"""How the code host refuses a call, and what our caller is told of it: for operations that wait for it."""
 
 
 def takes_credentials(tenant: Tenant, call: Call, *, scope: str | None, least_role: str, writes: bool = False) -> None:

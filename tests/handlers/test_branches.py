@@ -12,7 +12,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
+from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
 from tools.codehost import CodeHost
 
 
@@ -270,20 +270,7 @@ class TestListRemoteBranches:
         code_host.world.installations.pop(acme.installation.id)
         refusal(acme.key().get(self.path), 410, "installation_removed")
 
-    @pytest.mark.parametrize(
-        ("fault", "status", "code"),
-        [
-            ({"status": 502}, 502, "github_unavailable"),
-            ({"status": 403, "message": "Resource not accessible by integration"}, 403, "github_permission_denied"),
-            ({"status": 403, "message": "API rate limit exceeded for installation"}, 429, "github_rate_limited"),
-            (
-                {"status": 403, "message": "You have exceeded a secondary rate limit"},
-                429,
-                "github_secondary_rate_limit",
-            ),
-        ],
-        ids=["down", "forbidden", "hourly limit", "burst limit"],
-    )
+    @what_the_code_host_refuses
     def test_what_the_code_host_refuses_is_told(
         self, acme: Tenant, web: Repository, code_host: CodeHost, fault: dict[str, Any], status: int, code: str
     ) -> None:

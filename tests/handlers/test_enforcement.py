@@ -14,7 +14,7 @@ from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
+from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
 from tools.codehost import CodeHost
 
 EVERYWHERE: dict[str, Any] = {"scope": {"type": "organization"}}
@@ -540,20 +540,7 @@ class TestSetupEnforcement:
         session.flush()
         refusal(acme.person("admin").post(self.path, PLAN), 410, "installation_removed")
 
-    @pytest.mark.parametrize(
-        ("fault", "status", "code"),
-        [
-            ({"status": 502}, 502, "github_unavailable"),
-            ({"status": 403, "message": "Resource not accessible by integration"}, 403, "github_permission_denied"),
-            ({"status": 403, "message": "API rate limit exceeded for installation"}, 429, "github_rate_limited"),
-            (
-                {"status": 403, "message": "You have exceeded a secondary rate limit"},
-                429,
-                "github_secondary_rate_limit",
-            ),
-        ],
-        ids=["down", "forbidden", "hourly limit", "burst limit"],
-    )
+    @what_the_code_host_refuses
     def test_what_the_code_host_refuses_is_told(
         self, acme: Tenant, main: WatchedBranch, code_host: CodeHost, fault: dict[str, Any], status: int, code: str
     ) -> None:

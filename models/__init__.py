@@ -5,6 +5,7 @@ from models import (
     attention,
     audit,
     enforcement,
+    exceptions,
     freezes,
     identity,
     installations,
@@ -12,6 +13,7 @@ from models import (
     pull_requests,
     repositories,
     requests,
+    schedules,
     spendings,
 )
 from models.base import Base
@@ -22,6 +24,7 @@ __all__ = [
     "attention",
     "audit",
     "enforcement",
+    "exceptions",
     "freezes",
     "identity",
     "installations",
@@ -29,5 +32,6 @@ __all__ = [
     "pull_requests",
     "repositories",
     "requests",
+    "schedules",
     "spendings",
 ]

@@ -40,6 +40,13 @@ class Freeze(Base):
         Index("ix_freezes_page", "organization_id", "started_at", "id"),
         Index("ix_freezes_running", "organization_id", postgresql_where=text("ended_at IS NULL")),
         Index("ix_freezes_incomplete", "id", postgresql_where=text(INCOMPLETE)),
+        Index(
+            "ix_freezes_schedule",
+            "schedule_id",
+            "started_at",
+            "id",
+            postgresql_where=text("schedule_id IS NOT NULL"),
+        ),
         Index("ix_freezes_ends_at", "ends_at", postgresql_where=text("ended_at IS NULL")),
     )
 

@@ -17,11 +17,13 @@ from sqlalchemy.orm import Session
 from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
 from models.enforcement import BranchEnforcement
+from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
+from models.schedules import Occurrence, Schedule
 from rules.check_names import check_name
 from rules.ids import new_id
 from rules.ordering import OPEN
@@ -319,6 +321,65 @@ def target(session: Session, of: Freeze, covered: WatchedBranch, **columns: Any)
         branch_id=covered.id,
         generation=columns.pop("generation", 1),
         **columns,
+    )
+    return _added(session, row)
+
+
+def schedule(session: Session, of: Organization, **columns: Any) -> Schedule:
+    """Add an enabled schedule (of the given columns): the whole organisation, every Friday evening in London."""
+    given = {
+        "name": "Weekends",
+        "scope": {"type": "organization"},
+        "timezone": "Europe/London",
+        "recurrence": {"frequency": "weekly", "start_date": "2026-01-02", "by_day": ["FR"]},
+        "wall_clock_window": {"start_time": "17:00", "end_time": "08:00", "days": 3},
+        "reason": "Nobody is here at the weekend",
+        "exceptions_allowed": True,
+        "enabled": True,
+        "allow_overlap": False,
+        "source": "manual",
+        "created_by": SYSTEM,
+        "created_at": now(),
+        "updated_at": now(),
+    }
+    return _added(session, Schedule(id=new_id("sch"), organization_id=of.id, **given | columns))
+
+
+def occurrence(session: Session, of: Schedule, **columns: Any) -> Occurrence:
+    """Add an occurrence (of the given columns): planned, for an hour from tomorrow on."""
+    starts_at = columns.pop("starts_at", now() + timedelta(days=1))
+    row = Occurrence(
+        id=new_id("occ"),
+        organization_id=of.organization_id,
+        schedule_id=of.id,
+        starts_at=starts_at,
+        ends_at=columns.pop("ends_at", starts_at + timedelta(hours=1)),
+        **columns,
+    )
+    return _added(session, row)
+
+
+def exception(
+    session: Session, of: Freeze, pull: PullRequest, on: WatchedBranch, **columns: Any
+) -> PullRequestException:
+    """Add an exception (of the given columns): granted a minute ago, without an end of its own."""
+    given = {
+        "request_group_id": new_id("exg"),
+        "reason": "The hotfix that has to go in",
+        "pin_to_head": False,
+        "head_sha": pull.head_sha,
+        "created_at": now() - timedelta(minutes=1),
+        "decision": "granted",
+        "decided_by": SYSTEM,
+        "decided_at": now() - timedelta(minutes=1),
+    }
+    row = PullRequestException(
+        id=new_id("exc"),
+        organization_id=of.organization_id,
+        freeze_id=of.id,
+        pull_request_id=pull.id,
+        branch_id=on.id,
+        **given | columns,
     )
     return _added(session, row)
 

@@ -22,9 +22,10 @@ from sqlalchemy.orm import Session
 from app.database import make_engine
 from models.api_keys import ApiKey
 from models.attention import AttentionItem
-from models.audit import AuditEntry
+from models.audit import AuditEntry, AuditSeal
 from models.base import Base
 from models.enforcement import EnforcementSetup, Landing, WrittenRuleset
+from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
 from models.installations import Installation
@@ -32,6 +33,7 @@ from models.organizations import Organization, User
 from models.pull_requests import PullRequest
 from models.repositories import RemoteBranchList, Repository, WatchedBranch
 from models.requests import IdempotencyKey
+from models.schedules import Occurrence
 from rules.ids import new_id
 from schemas.contract import Node, Operation, load_contract
 from tests import factories
@@ -128,6 +130,8 @@ class Estate:
     repository: Repository
     branch: WatchedBranch
     freeze: Freeze
+    occurrence: Occurrence
+    exception: PullRequestException
     pull: PullRequest
     api_key: ApiKey
     key: str
@@ -145,11 +149,16 @@ class Estate:
         known: dict[str, list[tuple[str, str]]] = {
             "freezeId": [(self.freeze.id, new_id("frz"))],
             "scheduleId": [(str(self.freeze.schedule_id), new_id("sch"))],
+            "occurrenceId": [(self.occurrence.id, new_id("occ"))],
+            "exceptionId": [(self.exception.id, new_id("exc"))],
+            "targetId": [(self.freeze.id, new_id("frz"))],
+            "actorId": [(self.owner.id, new_id("usr"))],
             "branchId": [(self.branch.id, new_id("wbr"))],
             "installationId": [(str(self.installation.id), "999999999")],
             "apiKeyId": [(self.api_key.id, new_id("key"))],
             "userId": [(self.owner.id, new_id("usr"))],
             "invitationId": [(self.invitation.id, new_id("inv"))],
+            "pullRequest": [(f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}")],
             "ref": [
                 (f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}"),
                 (self.pull.url, f"https://github.com/{nothing}/pull/{self.pull.number}"),
@@ -170,7 +179,10 @@ def estate(session: Session, name: str) -> Estate:
     pull = factories.pull_request(session, repository)
     factories.head_check(session, branch, pull.head_sha, "failure")
     factories.branch_enforcement(session, branch)
-    freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=new_id("sch"))
+    schedule = factories.schedule(session, organization)
+    freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=schedule.id)
+    occurrence = factories.occurrence(session, schedule, freeze_id=freeze.id)
+    exception = factories.exception(session, freeze, pull, branch)
     now, text = factories.now(), "x"
     session.add_all(
         [
@@ -183,6 +195,14 @@ def estate(session: Session, name: str) -> Estate:
                 source="system",
                 target={},
                 details={},
+            ),
+            AuditSeal(
+                organization_id=organization.id,
+                sequence=1,
+                entry_id=new_id("aud"),
+                hash=b"x",
+                previous_hash=b"x",
+                sealed_at=now,
             ),
             RemoteBranchList(repository_id=repository.id, organization_id=organization.id, fetched_at=now, branches=[]),
             IdempotencyKey(
@@ -204,7 +224,19 @@ def estate(session: Session, name: str) -> Estate:
     token = factories.session_token(session, owner, organization)
     session.flush()
     return Estate(
-        organization, owner, invitation, installation, repository, branch, freeze, pull, key.row, key.secret, token
+        organization,
+        owner,
+        invitation,
+        installation,
+        repository,
+        branch,
+        freeze,
+        occurrence,
+        exception,
+        pull,
+        key.row,
+        key.secret,
+        token,
     )
 
 

@@ -1,0 +1,89 @@
+"""Schedules of freeze windows, and their occurrences."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, text
+from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
+from sqlalchemy.orm import Mapped, mapped_column
+
+from models.base import Base, Id
+
+UNSETTLED = "begun_at IS NULL AND skip_reason IS NULL AND missed_at IS NULL"
+"""An occurrence of which nothing has been recorded yet; the condition of an index."""
+
+
+class Schedule(Base):
+    """Windows that recur. A deleted one stays, for the freezes that it started."""
+
+    __tablename__ = "schedules"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    name: Mapped[str]
+    scope: Mapped[dict[str, Any]]
+    timezone: Mapped[str]
+    recurrence: Mapped[dict[str, Any]]
+    """The contract's `Recurrence` object, keys in snake_case, dates as texts."""
+    wall_clock_window: Mapped[dict[str, Any]]
+    """The contract's `Window` object, keys in snake_case."""
+    reason: Mapped[str]
+    exceptions_allowed: Mapped[bool]
+    enabled: Mapped[bool]
+    allow_overlap: Mapped[bool]
+    source: Mapped[str]
+    """`manual` or `import`."""
+    import_key: Mapped[str | None]
+    """What an import finds it again by: the kind of calendar, and the event's UID or the holiday's name."""
+    import_digest: Mapped[str | None]
+    """Of what was imported, to tell what has changed since."""
+    created_by: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+    deleted_at: Mapped[datetime | None]
+    planned_until: Mapped[datetime | None]
+    """Until when occurrences are rows; None: it has to be planned anew."""
+    planned_with: Mapped[str | None]
+    """Version of the time zone data that it was planned with."""
+    windows: Mapped[list[Range[datetime]] | None] = mapped_column(TSTZMULTIRANGE)
+    """Its windows of the next 400 days, to find overlaps by; None while it is not enabled."""
+
+    __table_args__ = (
+        Index("ix_schedules_page", "organization_id", "id", postgresql_where=text("deleted_at IS NULL")),
+        Index(
+            "uq_schedules_import_key",
+            "organization_id",
+            "import_key",
+            unique=True,
+            postgresql_where=text("import_key IS NOT NULL AND deleted_at IS NULL"),
+        ),
+        Index("ix_schedules_planned_until", "planned_until", postgresql_where=text("enabled AND deleted_at IS NULL")),
+    )
+
+
+class Occurrence(Base):
+    """One window of a schedule in real time. Its state is told by its instants and its freeze, never by a flag."""
+
+    __tablename__ = "occurrences"
+
+    id: Mapped[Id]
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
+    schedule_id: Mapped[str] = mapped_column(ForeignKey("schedules.id"))
+    starts_at: Mapped[datetime]
+    ends_at: Mapped[datetime]
+    skip_reason: Mapped[str | None]
+    skipped_by: Mapped[dict[str, Any] | None]
+    verified_at: Mapped[datetime | None]
+    """When enforcement of its branches was asked to be looked at, before it begins."""
+    begun_at: Mapped[datetime | None]
+    freeze_id: Mapped[str | None] = mapped_column(ForeignKey("freezes.id"))
+    late: Mapped[bool] = mapped_column(server_default="false")
+    missed_at: Mapped[datetime | None]
+    """When it was recorded that it passed without a freeze."""
+
+    __table_args__ = (
+        Index("uq_occurrences_starts_at", "schedule_id", "starts_at", unique=True),
+        Index("ix_occurrences_page", "organization_id", "starts_at", "id"),
+        Index("ix_occurrences_freeze_id", "freeze_id", postgresql_where=text("freeze_id IS NOT NULL")),
+        Index("ix_occurrences_due", "starts_at", postgresql_where=text(UNSETTLED)),
+    )

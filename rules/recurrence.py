@@ -9,6 +9,8 @@ python-dateutil expands the rules; what is let through to it is what every calen
   libical expand them differently without.
 - Days that no named month has are refused, instead of being searched for.
 
+`dates` is no rule of RFC 5545, but what its RDATE is: the days themselves, for what no rule says, such as holidays.
+
 Weeks begin on Monday. A month without the 31st is skipped; -1 is its last day. Work is bounded whatever is sent: days
 lie between `EARLIEST` and `LATEST`, and a rule is asked for days until a given one only.
 Pure: dates without zone or clock. https://www.rfc-editor.org/rfc/rfc5545#section-3.3.10
@@ -25,12 +27,13 @@ from dateutil import rrule
 
 from rules.errors import Detail, ServiceError
 
-Frequency = Literal["once", "daily", "weekly", "monthly", "yearly"]
+Frequency = Literal["once", "daily", "weekly", "monthly", "yearly", "dates"]
 
 EARLIEST, LATEST = date(2000, 1, 1), date(2100, 1, 1)
 """The first day that a schedule may begin on, and the day before which it has to."""
 MOST_INTERVAL = 1000
 MOST_COUNT = 10_000
+MOST_DATES = 1000
 MIDNIGHT = time()
 
 _FREQUENCIES: dict[str, Any] = {
@@ -54,7 +57,7 @@ _LONGEST_MONTH = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """When windows begin; `by_day` as in RFC 5545 (`MO`, `-1FR`), `until` inclusive."""
+    """When windows begin; `by_day` as in RFC 5545 (`MO`, `-1FR`), `until` inclusive, `dates` the days themselves."""
 
     frequency: Frequency
     start_date: date
@@ -64,6 +67,7 @@ class Recurrence:
     by_month: tuple[int, ...] = ()
     until: date | None = None
     count: int | None = None
+    dates: tuple[date, ...] = ()
 
 
 def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
@@ -71,6 +75,9 @@ def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
     if recurrence.frequency == "once":
         if first <= recurrence.start_date <= last:
             yield recurrence.start_date
+        return
+    if recurrence.frequency == "dates":
+        yield from sorted(day for day in set(recurrence.dates) if max(first, recurrence.start_date) <= day <= last)
         return
     end = min(last, recurrence.until or last)
     for moment in islice(_rule(recurrence, end), recurrence.count):
@@ -108,16 +115,22 @@ def check(recurrence: Recurrence) -> None:
 
 
 def _faults(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
-    if recurrence.frequency == "once":
-        yield from _faults_of_once(recurrence)
+    if recurrence.frequency in {"once", "dates"}:
+        yield from _faults_of_rules(recurrence)
     else:
         yield from _faults_of_ends(recurrence)
         yield from _faults_of_days(recurrence)
-    if not EARLIEST <= recurrence.start_date < LATEST:
+    yield from _faults_of_dates(recurrence)
+    if not _is_near(recurrence.start_date):
         yield "startDate", f"has to be a day from {EARLIEST} on, and before {LATEST}"
 
 
-def _faults_of_once(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+def _is_near(day: date) -> bool:
+    return EARLIEST <= day < LATEST
+
+
+def _faults_of_rules(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    """Yield what says how something recurs, of what does not recur by a rule."""
     given = {
         "interval": recurrence.interval != 1,
         "byDay": bool(recurrence.by_day),
@@ -126,8 +139,24 @@ def _faults_of_once(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
         "until": recurrence.until is not None,
         "count": recurrence.count is not None,
     }
+    what = "what happens once" if recurrence.frequency == "once" else "days that are listed"
     for field in (name for name, is_given in given.items() if is_given):
-        yield field, "has no meaning for what happens once"
+        yield field, f"has no meaning for {what}"
+
+
+def _faults_of_dates(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    listed = recurrence.dates
+    if recurrence.frequency != "dates":
+        if listed:
+            yield "dates", "has a meaning only where the frequency is dates"
+    elif not 1 <= len(listed) <= MOST_DATES:
+        yield "dates", f"has to list from 1 to {MOST_DATES} days"
+    elif len(set(listed)) < len(listed):
+        yield "dates", "has to list each day once"
+    elif not all(map(_is_near, listed)):
+        yield "dates", f"has to be of days from {EARLIEST} on, and before {LATEST}"
+    elif max(listed) < recurrence.start_date:
+        yield "dates", "has no day from startDate on"
 
 
 def _faults_of_ends(recurrence: Recurrence) -> Iterator[tuple[str, str]]:

@@ -71,11 +71,16 @@ def first_days(recurrence: Recurrence, count: int = 4) -> list[str]:
         pytest.param(
             Recurrence("yearly", date(2026, 12, 24), count=2), ["2026-12-24", "2027-12-24"], id="the same day each year"
         ),
+        pytest.param(
+            Recurrence("dates", START, dates=(date(2026, 12, 25), date(2025, 12, 25), date(2026, 4, 3))),
+            ["2026-04-03", "2026-12-25"],
+            id="listed days, those before the start left out",
+        ),
     ],
 )
 def test_a_rule_has_its_days(recurrence: Recurrence, expected: list[str]) -> None:
     assert first_days(recurrence)[: len(expected)] == expected
-    if recurrence.count or recurrence.until:
+    if recurrence.count or recurrence.until or recurrence.dates:
         assert len(first_days(recurrence)) == len(expected)
 
 
@@ -83,6 +88,17 @@ def test_a_rule_has_its_days(recurrence: Recurrence, expected: list[str]) -> Non
     ("recurrence", "field"),
     [
         pytest.param(Recurrence("once", START, count=2), "count", id="once is not counted"),
+        pytest.param(Recurrence("dates", START, dates=(START,), count=2), "count", id="listed days are not counted"),
+        pytest.param(Recurrence("dates", START), "dates", id="no listed day"),
+        pytest.param(Recurrence("dates", START, dates=(START, START)), "dates", id="a day listed twice"),
+        pytest.param(Recurrence("dates", START, dates=(START, LATEST)), "dates", id="a listed day too far away"),
+        pytest.param(Recurrence("dates", START, dates=(date(2025, 1, 1),)), "dates", id="only days before the start"),
+        pytest.param(
+            Recurrence("dates", START, dates=tuple(START + timedelta(days=lag) for lag in range(1001))),
+            "dates",
+            id="too many listed days",
+        ),
+        pytest.param(Recurrence("daily", START, dates=(START,)), "dates", id="a rule and listed days"),
         pytest.param(Recurrence("daily", START, interval=0), "interval", id="no interval"),
         pytest.param(Recurrence("daily", START, until=date(2025, 12, 31)), "until", id="an end before the start"),
         pytest.param(Recurrence("daily", START, until=START, count=1), "count", id="two ends"),
@@ -118,6 +134,18 @@ def test_every_wrong_field_is_named() -> None:
         "byDay",
         "byMonth",
     ]
+
+
+@given(
+    listed=st.sets(st.dates(date(2025, 1, 1), date(2027, 1, 1)), min_size=1, max_size=20).flatmap(
+        lambda days_: st.permutations(sorted(days_))
+    ),
+    first=st.dates(date(2025, 1, 1), date(2027, 1, 1)),
+)
+def test_listed_days_come_in_order_from_the_start_on(listed: list[date], first: date) -> None:
+    recurrence = Recurrence("dates", START, dates=tuple(listed))
+    wanted = [day for day in sorted(listed) if day >= START and day >= first]
+    assert list(days(recurrence, first, LATEST)) == wanted
 
 
 def test_a_rule_that_never_comes_true_ends() -> None:

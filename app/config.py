@@ -122,6 +122,10 @@ class Config:
         field(repr=False)
     )
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
+    secret_key: Annotated[
+        str,
+        Variable("Seals what the database must not tell: signing keys, mails; one for all machines", _secret),
+    ] = field(repr=False)
     base_url: Annotated[str, Variable("Public address of this API", _HTTP)] = _LOCAL
     web_url: Annotated[str, Variable("Web origin, where people sign in", _web_origin)] = _LOCAL
     docs_url: Annotated[str, Variable("Reference pages; errors link to its /errors", _HTTP)] = _LOCAL + "/docs"
@@ -164,12 +168,6 @@ class Config:
     ] = 1800
     cursor_secret: Annotated[
         str, Variable("Signs cursors; one for all machines (default: made at each start)", _secret)
-    ] = field(default="", repr=False)
-    secret_key: Annotated[
-        str,
-        Variable(
-            "Seals mails that wait; one for all machines, required with SMTP_URL (default: made at each start)", _secret
-        ),
     ] = field(default="", repr=False)
     smtp_url: Annotated[
         str | None,
@@ -219,7 +217,6 @@ _TOGETHER = (
     ("GITHUB_APP_CLIENT_ID", "GITHUB_APP_CLIENT_SECRET"),
     ("GITHUB_APP_CLIENT_SECRET", "GITHUB_APP_CLIENT_ID"),
     ("SMTP_URL", "MAIL_FROM"),
-    ("SMTP_URL", "SECRET_KEY"),
 )
 """Variables that need another one."""
 
@@ -248,8 +245,7 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
             faults.append(f"{other} is required where {name} is set")
     if faults:
         raise ConfigurationError("\n".join(faults))
-    for name in ("cursor_secret", "secret_key"):
-        values.setdefault(name, secrets.token_urlsafe(32))
+    values.setdefault("cursor_secret", secrets.token_urlsafe(32))
     return Config(**values)
 
 

@@ -29,8 +29,12 @@ from rules.ids import new_id
 from rules.ordering import OPEN
 from services.api_key_secrets import PREFIX, new_secret, secret_hash
 from services.clock import whole_milliseconds
+from services.identity.signing_keys import USE
+from services.sealing import seal
 from services.sessions import Signer, mint_session_jwt, new_key_pair
 
+SECRET_KEY = "a secret of tests only too"
+"""`SECRET_KEY` of the product, unless a test says otherwise."""
 ISSUER = "http://127.0.0.1:8080"
 AUDIENCE = "http://127.0.0.1:8080"
 SCOPES = (
@@ -117,7 +121,8 @@ def signer(session: Session) -> Signer:
     """
     private, public = key_pair()
     if session.get(SigningKey, "tests") is None:
-        key = SigningKey(kid="tests", algorithm="ES256", public_key=public, private_key=private, created_at=now())
+        sealed = seal(SECRET_KEY.encode(), USE, "tests", private.encode())
+        key = SigningKey(kid="tests", algorithm="ES256", public_key=public, sealed_private_key=sealed, created_at=now())
         _added(session, key)
     return Signer("tests", "ES256", private, ISSUER, AUDIENCE)
 

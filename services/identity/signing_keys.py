@@ -3,8 +3,12 @@
 A key is published a day before it signs, so that whoever keeps our key set for a while knows it by then. When the
 next one begins to sign, it is retired: it signs no more, and verifies until the last token that it signed has aged
 out; then it is removed. The very first one signs at once, for there is nothing that it could replace.
+
+Private halves are sealed under `SECRET_KEY`: a dump of the database signs nothing. Whoever has another `SECRET_KEY`
+cannot use the keys that there are, and makes one of its own; the old ones go on verifying.
 """
 
+import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from itertools import pairwise
@@ -18,9 +22,14 @@ from sqlalchemy import select, text
 
 from models.organizations import SigningKey
 from rules.ids import new_id
+from services.sealing import CannotOpenError, seal, unseal
 from services.sessions import Signer, new_key_pair
 from services.unit import Unit
 
+logger = logging.getLogger(__name__)
+
+USE = "signing key"
+"""What the private halves are sealed for."""
 SIGNS_FOR = timedelta(days=30)
 PUBLISHED_BEFORE = timedelta(days=1)
 LONGEST_TOKEN_LIFETIME = timedelta(days=1)
@@ -33,13 +42,14 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('signing_keys', 0))"
 
 def current_signer(unit: Unit) -> Signer:
     """Return what signs now; makes the first key where there is none."""
-    key = _signing(unit)
-    if key is None:
+    signer = _signing(unit)
+    if signer is None:
         unit.session.execute(_LOCK)
         unit.catch_up()  # somebody who began a moment later may have made it meanwhile
-        key = _signing(unit) or _add(unit, active_in=timedelta())
-    around = unit.surroundings
-    return Signer(key.kid, key.algorithm, key.private_key, around.token_issuer, around.token_audience)
+        signer = _signing(unit) or _opened(unit, _add(unit, active_in=timedelta()))
+    if signer is None:
+        raise RuntimeError("a key that was sealed just now does not open")
+    return signer
 
 
 def rotate(unit: Unit) -> None:
@@ -75,23 +85,34 @@ def public_jwk(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**jwk, "kid": row["kid"], "alg": row["algorithm"], "use": "sig"}
 
 
-def _signing(unit: Unit) -> SigningKey | None:
-    """Return the newest key that has begun to sign; one without a beginning only verifies."""
-    return unit.session.scalar(
+def _signing(unit: Unit) -> Signer | None:
+    """Return the newest key that has begun to sign and can be opened; one without a beginning only verifies."""
+    begun = (
         select(SigningKey)
-        .where(SigningKey.active_from <= unit.now)
+        .where(SigningKey.active_from <= unit.now, SigningKey.sealed_private_key.is_not(None))
         .order_by(SigningKey.active_from.desc(), SigningKey.kid)
-        .limit(1)
     )
+    return next((signer for key in unit.session.scalars(begun) if (signer := _opened(unit, key)) is not None), None)
+
+
+def _opened(unit: Unit, key: SigningKey) -> Signer | None:
+    around = unit.surroundings
+    try:
+        private = unseal(around.secret_key, USE, key.kid, key.sealed_private_key or b"").decode()
+    except CannotOpenError:
+        logger.warning("signing key %s was sealed under another SECRET_KEY; it only verifies", key.kid)
+        return None
+    return Signer(key.kid, key.algorithm, private, around.token_issuer, around.token_audience)
 
 
 def _add(unit: Unit, *, active_in: timedelta) -> SigningKey:
     private, public = new_key_pair()
+    kid = new_id("kid")
     key = SigningKey(
-        kid=new_id("kid"),
+        kid=kid,
         algorithm="ES256",
         public_key=public,
-        private_key=private,
+        sealed_private_key=seal(unit.surroundings.secret_key, USE, kid, private.encode()),
         created_at=unit.now,
         active_from=unit.now + active_in,
     )

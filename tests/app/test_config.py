@@ -7,7 +7,11 @@ import pytest
 
 from app.config import ConfigurationError, load_config, table
 
-NEEDED = {"DATABASE_URL": "postgresql://u:secret-password@host/db", "REDIS_URL": "redis://host"}
+NEEDED = {
+    "DATABASE_URL": "postgresql://u:secret-password@host/db",
+    "REDIS_URL": "redis://host",
+    "SECRET_KEY": "canary-canary-canary",
+}
 
 
 def test_what_is_needed_is_enough() -> None:
@@ -27,6 +31,7 @@ def test_every_fault_is_named_at_once() -> None:
         "VALIDATE_RESPONSES": "perhaps",
         "LOG_LEVEL": "LOUD",
         "CURSOR_SECRET": "short",
+        "SECRET_KEY": "short",
         "SESSION_JWT_TTL": "0",
         "GITHUB_APP_PRIVATE_KEY_FILE": "/does/not/exist",
         "RATE_LIMIT_WRITES": "\u0661\u0660",
@@ -74,17 +79,20 @@ def test_an_origin_whose_forms_would_not_say_where_they_come_from_is_refused(tex
 MAIL = {
     "SMTP_URL": "smtp+starttls://ada:canary@mail.test",
     "MAIL_FROM": "Freezes <freezes@example.com>",
-    "SECRET_KEY": "canary-canary-canary",
 }
 
 
-def test_mail_needs_a_server_a_sender_and_a_secret_that_outlives_a_start() -> None:
+def test_mail_needs_a_server_and_a_sender() -> None:
     config = load_config({**NEEDED, **MAIL})
     assert (config.smtp_url, config.mail_from) == (MAIL["SMTP_URL"], MAIL["MAIL_FROM"])
     assert "canary" not in repr(config)
-    for missing in ("MAIL_FROM", "SECRET_KEY"):
-        with pytest.raises(ConfigurationError, match=f"^{missing} is required where SMTP_URL is set$"):
-            load_config({**NEEDED, **{name: value for name, value in MAIL.items() if name != missing}})
+    with pytest.raises(ConfigurationError, match=r"^MAIL_FROM is required where SMTP_URL is set$"):
+        load_config({**NEEDED, "SMTP_URL": MAIL["SMTP_URL"]})
+
+
+def test_nothing_starts_without_the_secret_that_seals() -> None:
+    with pytest.raises(ConfigurationError, match=r"^SECRET_KEY is required: Seals what the database must not tell"):
+        load_config({name: value for name, value in NEEDED.items() if name != "SECRET_KEY"})
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ def test_an_environment_that_cannot_be_used_ends_the_process_with_every_fault(
 
 
 def test_the_application_starts_without_its_database_and_with_every_handler() -> None:
-    config = load_config({"DATABASE_URL": "postgresql://127.0.0.1:1/x", "REDIS_URL": "redis://127.0.0.1:1"})
+    environment = {"DATABASE_URL": "postgresql://127.0.0.1:1/x", "REDIS_URL": "redis://127.0.0.1:1"}
+    config = load_config({**environment, "SECRET_KEY": "a secret of tests"})
     assert app.main.create_app(config) is not None
 
 

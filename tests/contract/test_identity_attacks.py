@@ -8,7 +8,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jwt
 import pytest
@@ -19,9 +19,11 @@ from sqlalchemy import select
 from models.api_keys import ApiKey, ApiKeySecret
 from models.organizations import SigningKey
 from schemas.contract import Operation, load_contract, resolve
+from services.identity.signing_keys import USE
+from services.sealing import unseal
 from services.sessions import TOKEN_TYPE
 from tests import factories
-from tests.support.accounts import Town, ask, code
+from tests.support.accounts import SECRET_KEY, Town, ask, code
 
 CONTRACT = load_contract()
 INVALID = (401, "invalid_token")
@@ -32,16 +34,24 @@ def part(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
+class KeyPair(NamedTuple):
+    """A key that signs."""
+
+    kid: str
+    private_key: str
+
+
 class TestForgedTokens:
     @pytest.fixture
     def claims(self, town: Town) -> dict[str, Any]:
         return dict(jwt.decode(town.jwt, options={"verify_signature": False}))
 
     @pytest.fixture
-    def ours(self, town: Town) -> SigningKey:
+    def ours(self, town: Town) -> KeyPair:
         """Return the key that really signs: whoever has it can sign anything, and still not everything passes."""
         kid = jwt.get_unverified_header(town.jwt)["kid"]
-        return town.session.get_one(SigningKey, kid)
+        sealed = town.session.get_one(SigningKey, kid).sealed_private_key
+        return KeyPair(kid, unseal(SECRET_KEY.encode(), USE, kid, sealed or b"").decode())
 
     def sign(self, claims: dict[str, Any], key: Any, algorithm: str = "ES256", **head: Any) -> str:
         return jwt.encode(claims, key, algorithm=algorithm, headers={"typ": TOKEN_TYPE, **head})
@@ -49,7 +59,7 @@ class TestForgedTokens:
     def refused(self, town: Town, token: str) -> None:
         assert code(ask(town.http, "GET", "/v1/onboarding", token)) == INVALID, token
 
-    def test_the_untouched_token_is_good(self, town: Town, claims: dict[str, Any], ours: SigningKey) -> None:
+    def test_the_untouched_token_is_good(self, town: Town, claims: dict[str, Any], ours: KeyPair) -> None:
         again = self.sign(claims, ours.private_key, kid=ours.kid)
         for token in (town.jwt, again):
             assert code(ask(town.http, "GET", "/v1/onboarding", token)) == (200, None)
@@ -122,14 +132,14 @@ class TestForgedTokens:
         ids=str,
     )
     def test_even_our_own_key_signs_no_other_claims(
-        self, town: Town, claims: dict[str, Any], ours: SigningKey, changes: dict[str, Any]
+        self, town: Town, claims: dict[str, Any], ours: KeyPair, changes: dict[str, Any]
     ) -> None:
         wrong = {name: value for name, value in {**claims, **changes}.items() if value is not None}
         self.refused(town, self.sign(wrong, ours.private_key, kid=ours.kid))
 
     @pytest.mark.parametrize("head", [{"typ": "JWT"}, {"typ": "at+jwt"}, {"typ": None}, {"crit": ["exp"]}], ids=str)
     def test_nor_what_is_another_kind_of_token(
-        self, town: Town, claims: dict[str, Any], ours: SigningKey, head: dict[str, Any]
+        self, town: Town, claims: dict[str, Any], ours: KeyPair, head: dict[str, Any]
     ) -> None:
         self.refused(town, self.sign(claims, ours.private_key, **{"kid": ours.kid, **head}))
 

@@ -203,6 +203,7 @@ def estate(session: Session, name: str) -> Estate:
                 hash=b"x",
                 previous_hash=b"x",
                 sealed_at=now,
+                late=False,
             ),
             RemoteBranchList(repository_id=repository.id, organization_id=organization.id, fetched_at=now, branches=[]),
             IdempotencyKey(
@@ -507,7 +508,7 @@ class TestRowLevelSecurity:
             "SELECT * FROM device_authorizations",
             "SELECT * FROM attempts",
             "SELECT * FROM sessions",
-            "SELECT private_key FROM signing_keys",
+            "SELECT sealed_private_key FROM signing_keys",
             "SELECT payload FROM webhook_deliveries",
             "UPDATE webhook_deliveries SET payload = '{}'",
             "DELETE FROM webhook_deliveries",

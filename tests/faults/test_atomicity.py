@@ -26,7 +26,12 @@ def test_a_process_killed_before_any_statement_leaves_nothing_and_the_retry_does
         factories.watched(session, acme)
         secret = factories.api_key(session, acme, "freeze:write").secret
         session.commit()
-    environment = {**os.environ, "DATABASE_URL": own_database, "REDIS_URL": redis_url}
+    environment = {
+        **os.environ,
+        "DATABASE_URL": own_database,
+        "REDIS_URL": redis_url,
+        "SECRET_KEY": "a secret of tests",
+    }
     command = [sys.executable, "-m", "tests.faults.dying", secret]
     boundaries = 0
     with subprocess.Popen(

@@ -24,8 +24,6 @@ PASSWORD = "seven green bicycles"
 EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}
 """What somebody signs up with."""
 OTHER = "eight green bicycles"
-SECRET_KEY = "a secret of tests only too"
-"""What the service seals mails with in tests."""
 HERE = "http://127.0.0.1:8080"
 """The web origin of the service that tests talk to."""
 
@@ -109,7 +107,9 @@ def letters(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
     return [
         (
             row.template,
-            orjson.loads(unseal(SECRET_KEY.encode(), USE, bound_to(row.id, row.recipient), row.sealed or b"")),
+            orjson.loads(
+                unseal(factories.SECRET_KEY.encode(), USE, bound_to(row.id, row.recipient), row.sealed or b"")
+            ),
         )
         for row in rows
     ]

@@ -29,7 +29,6 @@ INVITATIONS = "/v1/invitations"
 PENDING = "/v1/invitations/pending"
 PREVIEW = "/v1/invitations/preview"
 GRACE = {"email": "grace@example.com", "role": "member"}
-SECRET_KEY = b"a secret of tests only too"
 WEEK = timedelta(days=7)
 
 
@@ -55,7 +54,8 @@ def mailed(session: Session) -> dict[str, Any]:
     """Return what the only mail is filled with."""
     mail = session.scalars(select(Mail)).one()
     assert mail.sealed is not None
-    told: dict[str, Any] = orjson.loads(unseal(SECRET_KEY, USE, bound_to(mail.id, mail.recipient), mail.sealed))
+    opened = unseal(factories.SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed)
+    told: dict[str, Any] = orjson.loads(opened)
     return told
 
 

@@ -6,6 +6,7 @@ import psycopg
 from sqlalchemy import make_url
 
 from app.config import Config
+from tests.factories import SECRET_KEY
 
 
 def product_config(database_url: str, redis_url: str, **changes: Any) -> Config:
@@ -13,7 +14,7 @@ def product_config(database_url: str, redis_url: str, **changes: Any) -> Config:
     defaults: dict[str, Any] = {
         "validate_responses": True,
         "cursor_secret": "a secret of tests only",
-        "secret_key": "a secret of tests only too",
+        "secret_key": SECRET_KEY,
         "rate_limit_organization": 1_000_000,
         "rate_limit_writes": 1_000_000,
         "database_pool_size": 4,

@@ -119,9 +119,9 @@ def token(
         (sid, user, organization, support, now, now + timedelta(days=1)),
     )
     connection.execute(
-        "INSERT INTO signing_keys (kid, algorithm, public_key, private_key, created_at)"
-        " VALUES (%s, %s, %s, %s, now()) ON CONFLICT DO NOTHING",
-        (test_signer().kid, "ES256", _key_pair()[1], ""),
+        "INSERT INTO signing_keys (kid, algorithm, public_key, created_at)"
+        " VALUES (%s, %s, %s, now()) ON CONFLICT DO NOTHING",
+        (test_signer().kid, "ES256", _key_pair()[1]),
     )
     return mint_session_jwt(
         test_signer(), user=user, organization=organization, sid=sid, ttl=ttl, now=now, support=support

@@ -15,6 +15,7 @@ from app.main import Parts, create_app
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Organization, SigningKey, User
 from tests import factories
+from tests.factories import SECRET_KEY
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
 from tests.support.serving import serving
@@ -60,6 +61,7 @@ def session(
     """Open a session on what the command works on, too."""
     monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
     monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
     engine = create_engine(database, isolation_level="AUTOCOMMIT")
     with Session(engine, expire_on_commit=False) as session:
         sign_as_ever(session)
@@ -241,6 +243,7 @@ class TestRefusals:
     def test_a_database_that_is_away(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
         monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1")
+        monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
         assert main(["acme", *BY, *WHY]) == 3
         assert "The database does not answer" in capsys.readouterr().err
 

@@ -125,6 +125,7 @@ async def compare(stores: Storage, key: str, token: str, fresh: list[str]) -> No
         redis_url=stores.redis_url,
         rate_limit_organization=10**9,
         cursor_secret="a secret of the benchmark",  # noqa: S106 - opens nothing
+        secret_key="another secret of the benchmark",  # noqa: S106 - the same
     )
     application = create_app(config, Parts(wakeups=_NoWakeups(), access_log=False))
     reads = Reads(stores.database_url, 2)

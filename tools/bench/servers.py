@@ -33,7 +33,11 @@ class Storage:
     @property
     def environment(self) -> dict[str, str]:
         """What a process needs to find them."""
-        return {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url}
+        return {
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "SECRET_KEY": "a secret of the benchmark",
+        }
 
 
 @contextmanager

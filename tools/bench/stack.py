@@ -151,6 +151,7 @@ def _identity(home: Path) -> tuple[dict[str, str], Path]:
         "RATE_LIMIT_ORGANIZATION": "1000000000",
         "RATE_LIMIT_WRITES": "1000000000",
         "CURSOR_SECRET": "a secret of the benchmark",
+        "SECRET_KEY": "another secret of the benchmark",
         "FULL_PASS_EVERY": "86400",
         "LOG_LEVEL": "WARNING",
     }

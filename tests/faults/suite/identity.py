@@ -31,6 +31,7 @@ def make_identity() -> Identity:
         "RATE_LIMIT_ORGANIZATION": "1000000000",
         "RATE_LIMIT_WRITES": "1000000000",
         "CURSOR_SECRET": "a secret of the fault suite",
+        "SECRET_KEY": "another secret of the fault suite",
         "DATABASE_POOL_SIZE": "6",
         "LOG_LEVEL": "INFO",
     }

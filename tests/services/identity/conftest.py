@@ -34,6 +34,7 @@ def units(engine: Engine, clock: MovedClock, listener: Listener) -> Units:
         web_url="https://app.example",
         token_issuer="https://app.example",
         token_audience="https://api.example",
+        secret_key=factories.SECRET_KEY.encode(),
     )
     return Units(engine, clock, listener, around)
 
@@ -48,7 +49,7 @@ def unit(units: Units) -> Opener:
 def worker_units(database: str, clock: MovedClock, listener: Listener) -> Iterator[Units]:
     """Return units as the sweeper opens them."""
     engine = make_engine(database, 1, role=WORKER_ROLE)
-    yield Units(engine, clock, listener)
+    yield Units(engine, clock, listener, Surroundings(secret_key=factories.SECRET_KEY.encode()))
     engine.dispose()
 
 

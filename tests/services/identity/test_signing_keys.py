@@ -1,6 +1,7 @@
 """The keys that sign session JWTs, and their rotation."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 
 import jwt
@@ -113,3 +114,22 @@ def test_whoever_knows_the_published_key_can_verify_a_token(unit: Opener, sessio
     assert "d" not in jwk
     claims = jwt.decode(token, jwt.PyJWK(jwk), algorithms=["ES256"], audience="https://api.example")
     assert claims["sub"] == "usr_1"
+
+
+def test_a_dump_of_the_database_signs_nothing(unit: Opener, session: Session) -> None:
+    with unit() as opened:
+        private = current_signer(opened).private_key
+    row = session.scalars(select(SigningKey)).one()
+    assert b"PRIVATE KEY" not in (row.sealed_private_key or b"")
+    assert private.encode() not in (row.sealed_private_key or b"")
+
+
+def test_with_another_secret_a_new_key_signs_and_the_old_one_verifies(
+    unit: Opener, units: Units, session: Session
+) -> None:
+    first = signing(unit)
+    units.surroundings = replace(units.surroundings, secret_key=b"another secret of tests")
+    second = signing(unit)
+    assert second != first
+    assert signing(unit) == second
+    assert set(published(session)) == {first, second}

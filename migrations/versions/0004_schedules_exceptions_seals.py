@@ -65,6 +65,9 @@ CREATE INDEX ix_occurrences_freeze_id ON occurrences (freeze_id) WHERE freeze_id
 CREATE INDEX ix_occurrences_due ON occurrences (starts_at)
     WHERE begun_at IS NULL AND skip_reason IS NULL AND missed_at IS NULL;
 CREATE INDEX ix_freezes_schedule ON freezes (schedule_id, started_at, id) WHERE schedule_id IS NOT NULL;
+CREATE UNIQUE INDEX uq_freezes_occurrence_id ON freezes (occurrence_id) WHERE occurrence_id IS NOT NULL;
+ALTER TABLE freezes ADD COLUMN partly_covered BOOLEAN DEFAULT 'false' NOT NULL;
+CREATE INDEX ix_freezes_partly_covered ON freezes (id) WHERE partly_covered;
 CREATE TABLE exceptions (
     id TEXT NOT NULL,
     organization_id TEXT NOT NULL,
@@ -109,10 +112,13 @@ CREATE TABLE audit_seals (
     hash BYTEA NOT NULL,
     previous_hash BYTEA NOT NULL,
     sealed_at TIMESTAMP WITH TIME ZONE NOT NULL,
+    late BOOLEAN DEFAULT 'false' NOT NULL,
     CONSTRAINT pk_audit_seals PRIMARY KEY (organization_id, sequence),
     CONSTRAINT fk_audit_seals_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id)
 );
 CREATE UNIQUE INDEX uq_audit_seals_entry_id ON audit_seals (entry_id);
+CREATE INDEX ix_audit_seals_page ON audit_seals (organization_id, sealed_at, sequence);
+CREATE INDEX ix_audit_seals_late ON audit_seals (organization_id, sequence) WHERE late;
 CREATE TABLE audit_unsealed (
     entry_id TEXT NOT NULL,
     organization_id TEXT NOT NULL,
@@ -121,9 +127,13 @@ CREATE TABLE audit_unsealed (
 );
 CREATE INDEX ix_audit_unsealed_organization_id ON audit_unsealed (organization_id);
 INSERT INTO audit_unsealed (entry_id, organization_id) SELECT id, organization_id FROM audit_entries;
+ALTER TABLE audit_entries
+    ADD COLUMN actor_id TEXT GENERATED ALWAYS AS (actor ->> 'id') STORED,
+    ADD COLUMN target_id TEXT GENERATED ALWAYS AS (target ->> 'id') STORED;
 CREATE INDEX ix_audit_entries_action ON audit_entries (organization_id, action, at, id);
-CREATE INDEX ix_audit_entries_actor ON audit_entries (organization_id, (actor ->> 'id'), at, id);
-CREATE INDEX ix_audit_entries_target ON audit_entries (organization_id, (target ->> 'id'), at, id);
+CREATE INDEX ix_audit_entries_actor ON audit_entries (organization_id, actor_id, at, id);
+CREATE INDEX ix_audit_entries_target ON audit_entries (organization_id, target_id, at, id);
+CREATE INDEX ix_audit_entries_source ON audit_entries (organization_id, source, at, id);
 """
 
 # Every entry waits for its seal from the very transaction that writes it, whoever writes it.
@@ -179,6 +189,8 @@ def downgrade() -> None:
     op.execute("DROP TRIGGER await_seal ON audit_entries")
     op.execute("DROP FUNCTION await_seal()")
     op.execute(
-        "DROP INDEX ix_audit_entries_action, ix_audit_entries_actor, ix_audit_entries_target, ix_freezes_schedule"
+        "DROP INDEX ix_audit_entries_action, ix_audit_entries_actor, ix_audit_entries_target, ix_audit_entries_source, "
+        "ix_freezes_schedule"
     )
+    op.execute("ALTER TABLE audit_entries DROP COLUMN actor_id, DROP COLUMN target_id")
     op.execute("DROP TABLE audit_unsealed, audit_seals, exceptions, occurrences, schedules")

@@ -45,8 +45,9 @@ class Schedule(Base):
     """Until when occurrences are rows; None: it has to be planned anew."""
     planned_with: Mapped[str | None]
     """Version of the time zone data that it was planned with."""
-    windows: Mapped[list[Range[datetime]] | None] = mapped_column(TSTZMULTIRANGE)
-    """Its windows of the next 400 days, to find overlaps by; None while it is not enabled."""
+    windows: Mapped[list[Range[datetime]] | None] = mapped_column(TSTZMULTIRANGE, deferred=True)
+    """Its windows of the next 400 days, to find overlaps by; None while it is not enabled. Read only when it is asked
+    for: hundreds of ranges take milliseconds to become objects."""
 
     __table_args__ = (
         Index("ix_schedules_page", "organization_id", "id", postgresql_where=text("deleted_at IS NULL")),

@@ -11,6 +11,9 @@ from models.base import Base, Id
 OPEN = "decision IS DISTINCT FROM 'denied' AND revoked_at IS NULL AND expired_at IS NULL"
 """A row that still grants, or may come to: pending or granted, its end not recorded; the condition of indexes."""
 
+PENDING = "decision IS NULL AND revoked_at IS NULL AND expired_at IS NULL"
+"""A request that nobody has decided, its end not recorded; the condition of an index."""
+
 
 class PullRequestException(Base):
     """One pull request, one freeze: asked for, decided, and ended. Its state is told by its instants.
@@ -48,6 +51,7 @@ class PullRequestException(Base):
 
     __table_args__ = (
         Index("ix_exceptions_page", "organization_id", "created_at", "id"),
+        Index("ix_exceptions_pending", "organization_id", "created_at", "id", postgresql_where=text(PENDING)),
         Index("ix_exceptions_group", "request_group_id"),
         Index("ix_exceptions_freeze_id", "freeze_id"),
         Index("ix_exceptions_pull_request_id", "pull_request_id"),

@@ -43,7 +43,7 @@ def start(unit: Unit, wanted: NewFreeze, *, most_targets: int | None) -> Freeze:
     lock_coverage(unit.session, unit.organization, exclusive=False)
     resolved = resolve_targets(unit, wanted.scope)
     reason = checked_reason(wanted.reason)
-    _require_future(unit, wanted.ends_at)
+    require_future(unit, wanted.ends_at)
     _require_preview(wanted)
     if most_targets is not None and len(resolved.branches) > most_targets:
         raise ServiceError(
@@ -96,11 +96,12 @@ def checked_reason(reason: str) -> str:
     return trimmed
 
 
-def _require_future(unit: Unit, ends_at: datetime | None) -> None:
-    if ends_at is not None and ends_at <= unit.now:
+def require_future(unit: Unit, end: datetime | None, name: str = "endsAt") -> None:
+    """Raise `invalid_parameter` for an end, the property `name` of a body, that is not in the future."""
+    if end is not None and end <= unit.now:
         message = "has to be in the future"
         raise ServiceError(
-            "invalid_parameter", f"endsAt {message}.", details=(Detail("/endsAt", message, "invalid_parameter"),)
+            "invalid_parameter", f"{name} {message}.", details=(Detail(f"/{name}", message, "invalid_parameter"),)
         )
 
 
@@ -147,7 +148,7 @@ def extend(unit: Unit, freeze_id: str, ends_at: datetime | None) -> Freeze:
     freeze = get_freeze(unit, freeze_id, lock=True)
     if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
         raise ServiceError("invalid_state", "The freeze has ended; start a new one.")
-    _require_future(unit, ends_at)
+    require_future(unit, ends_at)
     if freeze.ends_at is not None and ends_at is not None and ends_at < freeze.ends_at:
         message = "is earlier than the present end; lift the freeze to end it sooner"
         raise ServiceError(

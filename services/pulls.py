@@ -99,8 +99,8 @@ def look_up(unit: Unit, reference: str, repo: str | None) -> dict[str, Any]:
     return views(unit, [find(unit, reference, repo, path="ref")])[0]
 
 
-def find(unit: Unit, reference: str, repo: str | None, *, path: str) -> Tracked:
-    """Return the pull request that `reference` names; `path` is where the request holds it.
+def find(unit: Unit, reference: str, repo: str | None, *, path: str, repo_path: str = "repo") -> Tracked:
+    """Return the pull request that `reference` names; `path` and `repo_path` are where the request holds the two.
 
     Raises `invalid_parameter` for a reference of no known form, or of another repository than `repo`;
     `missing_parameter` for a bare number that could be of several; `repository_not_found`; `pull_request_not_found`.
@@ -108,8 +108,8 @@ def find(unit: Unit, reference: str, repo: str | None, *, path: str) -> Tracked:
     read = read_reference(reference)
     if read is None:
         message = "has to be the address of a pull request, owner/repo#7, or 7"
-        raise ServiceError("invalid_parameter", f"{path} {message}.", details=(Detail(path, message),))
-    repository = _repository(unit, read.repository, repo)
+        raise ServiceError("invalid_parameter", f"{_name(path)} {message}.", details=(Detail(path, message),))
+    repository = _repository(unit, read.repository, repo, repo_path)
     query = _tracked(unit).where(PullRequest.repository_id == repository.id, PullRequest.number == read.number)
     row = unit.session.execute(query).one_or_none()
     if row is None:
@@ -121,17 +121,22 @@ def find(unit: Unit, reference: str, repo: str | None, *, path: str) -> Tracked:
     return Tracked(*row)
 
 
-def _repository(unit: Unit, named: str | None, repo: str | None) -> Repository:
+def _name(path: str) -> str:
+    """Return what a parameter, or a property at a pointer, is called."""
+    return path.removeprefix("/")
+
+
+def _repository(unit: Unit, named: str | None, repo: str | None, path: str) -> Repository:
     if named is None and repo is None:
-        return _only_enabled(unit)
+        return _only_enabled(unit, path)
     repositories = {row.id: row for row in (visible(unit, name) for name in (named, repo) if name is not None)}
     if len(repositories) > 1:
         message = f"is another repository than {named}, which the reference names"
-        raise ServiceError("invalid_parameter", f"repo {message}.", details=(Detail("repo", message),))
+        raise ServiceError("invalid_parameter", f"{_name(path)} {message}.", details=(Detail(path, message),))
     return next(iter(repositories.values()))
 
 
-def _only_enabled(unit: Unit) -> Repository:
+def _only_enabled(unit: Unit, path: str) -> Repository:
     enabled = unit.session.scalars(
         select(Repository)
         .where(Repository.organization_id == unit.organization, Repository.enabled, Repository.removed_at.is_(None))
@@ -139,7 +144,7 @@ def _only_enabled(unit: Unit) -> Repository:
     ).all()
     if len(enabled) != 1:
         message = "is needed beside a bare number, unless just one repository is enabled"
-        raise ServiceError("missing_parameter", f"repo {message}.", details=(Detail("repo", message),))
+        raise ServiceError("missing_parameter", f"{_name(path)} {message}.", details=(Detail(path, message),))
     return enabled[0]
 
 

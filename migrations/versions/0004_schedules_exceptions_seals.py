@@ -98,6 +98,8 @@ CREATE TABLE exceptions (
     CONSTRAINT fk_exceptions_branch_id FOREIGN KEY(branch_id) REFERENCES watched_branches (id)
 );
 CREATE INDEX ix_exceptions_page ON exceptions (organization_id, created_at, id);
+CREATE INDEX ix_exceptions_pending ON exceptions (organization_id, created_at, id)
+    WHERE decision IS NULL AND revoked_at IS NULL AND expired_at IS NULL;
 CREATE INDEX ix_exceptions_group ON exceptions (request_group_id);
 CREATE INDEX ix_exceptions_freeze_id ON exceptions (freeze_id);
 CREATE INDEX ix_exceptions_pull_request_id ON exceptions (pull_request_id);

@@ -1,11 +1,12 @@
 """Instants on the wire: RFC 3339 in, RFC 3339 UTC ending in `Z` out."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 _SHAPE = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def parse_instant(text: str) -> datetime:
@@ -34,6 +35,17 @@ def is_instant(text: str) -> bool:
     """Tell whether `parse_instant` takes the text."""
     try:
         parse_instant(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_date(text: str) -> bool:
+    """Tell whether the text is a day of the calendar, `YYYY-MM-DD`."""
+    if not _DAY.fullmatch(text):
+        return False
+    try:
+        date.fromisoformat(text)
     except ValueError:
         return False
     return True

@@ -21,6 +21,8 @@ _WORDS = {
     r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$": (
         "must hold something that can be seen, and no control characters"
     ),
+    r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of the clock, such as 17:00",
+    r"^([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)$": "must be a weekday such as MO, or a counted one such as -1FR",
 }
 _EMAIL = re.compile(r"\^\[[^\]]+\]\{1,64\}@")
 

@@ -1,0 +1,1 @@
+"""Schedules: their windows are planned ahead, begin and end by themselves, and can be looked at before they do."""

@@ -1,0 +1,36 @@
+"""The terms of a schedule: as they are stored, and as the rules take them.
+
+Stored are the contract's objects `Recurrence` and `ScheduleWindow` with keys in snake_case, dates and times as texts.
+"""
+
+from collections.abc import Mapping
+from datetime import date, time
+from typing import Any
+
+from models.schedules import Schedule
+from rules.recurrence import Recurrence
+from rules.wall_clock import Window
+
+_DATES = ("start_date", "until")
+_LISTS = ("by_day", "by_month_day", "by_month")
+
+
+def recurrence_of(kept: Mapping[str, Any]) -> Recurrence:
+    """Return a stored recurrence as the rules take it; raises ValueError for a day that no calendar has."""
+    given: dict[str, Any] = dict(kept)
+    given |= {name: date.fromisoformat(given[name]) for name in _DATES if name in given}
+    given |= {name: tuple(given[name]) for name in _LISTS if name in given}
+    if "dates" in given:
+        given["dates"] = tuple(date.fromisoformat(day) for day in given["dates"])
+    return Recurrence(**given)
+
+
+def window_of(kept: Mapping[str, Any]) -> Window:
+    """Return a stored window as the rules take it."""
+    start, end = (time.fromisoformat(kept[name]) for name in ("start_time", "end_time"))
+    return Window(start, end, kept.get("days", 0))
+
+
+def terms_of(schedule: Schedule) -> tuple[Recurrence, Window]:
+    """Return when the windows of a schedule begin, and what they are."""
+    return recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)

@@ -1,0 +1,96 @@
+"""Showing schedules: one, or pages of them, as the contract's `Schedule` object with the next occurrence."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import func, literal, select
+from sqlalchemy.orm import aliased
+
+from models.schedule_queries import existing, next_planned, next_start
+from models.schedules import Occurrence, Schedule
+from rules.errors import ServiceError
+from services.pages import Page, page_of
+from services.schedules.occurrence_views import occurrence_views
+from services.unit import Unit
+
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+"""Where a schedule without a planned occurrence stands in the order of the next starts."""
+_COPIED = (
+    "id",
+    "name",
+    "scope",
+    "timezone",
+    "recurrence",
+    "reason",
+    "exceptions_allowed",
+    "enabled",
+    "allow_overlap",
+    "source",
+    "created_by",
+    "created_at",
+    "updated_at",
+)
+
+
+def get_schedule(unit: Unit, schedule_id: str, *, lock: bool = False) -> Schedule:
+    """Return a schedule by id; raises `schedule_not_found`, also once it is deleted."""
+    query = select(Schedule).where(Schedule.id == schedule_id, existing(unit.organization))
+    schedule = unit.session.scalar(query.with_for_update(key_share=True) if lock else query)
+    if schedule is None:
+        raise unknown(schedule_id)
+    return schedule
+
+
+def unknown(schedule_id: str) -> ServiceError:
+    """Return the refusal of an id that no schedule of the organisation has."""
+    return ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
+
+
+def list_schedules(unit: Unit, cursor: str | None, limit: int) -> Page:
+    """Return a page of schedules: by their next start, those without one last, ties by id."""
+    start = func.coalesce(next_start(unit.now), literal(NEVER)).label("next_start")
+    found = select(Schedule, start).where(existing(unit.organization)).subquery()
+    row = aliased(Schedule, found)
+    page = page_of(
+        unit,
+        "list_schedules",
+        None,
+        select(row),
+        (found.c.next_start, row.id),
+        cursor=cursor,
+        limit=limit,
+        ascending=True,
+    )
+    return Page(views(unit, page.data), page.next_cursor)
+
+
+def show(unit: Unit, schedule_id: str) -> dict[str, Any]:
+    """Return one schedule; raises `schedule_not_found`."""
+    return view(unit, get_schedule(unit, schedule_id))
+
+
+def view(unit: Unit, schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule with its next occurrence."""
+    return views(unit, [schedule])[0]
+
+
+def views(unit: Unit, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
+    """Return the schedules with their next occurrences, which are read in one query."""
+    coming = _next_occurrences(unit, [schedule.id for schedule in schedules])
+    return [
+        {
+            **{name: getattr(schedule, name) for name in _COPIED},
+            "window": schedule.wall_clock_window,
+            "next_occurrence": coming.get(schedule.id),
+        }
+        for schedule in schedules
+    ]
+
+
+def _next_occurrences(unit: Unit, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the next planned occurrence of each schedule that has one, by the schedule's id."""
+    first = next_planned(Schedule.id, unit.now).correlate(Schedule).lateral()
+    query = select(aliased(Occurrence, first)).select_from(Schedule).join(first, literal(value=True))
+    rows = unit.session.scalars(query.where(Schedule.id.in_(schedule_ids))).all()
+    return {shown["schedule_id"]: shown for shown in occurrence_views(unit, rows)}

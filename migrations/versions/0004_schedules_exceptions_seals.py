@@ -192,7 +192,8 @@ def downgrade() -> None:
     op.execute("DROP FUNCTION await_seal()")
     op.execute(
         "DROP INDEX ix_audit_entries_action, ix_audit_entries_actor, ix_audit_entries_target, ix_audit_entries_source, "
-        "ix_freezes_schedule"
+        "ix_freezes_schedule, uq_freezes_occurrence_id"
     )
+    op.execute("ALTER TABLE freezes DROP COLUMN partly_covered")
     op.execute("ALTER TABLE audit_entries DROP COLUMN actor_id, DROP COLUMN target_id")
     op.execute("DROP TABLE audit_unsealed, audit_seals, exceptions, occurrences, schedules")

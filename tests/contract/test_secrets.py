@@ -23,12 +23,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from psycopg import sql
 from redis import Redis
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from app import logs
 from app.config import Config
 from app.main import Parts, create_app
+from models.organizations import SigningKey
+from services.identity.signing_keys import USE
+from services.sealing import unseal
 from tests.conftest import as_libpq
 from tests.support.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
 from tests.support.product import product_config
@@ -218,6 +221,9 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
         for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):
             life.keep(name, getattr(config, name))
         life.keep("the App's private key", key_of_the_app().splitlines()[9])
+        key = session.scalars(select(SigningKey).where(SigningKey.active_from.is_not(None))).one()
+        opened = unseal(config.secret_key.encode(), USE, key.kid, key.sealed_private_key or b"")
+        life.keep("the key that signs session tokens", opened.decode().splitlines()[1])
         places = {
             "the logs": lines.getvalue().decode(),
             "Redis": "\n".join(all_of(redis)),

@@ -31,27 +31,35 @@ class NewFreeze:
     source: str = "manual"
     schedule_id: str | None = None
     occurrence_id: str | None = None
+    seconds_late: int | None = None
+    """How long after its window had begun a schedule comes to it; None: in time."""
 
 
-def start(unit: Unit, wanted: NewFreeze, *, most_targets: int | None) -> Freeze:
-    """Start a freeze now on every branch of its scope; `most_targets` None: without limit (schedules).
+def start(unit: Unit, wanted: NewFreeze, *, most_targets: int) -> Freeze:
+    """Start a freeze now on every branch of its scope.
 
     Faults are told in the order of the request's properties. Raises what resolving a scope raises,
     `no_targets_in_scope`, `reason_required`, `invalid_parameter` (an end that is not in the future),
     `impact_preview_required`, `too_many_targets`.
+
+    A schedule's was wanted long ago, and nobody waits for an answer: what its scope names and is not there any more
+    is passed over, an open-ended one need not reach anything yet, and of more than `most_targets` branches the others
+    follow in batches (`targets.cover_more`).
     """
+    scheduled = wanted.source == "schedule"
     lock_coverage(unit.session, unit.organization, exclusive=False)
-    resolved = resolve_targets(unit, wanted.scope)
+    resolved = resolve_targets(unit, wanted.scope, stored=scheduled)
     reason = checked_reason(wanted.reason)
     require_future(unit, wanted.ends_at)
     _require_preview(wanted)
-    if most_targets is not None and len(resolved.branches) > most_targets:
+    if len(resolved.branches) > most_targets and not scheduled:
         raise ServiceError(
             "too_many_targets",
             f"The scope reaches {len(resolved.branches)} watched branches; one freeze request takes {most_targets}.",
         )
     freeze = _insert(unit, wanted, reason)
-    add_targets(unit, freeze, resolved.ids)
+    freeze.partly_covered = len(resolved.branches) > most_targets
+    add_targets(unit, freeze, resolved.ids[:most_targets])
     unit.audit(
         "freeze.started",
         ("freeze", freeze.id, freeze.reason),
@@ -60,8 +68,17 @@ def start(unit: Unit, wanted: NewFreeze, *, most_targets: int | None) -> Freeze:
         targets=len(resolved.branches),
         previewedRepoCount=freeze.previewed_repo_count,
         impactAcknowledged=freeze.impact_acknowledged,
+        **_window(wanted),
     )
     return freeze
+
+
+def _window(wanted: NewFreeze) -> dict[str, Any]:
+    """Return what the audit tells of the window that a freeze is started for."""
+    if wanted.occurrence_id is None:
+        return {}
+    of = {"scheduleId": wanted.schedule_id, "occurrenceId": wanted.occurrence_id}
+    return of if wanted.seconds_late is None else {**of, "late": wanted.seconds_late}
 
 
 def _insert(unit: Unit, wanted: NewFreeze, reason: str) -> Freeze:

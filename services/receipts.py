@@ -15,7 +15,8 @@ from services.unit import Unit
 _LOCK = text("SELECT id FROM freezes WHERE id = ANY(:freezes) ORDER BY id FOR NO KEY UPDATE")
 _ENFORCED = text("""
     UPDATE freezes f SET enforced_at = :now
-    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT EXISTS (
+    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.partly_covered
+      AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
 """)
 _RELEASED = text("""

@@ -31,21 +31,25 @@ class Resolved:
         return [fact.branch_id for fact in self.branches]
 
 
-def resolve(unit: Unit, scope: dict[str, Any]) -> Resolved:
+def resolve(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
     """Resolve the contract's scope object.
 
     Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have.
+    A `stored` one was good when it was written: what it names and has gone since is passed over.
     What is known may cover no watched branch of an enabled repository: the answer is then empty.
     """
-    compiled = _compile(unit, scope)
+    compiled = _compile(unit, scope, stored=stored)
     branches = [fact for fact in watched_branches(unit.session, unit.organization) if compiled.covers(fact)]
     return Resolved(compiled, branches)
 
 
-def resolve_targets(unit: Unit, scope: dict[str, Any]) -> Resolved:
-    """Resolve a scope that has to reach something; raises `no_targets_in_scope` besides."""
-    resolved = resolve(unit, scope)
-    if not resolved.branches:
+def resolve_targets(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
+    """Resolve a scope that has to reach something; raises `no_targets_in_scope` besides.
+
+    A stored one that is open-ended need not: what it will reach is taken in when it comes.
+    """
+    resolved = resolve(unit, scope, stored=stored)
+    if not resolved.branches and not (stored and resolved.scope.open_ended):
         raise ServiceError(
             "no_targets_in_scope",
             "The scope reaches no watched branch of an enabled repository.",
@@ -54,31 +58,33 @@ def resolve_targets(unit: Unit, scope: dict[str, Any]) -> Resolved:
     return resolved
 
 
-def _compile(unit: Unit, scope: dict[str, Any]) -> Scope:
+def _compile(unit: Unit, scope: dict[str, Any], *, stored: bool) -> Scope:
     if scope["type"] == "repositories":
         references = scope["repositories"]
         found = find_repositories(unit, references)
         unknown = [(index, name) for index, name in enumerate(references) if name not in found]
-        if unknown:
+        if unknown and not stored:
             raise _unknown((f"/scope/repositories/{index}", f"repository {name!r}") for index, name in unknown)
         return compile_scope(scope, repositories=[repository.id for repository in found.values()])
     if scope["type"] == "branch":
-        return compile_scope(scope, branch_id=_branch(unit, scope))
+        return compile_scope(scope, branch_id=_branch(unit, scope, stored=stored))
     return compile_scope(scope)
 
 
-def _branch(unit: Unit, scope: dict[str, Any]) -> str | None:
+def _branch(unit: Unit, scope: dict[str, Any], *, stored: bool) -> str | None:
     """Return the id of the one branch, or None when its repository is known and the branch is not watched."""
     query = select(WatchedBranch.id).where(
         WatchedBranch.organization_id == unit.organization, WatchedBranch.unwatched_at.is_(None)
     )
     if "branchId" in scope:
         branch_id = unit.session.scalar(query.where(WatchedBranch.id == scope["branchId"]))
-        if branch_id is None:
+        if branch_id is None and not stored:
             raise _unknown([("/scope/branchId", f"watched branch {scope['branchId']!r}")])
         return branch_id
     repository = find_repositories(unit, [scope["repository"]]).get(scope["repository"])
     if repository is None:
+        if stored:
+            return None
         raise _unknown([("/scope/repository", f"repository {scope['repository']!r}")])
     return unit.session.scalar(
         query.where(WatchedBranch.repository_id == repository.id, WatchedBranch.name == scope["branch"])

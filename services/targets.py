@@ -6,13 +6,15 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import in_force, raise_generation, watched_branches
+from models.queries import in_force, lock_coverage, raise_generation, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.scope import OPEN_ENDED, compile_scope
+from rules.verdict import in_force as is_in_force
 from services.freezes import add_targets
 from services.pages import Page, page_of
 from services.references import get_freeze
+from services.scopes import resolve
 from services.unit import Unit
 
 
@@ -103,3 +105,25 @@ def take_in(unit: Unit, branch_ids: Collection[str]) -> None:
 def _covered(unit: Unit, freeze: Freeze, branch_ids: Collection[str]) -> set[str]:
     query = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
     return set(unit.session.scalars(query.where(FreezeTarget.branch_id.in_(branch_ids))))
+
+
+def cover_more(unit: Unit, freeze_id: str, *, most_targets: int) -> bool:
+    """Cover another batch of what a freeze that began partly covered reaches; False when none of it is left.
+
+    A branch that begins to be watched meanwhile is taken in by whoever watches it, or is found here: the coverage lock
+    orders the two. The freeze is locked against ending.
+    """
+    lock_coverage(unit.session, unit.organization, exclusive=False)
+    unit.catch_up()
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    running = is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now)
+    if not (freeze.partly_covered and running):
+        freeze.partly_covered = False
+        return False
+    reached = resolve(unit, freeze.scope, stored=True).ids
+    covered = _covered(unit, freeze, reached)
+    left = [branch_id for branch_id in reached if branch_id not in covered]
+    add_targets(unit, freeze, left[:most_targets])
+    unit.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), targets=len(left[:most_targets]))
+    freeze.partly_covered = len(left) > most_targets
+    return freeze.partly_covered

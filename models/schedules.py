@@ -11,6 +11,10 @@ from models.base import Base, Id
 
 UNSETTLED = "begun_at IS NULL AND skip_reason IS NULL AND missed_at IS NULL"
 """An occurrence of which nothing has been recorded yet; the condition of an index."""
+COMPARED = "enabled AND deleted_at IS NULL AND NOT allow_overlap"
+"""A schedule whose overlaps somebody should know of; the condition of an index."""
+LONG = "ends_at - starts_at > interval '8 days'"
+"""An occurrence so long that it may reach far into a range that it begins before; the condition of an index."""
 
 
 class Schedule(Base):
@@ -48,6 +52,8 @@ class Schedule(Base):
     windows: Mapped[list[Range[datetime]] | None] = mapped_column(TSTZMULTIRANGE, deferred=True)
     """Its windows of the next 400 days, to find overlaps by; None while it is not enabled. Read only when it is asked
     for: hundreds of ranges take milliseconds to become objects."""
+    overlaps_looked_for_at: Mapped[datetime | None]
+    """When it was last compared with the others, for overlaps that arise after it was saved; None: not yet."""
 
     __table_args__ = (
         Index("ix_schedules_page", "organization_id", "id", postgresql_where=text("deleted_at IS NULL")),
@@ -59,6 +65,7 @@ class Schedule(Base):
             postgresql_where=text("import_key IS NOT NULL AND deleted_at IS NULL"),
         ),
         Index("ix_schedules_planned_until", "planned_until", postgresql_where=text("enabled AND deleted_at IS NULL")),
+        Index("ix_schedules_overlaps", "overlaps_looked_for_at", postgresql_where=text(COMPARED)),
     )
 
 
@@ -85,6 +92,7 @@ class Occurrence(Base):
     __table_args__ = (
         Index("uq_occurrences_starts_at", "schedule_id", "starts_at", unique=True),
         Index("ix_occurrences_page", "organization_id", "starts_at", "id"),
+        Index("ix_occurrences_long", "organization_id", "ends_at", "starts_at", postgresql_where=text(LONG)),
         Index("ix_occurrences_freeze_id", "freeze_id", postgresql_where=text("freeze_id IS NOT NULL")),
         Index("ix_occurrences_due", "starts_at", postgresql_where=text(UNSETTLED)),
     )

@@ -34,6 +34,7 @@ CREATE TABLE schedules (
     planned_until TIMESTAMP WITH TIME ZONE,
     planned_with TEXT,
     windows TSTZMULTIRANGE,
+    overlaps_looked_for_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT pk_schedules PRIMARY KEY (id),
     CONSTRAINT fk_schedules_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id)
 );
@@ -41,6 +42,8 @@ CREATE INDEX ix_schedules_page ON schedules (organization_id, id) WHERE deleted_
 CREATE UNIQUE INDEX uq_schedules_import_key ON schedules (organization_id, import_key)
     WHERE import_key IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX ix_schedules_planned_until ON schedules (planned_until) WHERE enabled AND deleted_at IS NULL;
+CREATE INDEX ix_schedules_overlaps ON schedules (overlaps_looked_for_at)
+    WHERE enabled AND deleted_at IS NULL AND NOT allow_overlap;
 CREATE TABLE occurrences (
     id TEXT NOT NULL,
     organization_id TEXT NOT NULL,
@@ -61,6 +64,8 @@ CREATE TABLE occurrences (
 );
 CREATE UNIQUE INDEX uq_occurrences_starts_at ON occurrences (schedule_id, starts_at);
 CREATE INDEX ix_occurrences_page ON occurrences (organization_id, starts_at, id);
+CREATE INDEX ix_occurrences_long ON occurrences (organization_id, ends_at, starts_at)
+    WHERE ends_at - starts_at > interval '8 days';
 CREATE INDEX ix_occurrences_freeze_id ON occurrences (freeze_id) WHERE freeze_id IS NOT NULL;
 CREATE INDEX ix_occurrences_due ON occurrences (starts_at)
     WHERE begun_at IS NULL AND skip_reason IS NULL AND missed_at IS NULL;

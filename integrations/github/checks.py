@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from integrations.github import queries
@@ -31,7 +32,7 @@ def _send(calls: Calls, writes: Sequence[CheckWrite]) -> list[CheckResult]:
 
 def create_check(calls: Calls, owner: str, name: str, write: CheckWrite) -> CheckResult:
     """Create one run by REST."""
-    body = {
+    body: dict[str, Any] = {
         "name": write.name,
         "head_sha": write.head_sha,
         "status": "completed",
@@ -41,6 +42,8 @@ def create_check(calls: Calls, owner: str, name: str, write: CheckWrite) -> Chec
     }
     if write.details_url is not None:
         body["details_url"] = write.details_url
+    if write.actions:
+        body["actions"] = _actions(write)
     try:
         payload = calls.write("POST", path("repos", owner, name, "check-runs"), body)
     except GitHubError as error:
@@ -71,7 +74,13 @@ def _input(write: CheckWrite) -> dict[str, Any]:
     }
     if write.details_url is not None:
         fields["detailsUrl"] = write.details_url
+    if write.actions:
+        fields["actions"] = _actions(write)
     return fields
+
+
+def _actions(write: CheckWrite) -> list[dict[str, str]]:
+    return [asdict(action) for action in write.actions]
 
 
 def _output(write: CheckWrite) -> Mapping[str, str]:

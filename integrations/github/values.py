@@ -133,6 +133,15 @@ class RepositoryTips:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckAction:
+    """A button of a completed check run; GitHub takes 20 characters of label and identifier, 40 of description."""
+
+    label: str
+    description: str
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckWrite:
     """One completed check run to create."""
 
@@ -144,6 +153,8 @@ class CheckWrite:
     summary: str
     external_id: str
     details_url: str | None = None
+    actions: tuple[CheckAction, ...] = ()
+    """At most three."""
 
 
 @dataclass(frozen=True, slots=True)

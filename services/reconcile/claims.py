@@ -153,6 +153,14 @@ def renew(unit: Unit, token: str, branch_ids: Collection[str]) -> set[str]:
     return set(rows)
 
 
+def look_again(unit: Unit, branch_ids: Collection[str]) -> None:
+    """Have branches looked at once more, as late as after a lease that ran out; the caller holds their rows."""
+    unit.session.execute(
+        text("UPDATE watched_branches SET look_again_at = coalesce(look_again_at, :at) WHERE id = ANY(:ids)"),
+        {"at": unit.now + LEASE, "ids": list(branch_ids)},
+    )
+
+
 def pause_installation(unit: Unit, installation_id: int, until: datetime) -> None:
     """Keep every worker away from an installation that the code host has limited."""
     unit.session.execute(

@@ -26,12 +26,14 @@ class HeadKey:
 class Way:
     """One way a head could take into a branch: a pull request, or a place in its merge queue.
 
-    `numbers` are all pull requests that would land with it; None: the code host does not say.
+    `numbers` are all pull requests that would land with it; None: the code host does not say. A place in the queue has
+    a commit of its own, which is no pull request's head.
     """
 
     branch_id: str
     branch: str
     numbers: tuple[int, ...] | None
+    queued: bool = False
 
 
 @dataclass(slots=True)
@@ -55,15 +57,20 @@ def gather(pairs: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, 
     heads: dict[HeadKey, Head] = {}
     for branch, seen in pairs:
         for pull in seen.pulls:
-            _add(heads, branch, pull.head_sha, rank_of(pull), (pull.number,), pull.checks)
+            _add(heads, branch, pull.head_sha, rank_of(pull), _way(branch, (pull.number,)), pull.checks)
         entries = sorted(seen.queue, key=lambda entry: entry.position)
         numbers = [entry.pull_number for entry in entries]
         # From back to front: the code host restarts what stands behind an entry that fails.
         for place in range(len(entries) - 1, -1, -1):
             entry = entries[place]
             if entry.head_sha is not None:
-                _add(heads, branch, entry.head_sha, GROUP, _members(numbers[: place + 1]), entry.checks)
+                way = _way(branch, _members(numbers[: place + 1]), queued=True)
+                _add(heads, branch, entry.head_sha, GROUP, way, entry.checks)
     return heads
+
+
+def _way(branch: ClaimedBranch, numbers: tuple[int, ...] | None, *, queued: bool = False) -> Way:
+    return Way(branch.id, branch.name, numbers, queued)
 
 
 def _members(numbers: Sequence[int | None]) -> tuple[int, ...] | None:
@@ -76,7 +83,7 @@ def _add(
     branch: ClaimedBranch,
     sha: str,
     rank: int,
-    numbers: tuple[int, ...] | None,
+    way: Way,
     checks: Sequence[CheckState],
 ) -> None:
     key = HeadKey(branch.repository_id, branch.check_name, sha)
@@ -84,7 +91,7 @@ def _add(
     if head is None:
         head = heads[key] = Head(key, branch.repository_node_id, branch.id, branch.organization_id, rank)
     head.rank = min(head.rank, rank)
-    head.ways.append(Way(branch.id, branch.name, numbers))
+    head.ways.append(way)
     if branch.read_back:
         head.read_back = True
         head.shown = next((check for check in checks if check.name == branch.check_name), head.shown)

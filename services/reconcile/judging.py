@@ -1,19 +1,26 @@
-"""Judging: the verdict of each head, from facts and leases read in one transaction right before a batch is sent."""
+"""Judging: the verdict of each head, from facts and leases read in one transaction right before a batch is sent.
+
+Facts are the freezes in force and the exceptions that hold. Exceptions that cannot be read allow nothing; the branches
+are then looked at again a little later.
+"""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select, text, tuple_
 
 from integrations.github import CheckState
+from models.organizations import Organization
 from models.pull_requests import HeadCheck
 from models.queries import covering_freezes
 from rules.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
-from rules.verdict import Claim, Conclusion, CoveringFreeze, judge
-from services.reconcile.claims import renew
+from rules.entitlements import plan_named
+from rules.verdict import Claim, Conclusion, Verdict, judge
+from services.exceptions.holding import Covering, Held, held_exceptions
+from services.reconcile.claims import look_again, renew
 from services.reconcile.doubts import believe
-from services.reconcile.heads import Head, HeadKey
+from services.reconcile.heads import Head, HeadKey, Way
 from services.unit import Unit
 
 FORGOTTEN = ""
@@ -37,6 +44,8 @@ class Decision:
     """Whether the code host already says so, as was read back, and our record does not know it."""
     frozen: bool = False
     """Whether a freeze covers a branch that it can be merged into, or could before it was superseded."""
+    button: bool = False
+    """Whether the check has a button to request an exception with."""
 
     @property
     def differs(self) -> bool:
@@ -79,16 +88,45 @@ def decide(unit: Unit, token: str, heads: Sequence[Head]) -> list[Decision]:
     unit.catch_up()
     mine = [head for head in heads if head.branch_id in held]
     branch_ids = {way.branch_id for head in mine for way in head.ways} | {head.branch_id for head in mine}
-    freezes = covering_freezes(unit.session, branch_ids, unit.now)
+    facts = _read(unit, mine, branch_ids)
+    if not facts.exceptions.readable:
+        look_again(unit, held)
     written = _written(unit, [head.key for head in mine])
     evaluation = unit.session.scalar(text("SELECT nextval('evaluations')")) if mine else 0
-    decisions = [_decision(head, freezes, written.get(head.key), int(evaluation or 0)) for head in mine]
+    decisions = [_decision(head, facts, written.get(head.key), int(evaluation or 0)) for head in mine]
     doubtful = {key for key, row in written.items() if row.doubtful}
     believe(
         unit,
         (one.head for one in decisions if one.head.read_back and not one.verdict_differs and one.head.key in doubtful),
     )
     return decisions
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What verdicts are made of."""
+
+    freezes: Covering
+    exceptions: Held
+    entitled: Collection[str]
+    """The organisations whose plan has exceptions."""
+
+    def claim(self, head: Head, way: Way) -> Claim:
+        """Return what a way of a head says, exceptions included."""
+        base = (way.branch_id, way.branch)
+        if way.queued or way.numbers is None:
+            return self.exceptions.claim_of_group(base, way.numbers, self.freezes)
+        return self.exceptions.claim(base, way.numbers[0], head.key.sha, self.freezes)
+
+
+def _read(unit: Unit, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
+    freezes = covering_freezes(unit.session, branch_ids, unit.now)
+    exceptions = held_exceptions(unit.session, freezes, unit.now)
+    of = {head.organization_id for head in heads} if freezes else set()
+    plans = (
+        unit.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
+    )
+    return _Facts(freezes, exceptions, {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements})
 
 
 def _written(unit: Unit, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
@@ -98,33 +136,52 @@ def _written(unit: Unit, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
     return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
 
 
-def _decision(
-    head: Head, freezes: Mapping[str, Sequence[CoveringFreeze]], written: HeadCheck | None, evaluation: int
-) -> Decision:
-    conclusion, heading, body = _verdict(head, freezes)
+def _decision(head: Head, facts: _Facts, written: HeadCheck | None, evaluation: int) -> Decision:
+    said = _verdict(head, facts)
+    conclusion = said.conclusion
     shown = written.conclusion if written and not written.doubtful else None
     if head.read_back:
         shown = head.shown.conclusion if head.shown is not None and head.shown.status == "completed" else None
-    words = summary_hash(heading, body)
+    words = summary_hash(said.title, said.summary)
     recorded = None if written is None else written.summary_hash
     known = recorded if head.shown is None or recorded == FORGOTTEN else words_of(head.shown) or recorded
     verdict_differs, text_differs = shown != conclusion, bool(head.ways) and known != words
     stale = written is None or (written.conclusion, recorded) != (conclusion, words)
     adopts = stale and head.shown is not None and not verdict_differs and not text_differs
-    frozen = any(freezes.get(branch_id) for branch_id in (head.branch_id, *(way.branch_id for way in head.ways)))
-    return Decision(head, conclusion, heading, body, evaluation, verdict_differs, text_differs, adopts, frozen)
-
-
-def _verdict(head: Head, freezes: Mapping[str, Sequence[CoveringFreeze]]) -> tuple[Conclusion, str, str]:
-    if not head.ways:
-        return "failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY
-    verdict = judge(
-        Claim(
-            way.branch,
-            way.numbers[-1] if way.numbers else None,
-            freezes.get(way.branch_id, ()),
-            members_known=way.numbers is not None,
-        )
-        for way in head.ways
+    frozen = any(facts.freezes.get(branch_id) for branch_id in (head.branch_id, *(way.branch_id for way in head.ways)))
+    return Decision(
+        head,
+        conclusion,
+        said.title,
+        said.summary,
+        evaluation,
+        verdict_differs,
+        text_differs,
+        adopts=adopts,
+        frozen=frozen,
+        button=said.button,
     )
-    return verdict.conclusion, title(verdict), summary(verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a check says."""
+
+    conclusion: Conclusion
+    title: str
+    summary: str
+    button: bool = False
+
+
+def _verdict(head: Head, facts: _Facts) -> _Said:
+    if not head.ways:
+        return _Said("failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY)
+    verdict = judge(facts.claim(head, way) for way in head.ways)
+    button = _can_ask(head, verdict, facts)
+    return _Said(verdict.conclusion, title(verdict), summary(verdict, button=button), button)
+
+
+def _can_ask(head: Head, verdict: Verdict, facts: _Facts) -> bool:
+    """Tell whether an exception would help, and may be had: of a queue's own commit nobody asks for one."""
+    asked = verdict.blocking and verdict.exceptions_allowed and head.organization_id in facts.entitled
+    return bool(asked) and any(not way.queued for way in head.ways)

@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from integrations.github import CheckWrite, GitHubError, InstallationClient
+from integrations.github import CheckAction, CheckWrite, GitHubError, InstallationClient
+from rules.check_text import BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION
 from services.reconcile.judging import Decision, external_id
+
+ASK = CheckAction(BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION)
+"""The button that requests an exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,4 +42,5 @@ def _write(decision: Decision, details_url: str) -> CheckWrite:
         summary=decision.summary,
         external_id=external_id(decision.head.branch_id, decision.evaluation, decision.summary_hash),
         details_url=details_url,
+        actions=(ASK,) if decision.button else (),
     )

@@ -1,0 +1,141 @@
+"""Which schedules collide with one: their windows intersect within 400 days, and they share a watched branch now.
+
+The database compares the windows, kept as multiranges, of all schedules in one statement; branches are compared by
+`rules.schedule_overlaps`. When somebody saves a schedule that collides it is refused, unless they allow it; freezes
+compose, so an overlap that arises later is never an error (`services.schedules.overlap_items`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, cast, func, select, text
+from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
+
+from models.queries import watched_branches
+from models.schedule_queries import existing
+from models.schedules import Schedule
+from rules.errors import Detail, ServiceError
+from rules.schedule_overlaps import Ground, named_repositories
+from services.references import find_repositories
+from services.unit import Unit
+
+MOST_NAMED = 100
+"""Schedules that an answer names; all of them are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A schedule that another one collides with."""
+
+    schedule_id: str
+    schedule_name: str
+    first_overlap_at: datetime
+    """The first instant, not before now, at which a window of each is open."""
+    allowed: bool
+    """Whether it says itself that it may overlap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """What a schedule collides with: how many there are, and those that are named, the soonest first."""
+
+    count: int
+    named: Sequence[Overlap]
+
+
+NONE = Overlaps(0, ())
+
+
+def refuse_overlaps(unit: Unit, schedule: Schedule) -> None:
+    """Raise `schedule_overlap`, naming what an enabled schedule with its planned windows collides with.
+
+    Holds until the commit that schedules of the organisation are compared one after the other, so that of two that
+    collide and are saved at once the second one is refused.
+    """
+    key = {"key": f"schedules {unit.organization}"}
+    unit.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), key)
+    found = overlaps_of(unit, schedule)
+    if not found.count:
+        return
+    others = f" and {found.count - 1} more" if found.count > 1 else ""
+    first = found.named[0]
+    raise ServiceError(
+        "schedule_overlap",
+        f"Its windows overlap with those of {first.schedule_name!r}{others} on branches that both freeze, from "
+        f"{told(first.first_overlap_at)} on. Change one of them, or send allowOverlap: true.",
+        details=tuple(_detail(overlap) for overlap in found.named),
+    )
+
+
+def told(instant: datetime) -> str:
+    """Return an instant as a sentence says it."""
+    return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _detail(overlap: Overlap) -> Detail:
+    return Detail(
+        "/window",
+        f"overlaps with {overlap.schedule_name!r} from {told(overlap.first_overlap_at)} on",
+        "schedule_overlap",
+        {
+            "scheduleId": overlap.schedule_id,
+            "scheduleName": overlap.schedule_name,
+            "firstOverlapAt": overlap.first_overlap_at,
+        },
+    )
+
+
+def overlaps_of(unit: Unit, schedule: Schedule, *conditions: ColumnElement[bool]) -> Overlaps:
+    """Return the other enabled schedules that one collides with, whether somebody allows it or not.
+
+    It need not be stored: its scope and windows count, and its id where it has one. `conditions` narrow the others.
+    """
+    windows = _from_now(schedule.windows or (), unit.now)
+    if not windows:
+        return NONE
+    mine = cast(windows, TSTZMULTIRANGE)
+    query = select(Schedule.id, Schedule.scope).where(
+        existing(unit.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
+    )
+    candidates = unit.session.execute(query.where(Schedule.windows.op("&&")(mine)).order_by(Schedule.id)).all()
+    colliding = _sharing(unit, schedule.scope, [(row.id, row.scope) for row in candidates])
+    if not colliding:
+        return NONE
+    first = func.lower(Schedule.windows.op("*", return_type=TSTZMULTIRANGE())(mine), type_=Schedule.created_at.type)
+    rows = unit.session.execute(
+        select(Schedule.id, Schedule.name, first.label("first"), Schedule.allow_overlap)
+        .where(Schedule.id.in_(colliding[:MOST_NAMED]))
+        .order_by("first", Schedule.id)
+    )
+    return Overlaps(len(colliding), [Overlap(*row) for row in rows])
+
+
+def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> list[Range[datetime]]:
+    """Return what is left of windows (bounded, their ends excluded) from an instant on."""
+    return [
+        Range(max(window.lower, now), window.upper)
+        for window in windows
+        if window.lower is not None and window.upper is not None and window.upper > now
+    ]
+
+
+def _sharing(unit: Unit, scope: Mapping[str, Any], others: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return the ids of schedules whose scopes reach a branch that this one reaches; scopes alike are asked once."""
+    if not others:
+        return []
+    named = named_repositories([scope, *(other for _, other in others)])
+    known = {name: repository.id for name, repository in find_repositories(unit, named).items()} if named else {}
+    everything = Ground(watched_branches(unit.session, unit.organization))
+    ground = Ground(everything.reached(scope, known))
+    answers: dict[bytes, bool] = {}
+    found = []
+    for schedule_id, other in others:
+        key = orjson.dumps(other, option=orjson.OPT_SORT_KEYS)
+        if key not in answers:
+            answers[key] = next(ground.reached(other, known), None) is not None
+        if answers[key]:
+            found.append(schedule_id)
+    return found

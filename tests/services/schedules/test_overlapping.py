@@ -1,0 +1,187 @@
+"""Schedules that collide: they share a watched branch, and an instant of their windows."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.dialects.postgresql import Range
+from sqlalchemy.orm import Session
+
+from models.organizations import Organization
+from models.schedules import Schedule
+from rules.errors import ServiceError
+from rules.wall_clock import Span
+from services.schedules.overlapping import MOST_NAMED, Overlaps, overlaps_of, refuse_overlaps
+from tests import factories
+from tests.services.conftest import Opener
+
+HOUR = timedelta(hours=1)
+NOON = factories.now().replace(hour=12, minute=0, second=0, microsecond=0) + timedelta(days=2)
+WEB: dict[str, Any] = {"type": "repositories", "repositories": ["acme/web"]}
+API: dict[str, Any] = {"type": "glob", "patterns": ["acme/a*"]}
+
+
+def windows(*hours: tuple[float, float]) -> list[Range[datetime]]:
+    """Return windows from so many hours after noon until so many."""
+    return [Range(NOON + start * HOUR, NOON + end * HOUR) for start, end in hours]
+
+
+class Town:
+    """An organisation with two repositories, and schedules that are compared in it."""
+
+    def __init__(self, session: Session, organization: Organization, unit_of: Opener) -> None:
+        self.session, self.organization, self.unit_of = session, organization, unit_of
+        self.web = factories.watched(session, organization, "acme/web")
+        self.api = factories.watched(session, organization, "acme/api")
+
+    def add(self, *hours: tuple[float, float], **columns: Any) -> Schedule:
+        made = factories.schedule(self.session, self.organization, **{"windows": windows(*hours), **columns})
+        self.session.commit()
+        return made
+
+    def overlaps(self, schedule: Schedule) -> Overlaps:
+        with self.unit_of(self.organization) as unit:
+            return overlaps_of(unit, schedule)
+
+    def names(self, schedule: Schedule) -> list[str]:
+        return [overlap.schedule_name for overlap in self.overlaps(schedule).named]
+
+
+@pytest.fixture
+def town(session: Session, acme: Organization, unit_of: Opener) -> Town:
+    return Town(session, acme, unit_of)
+
+
+class TestOverlapsOf:
+    def test_are_those_that_share_an_instant_of_a_window_the_soonest_first(self, town: Town) -> None:
+        town.add((10, 11), (20, 30), name="later")
+        town.add((3, 5), name="sooner")
+        town.add((2, 3), name="just before")
+        town.add((6, 10), name="between")
+        found = town.overlaps(town.add((3, 6), (22, 23), name="mine"))
+        assert [(each.schedule_name, each.first_overlap_at) for each in found.named] == [
+            ("sooner", NOON + 3 * HOUR),
+            ("later", NOON + 22 * HOUR),
+        ]
+        assert found.count == 2
+
+    def test_are_not_those_whose_scopes_share_no_watched_branch(self, town: Town) -> None:
+        mine = town.add((0, 1), scope=WEB)
+        town.add((0, 1), name="api", scope=API)
+        town.add((0, 1), name="everything")
+        town.add((0, 1), name="by its branch", scope={"type": "branch", "branchId": town.web.id})
+        town.add((0, 1), name="releases", scope={"type": "organization", "branches": ["release/*"]})
+        town.add((0, 1), name="gone", scope={"type": "repositories", "repositories": ["acme/gone"]})
+        assert sorted(town.names(mine)) == ["by its branch", "everything"]
+
+    def test_follow_what_is_watched(self, town: Town) -> None:
+        mine = town.add((0, 1), scope=WEB)
+        town.add((0, 1), name="everything")
+        town.web.unwatched_at = factories.now()
+        town.session.commit()
+        assert town.names(mine) == []
+
+    def test_follow_what_repositories_are_called(self, town: Town) -> None:
+        mine = town.add((0, 1), scope={"type": "repositories", "repositories": [town.web.repository_id, "acme/gone"]})
+        town.add((0, 1), name="alike", scope={"type": "repositories", "repositories": ["ACME/Web"]})
+        assert town.names(mine) == ["alike"]
+
+    @pytest.mark.parametrize(
+        "columns",
+        [
+            pytest.param({"enabled": False}, id="not enabled"),
+            pytest.param({"deleted_at": factories.now()}, id="deleted"),
+            pytest.param({"windows": None}, id="without windows"),
+        ],
+    )
+    def test_are_only_schedules_that_are_on(self, town: Town, columns: dict[str, Any]) -> None:
+        town.add((0, 1), **columns)
+        assert town.overlaps(town.add((0, 1))).count == 0
+
+    def test_are_of_the_same_organisation(self, town: Town, session: Session) -> None:
+        other = factories.organization(session, "Globex")
+        factories.watched(session, other, "acme/web")
+        factories.schedule(session, other, windows=windows((0, 1)))
+        session.commit()
+        assert town.overlaps(town.add((0, 1))).count == 0
+
+    def test_tell_who_allows_them(self, town: Town) -> None:
+        town.add((0, 1), name="allowed", allow_overlap=True)
+        town.add((0.5, 1), name="refused")
+        found = town.overlaps(town.add((0, 1), allow_overlap=True))
+        assert [(each.schedule_name, each.allowed) for each in found.named] == [("allowed", True), ("refused", False)]
+
+    def test_begin_now_at_the_soonest(self, town: Town) -> None:
+        town.add((-240, 240))
+        mine = town.add((-240, -100), (-99, 240))
+        with town.unit_of(town.organization) as unit:
+            (found,) = overlaps_of(unit, mine).named
+            assert found.first_overlap_at == unit.now
+
+    def test_that_lie_behind_us_are_none(self, town: Town) -> None:
+        town.add((-240, -100))
+        assert town.overlaps(town.add((-240, -100))).count == 0
+
+    def test_are_told_of_a_draft(self, town: Town) -> None:
+        town.add((0, 1), name="saved")
+        assert town.names(Schedule(scope=WEB, windows=windows((0.5, 2)))) == ["saved"]
+        assert town.names(Schedule(scope=WEB, windows=None)) == []
+
+    def test_are_all_counted_and_some_of_them_named(self, town: Town) -> None:
+        for _ in range(MOST_NAMED + 1):
+            factories.schedule(town.session, town.organization, windows=windows((0, 1)))
+        found = town.overlaps(town.add((0, 1)))
+        assert (found.count, len(found.named)) == (MOST_NAMED + 1, MOST_NAMED)
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 6)), max_size=6)
+
+
+def first_shared(one: Sequence[Span], other: Sequence[Span]) -> datetime | None:
+    """Return the first instant, by trying each half hour, that lies in a span of both."""
+    for step in range(150):
+        at = NOON + step * HOUR / 2
+        if all(any(span.start <= at < span.end for span in spans) for spans in (one, other)):
+            return at
+    return None
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(mine=SPANS, theirs=SPANS)
+def test_windows_meet_where_trying_every_instant_finds_one(
+    town: Town, mine: list[tuple[int, int]], theirs: list[tuple[int, int]]
+) -> None:
+    tried = first_shared(
+        *([Span(NOON + at * HOUR, NOON + (at + hours) * HOUR) for at, hours in drawn] for drawn in (mine, theirs))
+    )
+    saved = town.add(*((at, at + hours) for at, hours in theirs))
+    found = town.overlaps(Schedule(scope=WEB, windows=windows(*((at, at + hours) for at, hours in mine))))
+    town.session.delete(saved)
+    town.session.commit()
+    assert [overlap.first_overlap_at for overlap in found.named] == ([tried] if tried else [])
+
+
+class TestRefuseOverlaps:
+    def test_names_every_schedule_in_a_row_of_its_own(self, town: Town) -> None:
+        first = town.add((5, 6), name="Release night")
+        second = town.add((3, 5), name="Audit")
+        with town.unit_of(town.organization) as unit, pytest.raises(ServiceError) as refused:
+            refuse_overlaps(unit, town.add((0, 10)))
+        assert refused.value.code == "schedule_overlap"
+        assert "'Audit' and 1 more" in refused.value.message
+        assert [(row.path, row.code, row.extra) for row in refused.value.details] == [
+            (
+                "/window",
+                "schedule_overlap",
+                {"scheduleId": row.id, "scheduleName": row.name, "firstOverlapAt": NOON + start * HOUR},
+            )
+            for row, start in ((second, 3), (first, 5))
+        ]
+
+    def test_lets_through_what_meets_nothing(self, town: Town) -> None:
+        town.add((0, 1))
+        with town.unit_of(town.organization) as unit:
+            refuse_overlaps(unit, town.add((1, 2)))

@@ -13,9 +13,9 @@ from app.exchange import Exchange, Reply
 from schemas.build import Builder
 from schemas.contract import Operation
 from schemas.dialect import Validators
-from schemas.replies import HeadedReply, RawReply, SecretReply
+from schemas.replies import HeadedReply, RawReply, SecretReply, StreamedReply
 
-_SPECIAL = (RawReply, SecretReply, HeadedReply)
+_SPECIAL = (RawReply, SecretReply, HeadedReply, StreamedReply)
 _TAG = re.compile(rb'(?:W/)?"[^"]*"')
 
 
@@ -43,6 +43,8 @@ class Answers:
         if isinstance(result, _SPECIAL):
             if isinstance(result, RawReply):
                 return _raw(result)
+            if isinstance(result, StreamedReply):
+                return Reply(self._status, _headers(result.headers), stream=result.stream)
             secret = isinstance(result, SecretReply)
             extra = result.headers if isinstance(result, HeadedReply) else None
             result = result.value

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from rules.ids import new_id
 from rules.permissions import Principal
+from schemas.replies import Stream
 
 
 class Budget(NamedTuple):
@@ -28,7 +29,9 @@ class Reply:
     cacheable: bool = False
     """Its headers say how long it may be kept; other replies may not be kept at all."""
     code: str | None = None
-    """The error code, for logs and metrics."""
+    """The error code, or why a stream ended early, for logs and metrics."""
+    stream: Stream | None = None
+    """The body, where it comes block by block; `body` is empty then."""
 
 
 class Exchange:

@@ -7,6 +7,7 @@ from typing import Any
 from app.access_log import AccessLog
 from app.errors import ErrorReplies
 from app.exchange import Exchange, Reply
+from app.streaming import send_stream
 
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _NO_STORE = (b"cache-control", b"no-store")
@@ -68,8 +69,12 @@ async def _send(exchange: Exchange, reply: Reply) -> None:
         headers.append((b"ratelimit-reset", b"%d" % exchange.budget.reset))
     if not reply.cacheable:
         headers.append(_NO_STORE)
-    if reply.status not in _WITHOUT_BODY:
+    if reply.status not in _WITHOUT_BODY and reply.stream is None:
         headers.append((b"content-length", b"%d" % len(reply.body)))
-    await exchange.send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    start = {"type": "http.response.start", "status": reply.status, "headers": headers}
+    if reply.stream is not None:
+        reply.code = await send_stream(exchange, start, reply.stream)
+        return
+    await exchange.send(start)
     body = b"" if exchange.scope["method"] == "HEAD" else reply.body
     await exchange.send({"type": "http.response.body", "body": body})

@@ -15,6 +15,7 @@ from app.access_log import AccessLog, standard_error
 from app.auth import Credentials
 from app.config import Config, ConfigurationError, load_config
 from app.database import IDENTITY_ROLE, Reads, make_engine
+from app.downloads import DatabaseDownloads
 from app.errors import ErrorReplies
 from app.front import Front
 from app.key_uses import KeyUses
@@ -64,6 +65,7 @@ class Resources:
     engine: Engine
     identity_engine: Engine
     reads: Reads
+    downloads: DatabaseDownloads
     key_uses: KeyUses
     redis: "redis.asyncio.Redis"
     workers: Mapping[Realm, Workers]
@@ -75,6 +77,7 @@ class Resources:
             stack.callback(self.engine.dispose)
             stack.callback(self.identity_engine.dispose)
             stack.push_async_callback(self.redis.aclose)
+            stack.push_async_callback(self.downloads.close)
             await self.reads.open()
             stack.push_async_callback(self.reads.close)
             stack.push_async_callback(self.key_uses.close)
@@ -91,6 +94,7 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
         engine=make_engine(config.database_url, config.database_pool_size),
         identity_engine=make_engine(config.database_url, IDENTITY_CONNECTIONS, role=IDENTITY_ROLE),
         reads=reads,
+        downloads=DatabaseDownloads(config.database_url),
         key_uses=KeyUses(reads),
         redis=redis.asyncio.Redis.from_url(config.redis_url, socket_connect_timeout=0.1, max_connections=200),
         workers={
@@ -122,6 +126,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
             "identity": Units(resources.identity_engine, clock, wakeups, around),
         },
         reader=resources.reads,
+        downloads=resources.downloads,
         validators=Validators(contract.document),
         builder=Builder(contract.document),
         check_replies=config.validate_responses,

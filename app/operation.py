@@ -24,7 +24,7 @@ from rules.permissions import CODE_HOST, NOBODY
 from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Operation, Realm
 from schemas.dialect import Validators
-from services.reads import Probe, ReadContext, Reader
+from services.reads import Downloads, Probe, ReadContext, Reader
 from services.unit import Caller, Unit, Units
 
 LONGEST_CLIENT = 300
@@ -43,6 +43,7 @@ class Edge:
     units: Mapping[Realm, Units]
     """By the realm of an operation: whose rows its unit sees, and which threads it runs in."""
     reader: Reader
+    downloads: Downloads
     validators: Validators
     builder: Builder
     check_replies: bool
@@ -125,7 +126,8 @@ class CompiledOperation:
         edge = self._edge
         now = identity.now if identity else datetime.now(UTC)
         principal = identity.principal if identity else None
-        return ReadContext(edge.reader, principal, now, Headers(exchange.scope["headers"]), edge.probes)
+        headers = Headers(exchange.scope["headers"])
+        return ReadContext(edge.reader, edge.downloads, principal, now, headers, edge.probes)
 
     def _perform(
         self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None

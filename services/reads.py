@@ -1,6 +1,6 @@
 """What an asynchronous handler is given instead of a unit: reads only, on the event loop."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString, Protocol
@@ -20,11 +20,35 @@ class Reader(Protocol):
         """Return the rows of one query that `organization_id` may see; None is for functions that look beyond it."""
 
 
+class Download(Protocol):
+    """A connection of its own, and one transaction that only reads one state of the database, for a long answer."""
+
+    async def fetch(self, sql: LiteralString, parameters: Parameters = ()) -> list[dict[str, Any]]:
+        """Return the rows of a short query."""
+
+    def copy(self, statement: LiteralString, parameters: Parameters = ()) -> AsyncIterator[bytes]:
+        """Run a `COPY … TO STDOUT` and return what it says, a row at a time, each with its line feed."""
+
+    async def close(self) -> None:
+        """Give the connection back, in the middle of a statement too."""
+
+
+class Downloads(Protocol):
+    """Opens downloads, a few at a time: they take no connection of anybody else's."""
+
+    async def open(self, organization_id: str) -> Download:
+        """Open one that sees the organisation's rows alone.
+
+        Raises `rate_limited` when the organisation has too many running, and `database_unavailable` when all have.
+        """
+
+
 @dataclass(slots=True)
 class ReadContext:
     """One request's reads, bound to its organisation by row-level security."""
 
     reader: Reader
+    downloads: Downloads
     principal: Principal | None
     now: datetime
     headers: Mapping[str, str]

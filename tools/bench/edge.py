@@ -31,6 +31,7 @@ from starlette.routing import Route
 from app import connexion_adapter
 from app.access_log import AccessLog
 from app.auth import Credentials
+from app.downloads import DatabaseDownloads
 from app.errors import ErrorReplies
 from app.front import Front
 from app.key_uses import KeyUses
@@ -171,6 +172,7 @@ def make_edge(*, check_replies: bool) -> Application:
         workers={"organization": Workers(4)},
         units={"organization": cast(Units, _NoUnits())},
         reader=reader,
+        downloads=DatabaseDownloads("postgresql://"),
         validators=Validators(contract.document),
         builder=Builder(contract.document),
         check_replies=check_replies,

@@ -1,16 +1,15 @@
 """The present organisation: what it is called, and what it has set for itself."""
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
-from zoneinfo import available_timezones
 
 from sqlalchemy import select
 
 from models.installations import Installation
 from models.organizations import Organization
-from rules.errors import Detail, ServiceError
+from rules.errors import ServiceError
 from rules.organization_settings import OrganizationSettings
+from rules.zones import check_zone
 from services.unit import Unit
 
 
@@ -35,9 +34,8 @@ def locked(unit: Unit) -> Organization:
 def update(unit: Unit, name: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """Change the name, and those settings that are named; raises `invalid_timezone`."""
     timezone = (settings or {}).get("timezone")
-    if timezone is not None and timezone not in _timezones():
-        detail = Detail("/settings/timezone", f"{timezone!r} is no IANA time zone", "invalid_timezone")
-        raise ServiceError("invalid_timezone", f"{detail.message}, such as Europe/London.", details=(detail,))
+    if timezone is not None:
+        check_zone(timezone, "/settings/timezone")
     organization = locked(unit)
     before = _told(organization)
     if name is not None:
@@ -74,8 +72,3 @@ def _installation(unit: Unit, organization_id: str) -> int | None:
 
 def _told(organization: Organization) -> dict[str, Any]:
     return {"name": organization.name, "settings": OrganizationSettings.from_json(organization.settings).as_json()}
-
-
-@cache
-def _timezones() -> frozenset[str]:
-    return frozenset(available_timezones())

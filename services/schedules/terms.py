@@ -4,10 +4,12 @@ Stored are the contract's objects `Recurrence` and `ScheduleWindow` with keys in
 """
 
 from collections.abc import Mapping
-from datetime import date, time
+from datetime import date, datetime, time
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from models.schedules import Schedule
+from rules.placing import Placed, placed
 from rules.recurrence import Recurrence
 from rules.wall_clock import Window
 
@@ -31,6 +33,7 @@ def window_of(kept: Mapping[str, Any]) -> Window:
     return Window(start, end, kept.get("days", 0))
 
 
-def terms_of(schedule: Schedule) -> tuple[Recurrence, Window]:
-    """Return when the windows of a schedule begin, and what they are."""
-    return recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+def windows_of(schedule: Schedule, after: datetime, until: datetime) -> list[Placed]:
+    """Return the windows of a schedule that end after one instant and begin until another, stored or not."""
+    recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+    return placed(recurrence, window, ZoneInfo(schedule.timezone), after, until)

@@ -1,0 +1,29 @@
+"""Time zones: their names, and the version of the data that says what their clocks do.
+
+The data are those of the `tzdata` package, which is pinned; what the machine has is not looked at, so that all
+machines plan the same windows, and one number tells when windows have to be planned anew. Whoever reads a clock with
+`zoneinfo` imports this module first. https://www.iana.org/time-zones
+"""
+
+from functools import cache
+from importlib.metadata import version
+from zoneinfo import available_timezones, reset_tzpath
+
+from rules.errors import Detail, ServiceError
+
+reset_tzpath(to=())
+
+DATA_VERSION = version("tzdata")
+"""Such as `2026.6`, which is the IANA's 2026f."""
+
+
+def check_zone(name: str, path: str) -> None:
+    """Raise `invalid_timezone`, with the pointer `path`, for what is no name of the IANA database."""
+    if name not in _names():
+        detail = Detail(path, f"{name!r} is no IANA time zone", "invalid_timezone")
+        raise ServiceError("invalid_timezone", f"{detail.message}, such as Europe/London.", details=(detail,))
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones())

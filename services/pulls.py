@@ -4,7 +4,7 @@ The verdict comes from `rules.verdict` on the same facts as the reconciler's: a 
 under one check name is judged with all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -88,6 +88,12 @@ def _tracked(unit: Unit) -> Select[PullRequest, WatchedBranch, Repository]:
             Repository.removed_at.is_(None),
         )
     )
+
+
+def tracked(unit: Unit, pull_request_ids: Collection[str]) -> list[Tracked]:
+    """Return those of the pull requests that go into watched branches of enabled repositories."""
+    rows = unit.session.execute(_tracked(unit).where(PullRequest.id.in_(pull_request_ids)))
+    return [Tracked(*row) for row in rows]
 
 
 def _is_base() -> Any:

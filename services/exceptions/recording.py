@@ -1,0 +1,62 @@
+"""What every change of exceptions leaves behind: one audit entry with each row before and after, and new checks."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from models.exceptions import PullRequestException
+from models.pull_requests import PullRequest
+from models.queries import raise_generation
+from models.repositories import Repository
+from rules.exceptions import state_of
+from services.unit import Unit
+
+Told = Mapping[str, Any]
+
+
+def told(unit: Unit, rows: Iterable[PullRequestException]) -> dict[str, Told]:
+    """Return, by id, what the audit says of rows whose freezes are locked and in force."""
+    return {row.id: _told(unit, row) for row in rows}
+
+
+def _told(unit: Unit, row: PullRequestException) -> dict[str, Any]:
+    state = state_of(
+        decision=row.decision,
+        revoked_at=row.revoked_at,
+        expired_at=row.expired_at,
+        expires_at=row.expires_at,
+        freeze_in_force=True,
+        now=unit.now,
+    )
+    return {
+        "state": state,
+        "expiresAt": row.expires_at.isoformat() if row.expires_at else None,
+        "pinToHead": row.pin_to_head,
+        "headSha": row.head_sha,
+    }
+
+
+def record(
+    unit: Unit, action: str, rows: Sequence[PullRequestException], before: Mapping[str, Told], **details: Any
+) -> None:
+    """Write one audit entry on rows of one pull request that were changed; `before` lacks those that are new."""
+    unit.session.flush()
+    after = told(unit, rows)
+    listed = [
+        {"id": row.id, "freezeId": row.freeze_id, "before": before.get(row.id), "after": after[row.id]} for row in rows
+    ]
+    first = rows[0]
+    target_id = first.id if len(rows) == 1 else first.request_group_id
+    name = name_of(unit, first.pull_request_id)
+    unit.audit(f"exception.{action}", ("exception", target_id, name), pullRequest=name, rows=listed, **details)
+
+
+def name_of(unit: Unit, pull_request_id: str) -> str:
+    """Return a pull request's name, `owner/repo#7`."""
+    pull = unit.session.get_one(PullRequest, pull_request_id)
+    return f"{unit.session.get_one(Repository, pull.repository_id).full_name}#{pull.number}"
+
+
+def write_checks(unit: Unit, branch_id: str) -> None:
+    """Have the checks on the heads into a locked branch written anew."""
+    raise_generation(unit.session, [branch_id], unit.now)
+    unit.wake("reconcile")

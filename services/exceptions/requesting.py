@@ -1,0 +1,37 @@
+"""Requesting exceptions: somebody asks, and somebody else decides."""
+
+from collections.abc import Sequence
+
+from models.exceptions import PullRequestException
+from rules.errors import ServiceError
+from rules.ids import new_id
+from services.exceptions.covering import Wanted, add_rows, cover
+from services.exceptions.recording import name_of, record
+from services.pulls import Tracked, find
+from services.unit import Unit
+
+
+def request(unit: Unit, pull_request: str, repo: str | None, wanted: Wanted) -> Sequence[PullRequestException]:
+    """Request exceptions for the pull request that a client names; raises what `find` and `request_for` raise."""
+    tracked = find(unit, pull_request, repo, path="/pullRequest", repo_path="/repo")
+    return request_for(unit, tracked, wanted)
+
+
+def request_for(unit: Unit, tracked: Tracked, wanted: Wanted) -> Sequence[PullRequestException]:
+    """Request, as the unit's actor, an exception from each freeze that covers a pull request: all of them, or none.
+
+    Freezes for which it has an exception, or a request, already are left as they are. Raises `already_exists` when
+    that is true of every one, and what `cover` raises.
+    """
+    covered = cover(unit, tracked, wanted)
+    if not covered.bare:
+        raise ServiceError(
+            "already_exists",
+            f"{name_of(unit, tracked.pull.id)} has been granted, or waits for, an exception from every freeze that "
+            f"covers it: {', '.join(sorted(row.id for row in covered.rows.values()))}.",
+        )
+    rows = add_rows(unit, covered, covered.bare, new_id("exg"))
+    for row in rows:
+        row.requested_by, row.requested_at = unit.actor.as_json(), unit.now
+    record(unit, "requested", rows, {}, reason=covered.wanted.reason)
+    return rows

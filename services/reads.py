@@ -63,6 +63,11 @@ class ReadContext:
             raise RuntimeError("this request belongs to no organisation")
         return self.principal.organization_id
 
+    @property
+    def plan(self) -> str:
+        """The organisation's plan."""
+        return self.principal.plan if self.principal else "free"
+
     async def fetch(self, sql: LiteralString, parameters: Parameters = ()) -> list[dict[str, Any]]:
         """Run one query and return its rows as dictionaries."""
         organization_id = self.principal.organization_id if self.principal else None

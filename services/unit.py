@@ -93,6 +93,11 @@ class Unit:
         return self.caller.organization_id
 
     @property
+    def plan(self) -> str:
+        """The organisation's plan."""
+        return self.caller.plan
+
+    @property
     def actor(self) -> Actor:
         """Who acts."""
         return self.caller.actor

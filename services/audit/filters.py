@@ -1,0 +1,83 @@
+"""Which entries of the audit somebody sees: those of the plan's retention, narrowed by what they ask for.
+
+Each filter has an index; those on `audit_entries` end in (`at`, `id`), the order in which the newest come first.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from sqlalchemy import ColumnElement
+
+from models.audit import AuditEntry
+from rules.audit_actions import ACTIONS
+from rules.entitlements import plan_named
+from rules.errors import Detail, ServiceError
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilters:
+    """Which entries a list shows; None: any. `since` is the first instant shown, `until` the first that is not."""
+
+    action: str | None = None
+    actor_id: str | None = None
+    target_id: str | None = None
+    source: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Asking(Protocol):
+    """Who asks, and when: a unit, or a request that only reads."""
+
+    @property
+    def organization(self) -> str:
+        """The organisation's id."""
+
+    @property
+    def plan(self) -> str:
+        """The organisation's plan."""
+
+    @property
+    def now(self) -> datetime:
+        """When."""
+
+
+def kept_since(asking: Asking) -> datetime:
+    """Return the instant before which the organisation's plan shows nothing."""
+    return asking.now - timedelta(days=plan_named(asking.plan).audit_retention_days)
+
+
+def shown_since(asking: Asking, filters: AuditFilters) -> datetime:
+    """Return the first instant of which entries are shown: the client's, or the plan's where that is later."""
+    kept = kept_since(asking)
+    return kept if filters.since is None else max(kept, filters.since)
+
+
+def matching(asking: Asking, filters: AuditFilters) -> list[ColumnElement[bool]]:
+    """Return what an entry has to fulfil; raises `invalid_parameter` for an action that there is not."""
+    conditions = [
+        AuditEntry.organization_id == asking.organization,
+        AuditEntry.at >= shown_since(asking, filters),
+    ]
+    if filters.until is not None:
+        conditions.append(AuditEntry.at < filters.until)
+    if filters.action is not None:
+        conditions.append(AuditEntry.action == _known(filters.action))
+    for column, wanted in (
+        (AuditEntry.actor_id, filters.actor_id),
+        (AuditEntry.target_id, filters.target_id),
+        (AuditEntry.source, filters.source),
+    ):
+        if wanted is not None:
+            conditions.append(column == wanted)
+    return conditions
+
+
+def _known(action: str) -> str:
+    if action in ACTIONS:
+        return action
+    message = "is no action; GET /v1/audit/actions lists them"
+    raise ServiceError(
+        "invalid_parameter", f"action {message}.", details=(Detail("action", message, "invalid_parameter"),)
+    )

@@ -4,13 +4,19 @@ Every chore is idempotent and safe with any number of sweepers: rows are locked 
 is taken by the one that moves its mark.
 """
 
+import logging
+from collections.abc import Callable, Iterable
 from datetime import timedelta
+from typing import TypeVar
 
-from sqlalchemy import select, text
+import sqlalchemy.exc
+from sqlalchemy import Row, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from models.freezes import Freeze
 from models.requests import Chore, WebhookDelivery
+from models.schedule_queries import unsettled
+from models.schedules import Occurrence
 from rules.permissions import SYSTEM
 from services.delivery import mails_wait
 from services.enforcement.applying import setups_wait
@@ -25,6 +31,8 @@ from services.repository_sync import ask_every_installation, sync_waits
 from services.unit import Caller, Unit, Units
 from services.webhooks import still_waiting
 
+logger = logging.getLogger(__name__)
+
 JOB = Caller(None, SYSTEM, "system")
 ENDED_AT_ONCE = 200
 KEPT_DELIVERIES = timedelta(days=30)
@@ -37,26 +45,56 @@ KEPT_DEVICES = timedelta(days=1)
 KEPT_TOKENS = timedelta(days=7)
 KEPT_SESSIONS = timedelta(days=30)
 KEPT_MAILS = timedelta(days=30)
+Found = TypeVar("Found")
 _DEAD_HEADS = """
     DELETE FROM head_checks
     WHERE NOT followed AND NOT doubtful AND conclusion = 'failure' AND written_at < :before
 """
 
 
+def one_by_one(found: Iterable[Found], do: Callable[[Found], object]) -> int:
+    """Do something for each, and return for how many it was done; one that fails keeps no other from being done."""
+    done = 0
+    for each in found:
+        try:
+            done += bool(do(each))
+        except sqlalchemy.exc.OperationalError:
+            raise  # the database is away, for the others as well
+        except Exception:  # whatever it is, others must not wait for it; it is logged whole, and tried again
+            logger.exception("a chore failed for %s and is tried again", each)
+    return done
+
+
 def end_freezes(units: Units) -> int:
     """Record the end of freezes whose time has passed, each in a unit of its own; returns how many."""
-    with units.open(JOB) as unit:
-        over = unit.session.execute(
-            select(Freeze.id, Freeze.organization_id)
-            .where(Freeze.ended_at.is_(None), Freeze.ends_at <= unit.now)
-            .order_by(Freeze.ends_at)
-            .limit(ENDED_AT_ONCE)
-        ).all()
     ended = 0
-    for freeze_id, organization_id in over:
-        with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-            ended += end_what_is_over(unit, freeze_id)
-    return ended
+    while True:
+        with units.open(JOB) as unit:
+            over = unit.session.execute(
+                select(Freeze.id, Freeze.organization_id)
+                .where(Freeze.ended_at.is_(None), Freeze.ends_at <= unit.now)
+                .order_by(Freeze.ends_at)
+                .limit(ENDED_AT_ONCE)
+            ).all()
+        now_ended = one_by_one(over, lambda row: _end_one(units, row))
+        ended += now_ended
+        if now_ended < ENDED_AT_ONCE:
+            return ended
+
+
+def _end_one(units: Units, row: Row[str, str]) -> bool:
+    freeze_id, organization_id = row
+    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+        return end_what_is_over(unit, freeze_id)
+
+
+def seconds_to_next(units: Units) -> float | None:
+    """Return how long it is until time does something again: a window begins, or a freeze ends; None: never."""
+    with units.open(JOB) as unit:
+        next_start = select(func.min(Occurrence.starts_at)).where(unsettled(), Occurrence.starts_at > unit.now)
+        next_end = select(func.min(Freeze.ends_at)).where(Freeze.ended_at.is_(None), Freeze.ends_at > unit.now)
+        found = unit.session.execute(select(next_start.scalar_subquery(), next_end.scalar_subquery())).one()
+        return min(((at - unit.now).total_seconds() for at in found if at is not None), default=None)
 
 
 def give_receipts(units: Units) -> None:

@@ -1,0 +1,170 @@
+"""Beginning windows: an occurrence that is due starts its freeze, by the service that `POST /v1/freezes` uses.
+
+Properties (I7), with any number of sweepers, whenever one of them dies:
+
+- Once each: whoever begins a window locks its row, and its schedule's, and passes over what another one has locked;
+  the freeze and what is recorded of the occurrence are one commit.
+- In order: of one schedule as they begin, across schedules as they are found.
+- Late rather than never: a window that is still open begins however late it is, and says so. One that has wholly
+  passed is not begun any more (`missing.py`).
+- What was done by hand stays: an occurrence that was begun early, lifted, extended or skipped is settled.
+
+Where the App is uninstalled nothing begins, as nothing can be started by hand; a window that is still open when it
+comes back begins then.
+"""
+
+from datetime import datetime, timedelta
+from time import monotonic
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Row, and_, select, tuple_
+
+from models.freezes import Freeze
+from models.installations import Installation
+from models.organizations import Organization
+from models.schedule_queries import planned, unsettled
+from models.schedules import Occurrence, Schedule
+from rules.errors import ServiceError
+from rules.permissions import SYSTEM, Actor
+from services.attention import clear_items, raise_item
+from services.chores import JOB, one_by_one
+from services.freezes import NewFreeze, start
+from services.schedules import alerts
+from services.targets import cover_more
+from services.unit import Caller, Unit, Units
+
+LATE_AFTER = timedelta(seconds=60)
+"""A window that begins later than this after its start is late: nobody was there to begin it."""
+PAGE = 200
+LONGEST = 1.0
+"""Seconds that one look spends on covering more: windows have to begin and end on time meanwhile."""
+
+
+class Due(NamedTuple):
+    """An occurrence that is to begin."""
+
+    starts_at: datetime
+    id: str
+    organization_id: str
+    schedule_id: str
+    schedule: str
+
+
+def begin_windows(units: Units) -> int:
+    """Begin every window that is due, each in a unit of its own; returns how many began."""
+    begun, after = 0, None
+    while found := _due(units, after):
+        begun += one_by_one(found, lambda due: _begin_one(units, due))
+        after = found[-1]
+    return begun
+
+
+def _due(units: Units, after: Due | None) -> list[Due]:
+    """Return the next of those that are due, the one that should have begun first first."""
+    with units.open(JOB) as unit:
+        query = (
+            select(
+                Occurrence.starts_at, Occurrence.id, Occurrence.organization_id, Occurrence.schedule_id, Schedule.name
+            )
+            .join(Schedule, Schedule.id == Occurrence.schedule_id)
+            .join(Organization, Organization.id == Occurrence.organization_id)
+            .where(planned(unit.now), Occurrence.starts_at <= unit.now, Organization.deleted_at.is_(None))
+            .where(~_uninstalled())
+            .order_by(Occurrence.starts_at, Occurrence.id)
+            .limit(PAGE)
+        )
+        if after is not None:
+            query = query.where(tuple_(Occurrence.starts_at, Occurrence.id) > (after.starts_at, after.id))
+        return [Due(*row) for row in unit.session.execute(query)]
+
+
+def _uninstalled() -> ColumnElement[bool]:
+    of = select(Installation.id).where(Installation.organization_id == Occurrence.organization_id)
+    return and_(of.exists(), ~of.where(Installation.state != "removed").exists())
+
+
+def _begin_one(units: Units, due: Due) -> bool:
+    actor = Actor("schedule", due.schedule_id, due.schedule)
+    with units.open(Caller(due.organization_id, actor, "schedule")) as unit:
+        return begin_due(unit, due.id)
+
+
+def begin_due(unit: Unit, occurrence_id: str) -> bool:
+    """Begin an occurrence, or record why not; False when no freeze began: it is settled, or somebody else has it."""
+    found = lock_unsettled(unit, occurrence_id)
+    if found is None:
+        return False
+    occurrence, schedule = found
+    unit.catch_up()
+    if unit.now >= occurrence.ends_at:
+        return False
+    late_by = unit.now - max(occurrence.starts_at, schedule.updated_at)
+    try:
+        begin(unit, schedule, occurrence, late_by if late_by > LATE_AFTER else None)
+    except ServiceError as error:
+        if error.code != "no_targets_in_scope":
+            raise
+        _skip(unit, schedule, occurrence)
+        return False
+    return True
+
+
+def lock_unsettled(unit: Unit, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
+    """Lock an occurrence of which nothing is recorded, with its schedule; None when it is settled, or locked.
+
+    What a schedule had planned before it was disabled or deleted, and did not come to, is removed.
+    """
+    row = unit.session.execute(
+        select(Occurrence, Schedule)
+        .join(Schedule, Schedule.id == Occurrence.schedule_id)
+        .where(Occurrence.id == occurrence_id, unsettled())
+        .with_for_update(of=[Occurrence, Schedule], key_share=True, skip_locked=True)
+    ).one_or_none()
+    if row is None:
+        return None
+    occurrence, schedule = row
+    if not schedule.enabled or schedule.deleted_at is not None:
+        unit.session.delete(occurrence)
+        return None
+    return occurrence, schedule
+
+
+def begin(unit: Unit, schedule: Schedule, occurrence: Occurrence, late_by: timedelta | None = None) -> Freeze:
+    """Start the freeze of a locked occurrence, as whoever the unit belongs to; raises `no_targets_in_scope`."""
+    wanted = NewFreeze(
+        schedule.scope,
+        schedule.reason,
+        occurrence.ends_at,
+        schedule.exceptions_allowed,
+        source="schedule",
+        schedule_id=schedule.id,
+        occurrence_id=occurrence.id,
+        seconds_late=int(late_by.total_seconds()) if late_by is not None else None,
+    )
+    freeze = start(unit, wanted, most_targets=unit.surroundings.most_targets)
+    occurrence.begun_at, occurrence.freeze_id, occurrence.late = unit.now, freeze.id, late_by is not None
+    clear_items(unit, alerts.of_windows_past(schedule))
+    return freeze
+
+
+def _skip(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> None:
+    occurrence.skip_reason, occurrence.skipped_by = "no_targets", unit.actor.as_json()
+    unit.audit("occurrence.skipped", alerts.subject(schedule), **alerts.window(occurrence), skipReason="no_targets")
+    raise_item(unit, alerts.without_targets(unit, schedule, occurrence))
+
+
+def cover_the_rest(units: Units) -> None:
+    """Cover what freezes of very many branches have left over, a batch of each in turn, for a while."""
+    end = monotonic() + LONGEST
+    query = select(Freeze.id, Freeze.organization_id).where(Freeze.partly_covered).order_by(Freeze.id)
+    while monotonic() < end:
+        with units.open(JOB) as unit:
+            left = unit.session.execute(query).all()
+        if not one_by_one(left, lambda row: _cover_one(units, row)):
+            return
+
+
+def _cover_one(units: Units, row: Row[str, str]) -> bool:
+    freeze_id, organization_id = row
+    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+        return cover_more(unit, freeze_id, most_targets=unit.surroundings.most_targets)

@@ -1,0 +1,123 @@
+"""Looking, some minutes before a window begins, whether it will block: in time for somebody to mend what would not.
+
+The rules of its branches are probed anew once; what is then found is compared now and then until the window is over,
+so that the item clears by itself when the branches block, and comes back when they cease to.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import Row, func, select, union
+
+from models.attention import AttentionItem
+from models.freezes import Freeze
+from models.organizations import Organization
+from models.schedule_queries import planned
+from models.schedules import Occurrence, Schedule
+from rules.permissions import SYSTEM
+from rules.scope import BranchFact
+from services.attention import clear_item, raise_item
+from services.chores import JOB, one_by_one, take
+from services.enforcement.asking import ask_for_probes
+from services.enforcement.lights import Known, lights
+from services.schedules import alerts
+from services.schedules.beginning import lock_unsettled
+from services.schedules.occurrence_views import state_of
+from services.scopes import resolve
+from services.unit import Caller, Unit, Units
+
+AHEAD = timedelta(minutes=10)
+"""How long before it begins a window is looked at: long enough to mend a rule, and not yet forgotten when it begins."""
+ANSWERED = timedelta(minutes=2)
+"""How long a probe that was asked for may take before what is known without it counts."""
+LOOK_EVERY = timedelta(seconds=30)
+AT_ONCE = 200
+
+
+def verify_windows(units: Units) -> int:
+    """Ask for probes of what the windows of the next minutes reach, once for each; returns for how many."""
+    with units.open(JOB) as unit:
+        query = (
+            select(Occurrence.id, Occurrence.organization_id)
+            .join(Organization, Organization.id == Occurrence.organization_id)
+            .where(planned(unit.now), Occurrence.starts_at > unit.now, Occurrence.starts_at <= unit.now + AHEAD)
+            .where(Occurrence.verified_at.is_(None), Organization.deleted_at.is_(None))
+            .order_by(Occurrence.starts_at, Occurrence.id)
+            .limit(AT_ONCE)
+        )
+        coming = unit.session.execute(query).all()
+    return one_by_one(coming, lambda row: _verify_one(units, row))
+
+
+def _verify_one(units: Units, row: Row[str, str]) -> bool:
+    occurrence_id, organization_id = row
+    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+        found = lock_unsettled(unit, occurrence_id)
+        if found is None:
+            return False
+        occurrence, schedule = found
+        ask_for_probes(unit, resolve(unit, schedule.scope, stored=True).ids)
+        occurrence.verified_at = unit.now
+    return True
+
+
+def compare_windows(units: Units) -> bool:
+    """Raise and clear the items of windows that would not block, or do not; every half minute."""
+    with units.open(JOB) as unit:
+        if not take(unit, "compare_windows", LOOK_EVERY):
+            return False
+        coming = select(Occurrence.id, Occurrence.organization_id).where(
+            planned(unit.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= unit.now + AHEAD
+        )
+        told = select(func.split_part(AttentionItem.key, " ", 2), AttentionItem.organization_id).where(
+            AttentionItem.type == alerts.NOT_ENFORCED, AttentionItem.cleared_at.is_(None)
+        )
+        concerned = unit.session.execute(union(coming, told)).all()
+    one_by_one(concerned, lambda row: _compare_one(units, row))
+    return True
+
+
+def _compare_one(units: Units, row: Row[str, str]) -> bool:
+    occurrence_id, organization_id = row
+    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+        compare(unit, occurrence_id)
+    return True
+
+
+def compare(unit: Unit, occurrence_id: str) -> None:
+    """Raise the item of a window that would not block, or does not; clear it where all is well, or the window over."""
+    row = unit.session.execute(
+        select(Occurrence, Schedule, Freeze)
+        .join(Schedule, Schedule.id == Occurrence.schedule_id)
+        .outerjoin(Freeze, Freeze.id == Occurrence.freeze_id)
+        .where(Occurrence.id == occurrence_id)
+    ).one_or_none()
+    asked_at = _asked_at(*row, unit.now) if row is not None else None
+    if row is not None and asked_at is not None:
+        occurrence, schedule, _freeze = row
+        reached = resolve(unit, schedule.scope, stored=True)
+        known = lights(unit, reached.ids)
+        red = list(_not_blocking(reached.branches, known, asked_at, unit.now))
+        if red:
+            raise_item(unit, alerts.not_enforced(unit, schedule, occurrence, red, len(reached.branches)))
+            return
+    clear_item(unit, alerts.key_of_not_enforced(occurrence_id))
+
+
+def _asked_at(occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None, now: datetime) -> datetime | None:
+    """Return when probes for a window that is to come, or in force, were asked for; None where it matters no more."""
+    state = state_of(occurrence, freeze, now)
+    coming = state == "planned" and schedule.enabled and schedule.deleted_at is None
+    return occurrence.verified_at if coming or state == "active" else None
+
+
+def _not_blocking(
+    reached: Sequence[BranchFact], known: Mapping[str, Known], asked_at: datetime, now: datetime
+) -> Iterator[tuple[str, str]]:
+    """Yield the branches that are not known to block: `owner/name` and branch."""
+    answered = now >= asked_at + ANSWERED
+    for fact in reached:
+        light = known.get(fact.branch_id)
+        fresh = light is not None and light.last_verified_at is not None and light.last_verified_at >= asked_at
+        if (fresh or answered) and (light is None or light.light == "red"):
+            yield fact.repository, fact.branch

@@ -17,7 +17,7 @@ from rules.errors import Detail, ServiceError
 from rules.ids import new_id
 from rules.permissions import SYSTEM
 from services.api_key_secrets import PREFIX, new_secret, secret_hash
-from services.pages import Page, open_cursor, page_of, sign_cursor
+from services.pages import Page, page_of, page_of_listed
 from services.unit import Unit
 
 LONGEST_OF_AGENTS = timedelta(days=90)
@@ -39,11 +39,8 @@ class NewKey:
 
 def list_scopes(unit: Unit, vocabulary: Mapping[str, str], cursor: str | None, limit: int) -> Page:
     """Return a page of the vocabulary, scope → what it lets a key do, in its own order; raises `invalid_cursor`."""
-    secret, bound = unit.surroundings.cursor_secret, ("list_api_key_scopes", unit.organization, None)
-    start = int(open_cursor(secret, bound, cursor)[0]) if cursor is not None else 0
     scopes = [{"name": name, "description": description} for name, description in vocabulary.items()]
-    end = start + limit
-    return Page(scopes[start:end], sign_cursor(secret, bound, [end]) if end < len(scopes) else None)
+    return page_of_listed(unit, "list_api_key_scopes", scopes, cursor, limit)
 
 
 def list_keys(unit: Unit, state: State | None, cursor: str | None, limit: int) -> Page:

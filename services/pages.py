@@ -65,6 +65,14 @@ def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names 
     return Page(data, sign_cursor(unit.surroundings.cursor_secret, bound, rows[limit - 1][-len(keys) :]))
 
 
+def page_of_listed(unit: Unit, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:
+    """Return one page of what is known without a query, such as a vocabulary, in its order; raises `invalid_cursor`."""
+    secret, bound = unit.surroundings.cursor_secret, (operation, unit.organization, None)
+    start = int(open_cursor(secret, bound, cursor)[0]) if cursor is not None else 0
+    end = start + limit
+    return Page(listed[start:end], sign_cursor(secret, bound, [end]) if end < len(listed) else None)
+
+
 def sign_cursor(secret: bytes, bound: tuple[str, str, Any], position: Sequence[Any]) -> str:
     """Return the cursor of the page after `position` (texts, numbers, aware instants).
 

@@ -43,23 +43,18 @@ class Asking(Protocol):
         """When."""
 
 
-def kept_since(asking: Asking) -> datetime:
-    """Return the instant before which the organisation's plan shows nothing."""
-    return asking.now - timedelta(days=plan_named(asking.plan).audit_retention_days)
-
-
-def shown_since(asking: Asking, filters: AuditFilters) -> datetime:
+def shown_since(now: datetime, plan: str, filters: AuditFilters) -> datetime:
     """Return the first instant of which entries are shown: the client's, or the plan's where that is later."""
-    kept = kept_since(asking)
+    kept = now - timedelta(days=plan_named(plan).audit_retention_days)
     return kept if filters.since is None else max(kept, filters.since)
 
 
-def matching(asking: Asking, filters: AuditFilters) -> list[ColumnElement[bool]]:
-    """Return what an entry has to fulfil; raises `invalid_parameter` for an action that there is not."""
-    conditions = [
-        AuditEntry.organization_id == asking.organization,
-        AuditEntry.at >= shown_since(asking, filters),
-    ]
+def matching(since: datetime, organization_id: str, filters: AuditFilters) -> list[ColumnElement[bool]]:
+    """Return what an entry has to fulfil; `since` is what `shown_since` returns.
+
+    Raises `invalid_parameter` for an action that there is not.
+    """
+    conditions = [AuditEntry.organization_id == organization_id, AuditEntry.at >= since]
     if filters.until is not None:
         conditions.append(AuditEntry.at < filters.until)
     if filters.action is not None:

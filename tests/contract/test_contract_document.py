@@ -113,6 +113,9 @@ SPECIFIED_OPERATIONS = {
     "GET /v1/github/install-url": ("session",),
     "GET /v1/installations/status": ("repo:read", "session"),
     "POST /v1/installations/claim": ("session",),
+    "GET /v1/audit": ("audit:read", "session"),
+    "GET /v1/audit/actions": ("audit:read", "session"),
+    "GET /v1/audit/export": ("audit:read", "session"),
     "GET /v1/schedules": ("schedule:read", "session"),
     "GET /v1/schedules/{scheduleId}": ("schedule:read", "session"),
 }

@@ -9,6 +9,7 @@ import pytest
 
 from schemas.contract import Operation, load_contract, resolve
 from services.api_key_secrets import new_secret
+from tests.factories import SCOPES
 from tests.support.conformance import assert_conforms, assert_envelope
 from tests.support.tenants import Tenant
 
@@ -85,7 +86,8 @@ class TestCredentials:
             assert code(refused) == (403, "credential_type_not_allowed")
             assert_conforms(operation.id, refused)
         if operation.any_scope:
-            assert code(send(http, operation, acme.key("audit:read"))) == (403, "insufficient_scope")
+            another = next(scope for scope in SCOPES if scope not in operation.any_scope)
+            assert code(send(http, operation, acme.key(another))) == (403, "insufficient_scope")
         if operation.least_role and operation.least_role != "viewer":
             refused = send(http, operation, acme.session("viewer"))
             assert code(refused) == (403, "insufficient_permission")

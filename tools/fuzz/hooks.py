@@ -50,7 +50,7 @@ ABOUT_FORM = {
     "validation_failed",
 }
 MEANS_SOMETHING = re.compile(
-    r"/(endsAt|expiresAt|state|code)$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization)$"
+    r"/(endsAt|expiresAt|state|code)$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization|action)$"
 )
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
 

@@ -1,0 +1,103 @@
+"""Listing the audit: the newest first, or in the order of the seals for whoever follows it.
+
+The order of seals knows no late comer: an entry gets its number after its commit, and numbers appear in their order. So
+who has read up to a place has read everything before it, also what a transaction of minutes wrote. The list of the
+newest goes by the instant of the change, and shows an entry from its commit on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, func, select
+
+from models.audit import AuditEntry, AuditSeal
+from rules.audit_actions import ACTIONS
+from services.audit.filters import AuditFilters, matching, shown_since
+from services.audit.sealing import LATE
+from services.pages import Page, page_of, page_of_listed, sign_cursor
+from services.unit import Unit
+
+_OPERATION = "list_audit_entries"
+_BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+_NEWEST = (AuditEntry.at, AuditEntry.id)
+_SEALED = (AuditSeal.sealed_at, AuditSeal.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """A page of entries, and where to go on with what comes later."""
+
+    data: Sequence[dict[str, Any]]
+    next_cursor: str | None
+    follow_cursor: str | None
+    """In the order of seals: the place after the last entry read, also where no page follows yet."""
+
+
+def list_entries(
+    unit: Unit, filters: AuditFilters, order: Literal["asc", "desc"], cursor: str | None, limit: int
+) -> AuditPage:
+    """Return a page of what the plan shows; raises `invalid_cursor`, `invalid_parameter` (no such action).
+
+    `desc`: the newest first. `asc`: sealed entries in the order of their seals.
+    """
+    ascending = order == "asc"
+    sealed = AuditSeal.entry_id == AuditEntry.id
+    query = select(AuditEntry, AuditSeal).join(AuditSeal, sealed, isouter=not ascending)
+    since = shown_since(unit.now, unit.caller.plan, filters)
+    query = query.where(*matching(since, unit.organization, filters))
+    if ascending:
+        query = query.where(*_within(unit, since, filters.until))
+    keys = _SEALED if ascending else _NEWEST
+    bound = {**asdict(filters), "order": order}
+    page = page_of(unit, _OPERATION, bound, query, keys, cursor=cursor, limit=limit, ascending=ascending)
+    data = [_view(entry, seal) for entry, seal in page.data]
+    return AuditPage(data, page.next_cursor, _follow(unit, bound, page, cursor) if ascending else None)
+
+
+def _within(unit: Unit, since: datetime, until: datetime | None) -> list[ColumnElement[bool]]:
+    """Return between which seals the entries of a time can be, so that no others are looked at.
+
+    A seal is never older than its entry. It is little younger, but for the few that are marked as late: the last of
+    those of the time is asked for by their own index.
+    """
+    of_organization = AuditSeal.organization_id == unit.organization
+    conditions = [of_organization, AuditSeal.sealed_at >= since]
+    if until is not None:
+        late = select(func.max(AuditSeal.sealed_at)).join(AuditEntry, AuditEntry.id == AuditSeal.entry_id)
+        last = unit.session.scalar(late.where(of_organization, AuditSeal.late, AuditEntry.at < until))
+        end = until + LATE
+        conditions.append(AuditSeal.sealed_at <= (end if last is None else max(end, last)))
+    return conditions
+
+
+def _follow(unit: Unit, bound: dict[str, Any], page: Page, cursor: str | None) -> str:
+    if page.data:
+        _entry, seal = page.data[-1]
+        position: tuple[datetime, int] = (seal.sealed_at, seal.sequence)
+    elif cursor is not None:
+        return cursor
+    else:
+        position = _BEGINNING
+    return sign_cursor(unit.surroundings.cursor_secret, (_OPERATION, unit.organization, bound), position)
+
+
+def _view(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
+    return {
+        "id": entry.id,
+        "at": entry.at,
+        "action": entry.action,
+        "actor": entry.actor,
+        "source": entry.source,
+        "target": entry.target,
+        "request_id": entry.request_id,
+        "details": entry.details,
+        "seal": None if seal is None else {"sequence": seal.sequence, "hash": seal.hash.hex()},
+    }
+
+
+def list_actions(unit: Unit, cursor: str | None, limit: int) -> Page:
+    """Return a page of the vocabulary in alphabetical order; raises `invalid_cursor`."""
+    actions = [{"action": action, "meaning": ACTIONS[action]} for action in sorted(ACTIONS)]
+    return page_of_listed(unit, "list_audit_actions", actions, cursor, limit)

@@ -1,7 +1,8 @@
 """The sweeper: a loop beside RQ that needs PostgreSQL alone.
 
-It records what time has done, wakes workers for whatever waits, and runs the work itself when Redis cannot be
-reached or no worker comes. RQ makes the service fast; this loop makes it right.
+It does what time asks for, wakes workers for whatever waits, and runs the work itself when Redis cannot be reached or
+no worker comes. RQ makes the service fast; this loop makes it right. Time is kept on a thread of its own: a window
+begins when it is due, also while a long fan-out is done here.
 """
 
 import logging
@@ -9,18 +10,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 
 import sqlalchemy.exc
 
 from jobs import landings, mail, reconcile, setup, sync, verify, webhooks, withdraw
 from jobs.context import Context
-from services.chores import end_freezes, full_pass, give_receipts, rotate_keys, tidy, work_waiting
+from services.chores import (
+    end_freezes,
+    full_pass,
+    give_receipts,
+    rotate_keys,
+    seconds_to_next,
+    tidy,
+    work_waiting,
+)
+from services.exceptions.sweeping import end_exceptions
 from services.organization_deletion import end_what_came_late
 from services.organization_purge import purge_deleted
+from services.schedules.beginning import begin_windows, cover_the_rest
+from services.schedules.missing import clear_what_is_over, record_missed
+from services.schedules.verifying import compare_windows, verify_windows
 
 logger = logging.getLogger(__name__)
 
+SHORTEST_PAUSE = 0.05
+"""Seconds between two looks at the clock, however much is due."""
 JOBS: dict[str, Callable[[], None]] = {
     "webhooks": webhooks.run,
     "reconcile": reconcile.run,
@@ -45,9 +60,26 @@ class Sweeper:
 
     def sweep(self) -> None:
         """Do every chore that is due; one that fails keeps no other from being done."""
+        self.keep_time()
+        self.look_after()
+
+    def keep_time(self) -> bool:
+        """Do what has to be done on time, and tell whether there was anything.
+
+        Windows begin before freezes end: where one follows the other, what both cover stays blocked.
+        """
+        units = self.context.units
+        chores = (begin_windows, end_freezes, end_exceptions, cover_the_rest, record_missed)
+        done = [_attempt(partial(chore, units)) for chore in chores]
+        return any(done)
+
+    def look_after(self) -> None:
+        """Do what can wait a little, and see to it that what waits is done."""
         units = self.context.units
         for chore in (
-            partial(end_freezes, units),
+            partial(verify_windows, units),
+            partial(compare_windows, units),
+            partial(clear_what_is_over, units),
             partial(give_receipts, units),
             partial(full_pass, units, self.full_pass_every),
             partial(tidy, units),
@@ -68,16 +100,36 @@ class Sweeper:
                 _attempt(run)
 
     def run(self, stop: Event, every: float) -> None:
-        """Sweep every so many seconds until told to stop."""
+        """Sweep every so many seconds, and whenever time asks for something, until told to stop."""
+        look = Event()
+        keeper = Thread(target=self._keep_time_until, args=(stop, look, every), name="time")
+        keeper.start()
         while not stop.is_set():
-            self.sweep()
-            stop.wait(every)
+            self.look_after()
+            look.wait(every)
+            look.clear()
+        keeper.join()
+
+    def _keep_time_until(self, stop: Event, look: Event, every: float) -> None:
+        while not stop.is_set():
+            if self.keep_time():
+                look.set()
+            stop.wait(self.pause(every))
+        look.set()
+
+    def pause(self, every: float) -> float:
+        """Return how many seconds to wait before time is looked at again: until it does something, `every` at most."""
+        left: list[float | None] = []
+        _attempt(lambda: left.append(seconds_to_next(self.context.units)))
+        return max(SHORTEST_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
 
 
-def _attempt(chore: Callable[[], object]) -> None:
+def _attempt(chore: Callable[[], object]) -> bool:
+    """Run a chore and tell whether it did something; one that fails is logged, and tried again in the next sweep."""
     try:
-        chore()
+        return bool(chore())
     except sqlalchemy.exc.OperationalError as error:
         logger.warning("a chore was cut short, the database is away: %s", error.orig)
     except Exception:  # the loop that finds what others lost must itself outlive every fault; it is logged whole
         logger.exception("a chore failed and is tried again")
+    return False

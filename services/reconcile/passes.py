@@ -15,6 +15,7 @@ from integrations.github import BranchHeads, ErrorKind, GitHub, GitHubError, Ins
 from rules.batches import batches
 from rules.pacing import NO_WAIT, PaceLimits
 from rules.permissions import SYSTEM
+from services.exceptions.ending import see_pushes
 from services.installations import examine
 from services.landings import note_tips
 from services.receipts import complete
@@ -130,6 +131,7 @@ class Pass:
             heads = gather(whole)
             before = mirrored_heads(unit, [branch for branch, _found in whole])
             mirror(unit, whole)
+            see_pushes(unit, [branch.id for branch, _found in whole])
             note_tips(unit, [(branch.id, found) for branch, found in whole])
             follow(unit, heads, whole, before)
         return heads

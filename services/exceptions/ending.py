@@ -1,0 +1,134 @@
+"""The ends of exceptions that nobody decides on: their time, the end of their freeze, a push to what was pinned.
+
+An exception ends by itself, to the second: whoever judges reads its instants. What is done here is to write that down
+once, with its audit, and to have the checks written anew. Locks are taken in the order of `locking`: branches, then
+exceptions.
+"""
+
+import logging
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Select, and_, not_, or_, select
+from sqlalchemy.exc import DBAPIError
+
+from models.exception_queries import is_standing
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.pull_requests import PullRequest
+from models.queries import in_force, raise_generation
+from rules.permissions import SYSTEM
+from services.exceptions.lapsing import record_end
+from services.exceptions.recording import name_of, record, told
+from services.reconcile.claims import lock
+from services.unit import Unit
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 1000
+
+
+def ended_or_moved(unit: Unit) -> Collection[tuple[str, str]]:
+    """Return organisation and branch of exceptions whose end is to be recorded, so many at once."""
+    row = PullRequestException
+    found = _open().with_only_columns(row.organization_id, row.branch_id).where(or_(_over(unit.now), _MOVED))
+    return {(organization_id, branch_id) for organization_id, branch_id in unit.session.execute(found.limit(AT_ONCE))}
+
+
+def end(unit: Unit, branch_id: str) -> int:
+    """Record every end of an exception for a branch of the unit's organisation; returns how many rows it changed."""
+    lock(unit, [branch_id])
+    unit.catch_up()
+    return _end(unit, [branch_id]) + revoke_moved(unit, [branch_id])
+
+
+def next_end(unit: Unit) -> datetime | None:
+    """Return when the next exception ends by its own time, so that nobody sleeps past it."""
+    row = PullRequestException
+    query = select(row.expires_at).where(_is_open(), row.expires_at.is_not(None)).order_by(row.expires_at).limit(1)
+    return unit.session.scalar(query)
+
+
+def _is_open() -> ColumnElement[bool]:
+    """Return the condition for rows whose end is not recorded: the one of their indexes."""
+    row = PullRequestException
+    return and_(row.decision.is_distinct_from("denied"), row.revoked_at.is_(None), row.expired_at.is_(None))
+
+
+def _over(now: datetime) -> ColumnElement[bool]:
+    return or_(PullRequestException.expires_at <= now, not_(in_force(now)))
+
+
+_MOVED = and_(
+    PullRequestException.decision == "granted",
+    PullRequestException.pin_to_head,
+    PullRequestException.head_sha != PullRequest.head_sha,
+)
+"""Pinned to a commit that is not the head of its pull request any more."""
+
+
+def _open() -> Select[PullRequestException]:
+    row = PullRequestException
+    joined = select(row).join(Freeze, Freeze.id == row.freeze_id)
+    return joined.join(PullRequest, PullRequest.id == row.pull_request_id).where(_is_open()).order_by(row.id)
+
+
+def _locked(unit: Unit, branch_ids: Collection[str], which: ColumnElement[bool]) -> Sequence[PullRequestException]:
+    """Lock and return open rows of branches that are locked."""
+    query = _open().where(PullRequestException.branch_id.in_(branch_ids), which)
+    locking = query.with_for_update(of=PullRequestException).execution_options(populate_existing=True)
+    return unit.session.scalars(locking).all()
+
+
+def _end(unit: Unit, branch_ids: Collection[str]) -> int:
+    rows = _locked(unit, branch_ids, _over(unit.now))
+    for row in rows:
+        ended_at = min(end for end in (row.expires_at, _end_of_freeze(unit, row), unit.now) if end is not None)
+        record_end(unit, ("exception", row.id, name_of(unit, row.pull_request_id)), row, ended_at)
+    raised = sorted({row.branch_id for row in rows if row.decision == "granted"})
+    if raised:
+        raise_generation(unit.session, raised, unit.now)
+        unit.wake("reconcile")
+    return len(rows)
+
+
+def _end_of_freeze(unit: Unit, row: PullRequestException) -> datetime | None:
+    freeze = unit.session.get_one(Freeze, row.freeze_id)
+    return freeze.ended_at or freeze.ends_at
+
+
+def see_pushes(unit: Unit, branch_ids: Collection[str]) -> None:
+    """Do `revoke_moved` for whoever must go on whatever happens: what fails here is left to `end_exceptions`."""
+    try:
+        with unit.session.begin_nested():
+            revoke_moved(unit, branch_ids)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        logger.exception("pinned exceptions cannot be looked at")
+
+
+def revoke_moved(unit: Unit, branch_ids: Collection[str]) -> int:
+    """Revoke the granted rows that are pinned to a commit which their pull request has left; returns how many.
+
+    The branches are locked. Nothing has to be written anew: a check on the new head never heeded the pin to the old.
+    """
+    pinned = _locked(unit, branch_ids, and_(_MOVED, is_standing(unit.now), in_force(unit.now))) if branch_ids else ()
+    groups: dict[tuple[str, str], list[PullRequestException]] = {}
+    for row in pinned:
+        groups.setdefault((row.organization_id, row.request_group_id), []).append(row)
+    caller = unit.caller
+    for (organization_id, _group_id), rows in groups.items():
+        unit.caller = replace(caller, organization_id=organization_id, actor=SYSTEM, source="system")
+        _revoke(unit, rows)
+    unit.caller = caller
+    return len(pinned)
+
+
+def _revoke(unit: Unit, rows: Sequence[PullRequestException]) -> None:
+    before = told(unit, rows)
+    for row in rows:
+        row.revoked_by, row.revoked_at = SYSTEM.as_json(), unit.now
+    head = unit.session.get_one(PullRequest, rows[0].pull_request_id, populate_existing=True).head_sha
+    record(unit, "revoked", rows, before, reason="It was pinned to a commit, and another was pushed.", newHeadSha=head)

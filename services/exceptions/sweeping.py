@@ -1,0 +1,18 @@
+"""The sweeper's part in the ends of exceptions: what time, the end of a freeze, or a push has done is recorded."""
+
+from rules.permissions import SYSTEM
+from services.chores import JOB, one_by_one
+from services.exceptions.ending import end, ended_or_moved
+from services.unit import Caller, Units
+
+
+def end_exceptions(units: Units) -> int:
+    """Record the ends of exceptions, those of each branch in a unit of their own; returns of how many branches."""
+    with units.open(JOB) as unit:
+        found = ended_or_moved(unit)
+    return one_by_one(sorted(found), lambda of: _end(units, *of))
+
+
+def _end(units: Units, organization_id: str, branch_id: str) -> int:
+    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+        return end(unit, branch_id)

@@ -1,0 +1,171 @@
+"""How exceptions end: by their time to the second, with their freeze, by a push to what was pinned; recorded once."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from models.pull_requests import PullRequest as PullRow
+from services.chores import end_freezes
+from services.exceptions.ending import next_end
+from services.exceptions.sweeping import end_exceptions
+from services.reconcile.passes import JOB
+from tests.faults.test_new_branches import push
+from tests.jobs.conftest import Builder, Town
+from tests.jobs.test_exceptions import check, grant
+from tests.services.conftest import MovedClock
+from tests.support.post import work
+from tools.codehost.model.records import PullRequest
+
+
+def now(town: Town) -> datetime:
+    with town.jobs.open(JOB) as unit:
+        return unit.now
+
+
+def pass_by(town: Town, **time: float) -> None:
+    clock = town.jobs.clock
+    assert isinstance(clock, MovedClock)
+    clock.ahead += timedelta(**time)
+
+
+def row(town: Town, exception_id: str) -> dict[str, Any]:
+    [found] = town.sql("SELECT * FROM exceptions WHERE id = :id", id=exception_id)
+    return dict(found._mapping)
+
+
+def told(town: Town, action: str) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    query = "SELECT actor, target, details FROM audit_entries WHERE action = :action ORDER BY at, id"
+    return [(found[0], found[1], found[2]) for found in town.sql(query, action=f"exception.{action}")]
+
+
+@pytest.fixture
+def freeze(town: Town, build: Builder) -> str:
+    build("web")
+    town.settle()
+    made = town.freeze()
+    town.settle()
+    return made
+
+
+@pytest.fixture
+def first(town: Town, freeze: str) -> PullRequest:
+    return town.host.world.repository_named("acme/web").pulls[1]
+
+
+class TestByTime:
+    def test_the_check_is_red_again_at_the_very_second(self, town: Town, freeze: str, first: PullRequest) -> None:
+        until = now(town) + timedelta(hours=1)
+        made = grant(town, freeze, first.number, expires_at=until)
+        town.settle()
+        pass_by(town, minutes=59)
+        assert end_exceptions(town.jobs) == 0
+        assert town.settle() == 0
+        assert check(town, first)["conclusion"] == "success"
+        pass_by(town, minutes=1)
+        assert end_exceptions(town.jobs) == 1
+        town.settle()
+        assert check(town, first)["conclusion"] == "failure"
+        assert "granted" not in check(town, first)["summary"]
+        assert town.merge("acme/web", first.number).status_code == 405
+        assert row(town, made)["expired_at"] == until
+
+    def test_whoever_judges_later_does_not_wait_for_the_record(
+        self, town: Town, freeze: str, first: PullRequest
+    ) -> None:
+        grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
+        pass_by(town, hours=1)
+        town.settle()
+        assert check(town, first)["conclusion"] == "failure"
+
+    def test_is_recorded_once_however_often_somebody_looks(self, town: Town, freeze: str, first: PullRequest) -> None:
+        made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
+        pass_by(town, hours=2)
+        assert [end_exceptions(town.jobs) for _ in range(3)] == [1, 0, 0]
+        [(actor, target, details)] = told(town, "expired")
+        assert (actor["type"], target) == ("system", {"type": "exception", "id": made, "name": "acme/web#1"})
+        assert [each["freezeId"] for each in details["rows"]] == [freeze]
+
+    def test_a_request_that_nobody_decided_ends_too(self, town: Town, freeze: str, first: PullRequest) -> None:
+        pending = {"decision": None, "decided_by": None, "decided_at": None}
+        made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1), **pending)
+        town.settle()
+        pass_by(town, hours=1)
+        assert end_exceptions(town.jobs) == 1
+        assert row(town, made)["expired_at"] is not None
+        assert town.settle() == 0
+
+    def test_the_next_end_is_known_beforehand(self, town: Town, freeze: str, first: PullRequest) -> None:
+        soon = now(town) + timedelta(minutes=7)
+        with town.jobs.open(JOB) as unit:
+            assert next_end(unit) is None
+        grant(town, freeze, first.number, expires_at=soon)
+        grant(town, freeze, 2, expires_at=soon + timedelta(hours=1))
+        with town.jobs.open(JOB) as unit:
+            assert next_end(unit) == soon
+
+
+class TestWithItsFreeze:
+    def test_a_lift_ends_it(self, town: Town, freeze: str, first: PullRequest) -> None:
+        made = grant(town, freeze, first.number)
+        town.lift(freeze)
+        assert end_exceptions(town.jobs) == 1
+        [(lifted_at,)] = town.sql("SELECT ended_at FROM freezes WHERE id = :id", id=freeze)
+        assert row(town, made)["expired_at"] == lifted_at
+        assert len(told(town, "expired")) == 1
+
+    def test_its_freezes_own_end_does(self, town: Town, freeze: str, first: PullRequest) -> None:
+        until = now(town) + timedelta(hours=1)
+        short = town.freeze(ends_at=until)
+        made = grant(town, short, first.number, expires_at=until + timedelta(hours=1))
+        stays = grant(town, freeze, first.number)
+        pass_by(town, hours=1)
+        end_freezes(town.jobs)
+        assert end_exceptions(town.jobs) == 1
+        assert row(town, made)["expired_at"] == until
+        assert row(town, stays)["expired_at"] is None
+
+
+class TestByAPush:
+    def test_what_was_pinned_is_revoked_by_the_service(self, town: Town, freeze: str, first: PullRequest) -> None:
+        made = grant(town, freeze, first.number, pin_to_head=True)
+        town.settle()
+        assert check(town, first)["conclusion"] == "success"
+        assert push(town, "acme/web", first.head_ref).status_code == 201
+        town.make_due()
+        town.settle()
+        found = row(town, made)
+        assert found["revoked_by"]["type"] == "system"
+        assert found["revoked_at"] is not None
+        [(actor, target, details)] = told(town, "revoked")
+        assert (actor["type"], target["name"], details["newHeadSha"]) == ("system", "acme/web#1", first.head_sha)
+        assert town.merge("acme/web", first.number).status_code == 405
+
+    def test_it_stays_revoked_when_the_commit_comes_back(self, town: Town, freeze: str, first: PullRequest) -> None:
+        before = first.head_sha
+        grant(town, freeze, first.number, pin_to_head=True)
+        town.settle()
+        assert push(town, "acme/web", first.head_ref).status_code == 201
+        town.make_due()
+        town.settle()
+        path = f"/repos/acme/web/git/refs/heads/{first.head_ref}"
+        assert town.person("PATCH", path, {"sha": before, "force": True}).status_code == 200
+        town.make_due()
+        town.settle()
+        assert first.head_sha == before
+        assert town.merge("acme/web", first.number).status_code == 405
+
+    def test_what_is_not_pinned_stays(self, town: Town, freeze: str, first: PullRequest) -> None:
+        made = grant(town, freeze, first.number)
+        assert push(town, "acme/web", first.head_ref).status_code == 201
+        work(town)
+        assert row(town, made)["revoked_at"] is None
+
+    def test_a_grant_that_came_after_the_look_is_found_by_the_sweeper(
+        self, town: Town, freeze: str, first: PullRequest
+    ) -> None:
+        made = grant(town, freeze, first.number, pin_to_head=True)
+        town.session.get_one(PullRow, row(town, made)["pull_request_id"]).head_sha = "f" * 40
+        town.session.commit()
+        assert end_exceptions(town.jobs) == 1
+        assert row(town, made)["revoked_by"]["type"] == "system"

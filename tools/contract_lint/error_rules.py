@@ -150,8 +150,8 @@ _POLICIES: Mapping[str, Callable[[Operation], bool]] = {
     "origin_not_allowed": lambda operation: operation.writes and "SessionCookie" in operation.schemes,
     "invalid_signature": lambda operation: operation.from_code_host,
 }
-_OF_SERVICES_TOO = frozenset({"organization_deleted"})
-"""Codes that a service tells of an organisation which its operation names."""
+_OF_SERVICES_TOO = frozenset({"organization_deleted", "insufficient_permission"})
+"""Codes that a service tells too: of an organisation which its operation names, of roles that are a setting."""
 RULES: tuple[Callable[[Document], Iterator[Fault]], ...] = (catalogue_rows, cross_cutting_codes, property_codes)
 OPERATION_RULES: tuple[Callable[[Operation], Iterator[Fault]], ...] = (
     listed_codes,

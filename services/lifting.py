@@ -19,6 +19,7 @@ from rules.scope import scope_contains
 from rules.verdict import CoveringFreeze
 from rules.verdict import in_force as is_in_force
 from services.freeze_views import ended_by_time, views
+from services.freezes import checked_reason
 from services.references import get_freeze
 from services.scopes import resolve
 from services.unit import Unit
@@ -34,6 +35,24 @@ def lift(unit: Unit, freeze_id: str, reason: str | None) -> Freeze:
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
     end(unit, freeze, "lifted", unit.now, unit.actor)
     unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=_trimmed(reason))
+    return freeze
+
+
+def override(unit: Unit, freeze_id: str, reason: str) -> Freeze:
+    """End a schedule's freeze inside its window, and nothing else: its occurrence is then past, later ones go on.
+
+    Raises `reason_required`, `freeze_not_found`, `invalid_state` for a freeze that no schedule started, and
+    `not_frozen` once it has ended.
+    """
+    why = checked_reason(reason)
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    if freeze.source != "schedule":
+        raise ServiceError("invalid_state", "No schedule started this freeze; lift it instead.")
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+        raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")
+    end(unit, freeze, "overridden", unit.now, unit.actor)
+    of = {"scheduleId": freeze.schedule_id, "occurrenceId": freeze.occurrence_id}
+    unit.audit("freeze.overridden", ("freeze", freeze.id, freeze.reason), reason=why, **of)
     return freeze
 
 

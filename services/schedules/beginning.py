@@ -15,7 +15,7 @@ comes back begins then.
 
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Row, and_, select, tuple_
 
@@ -69,7 +69,7 @@ def _due(units: Units, after: Due | None) -> list[Due]:
             .join(Schedule, Schedule.id == Occurrence.schedule_id)
             .join(Organization, Organization.id == Occurrence.organization_id)
             .where(planned(unit.now), Occurrence.starts_at <= unit.now, Organization.deleted_at.is_(None))
-            .where(~_uninstalled())
+            .where(~uninstalled(Occurrence.organization_id))
             .order_by(Occurrence.starts_at, Occurrence.id)
             .limit(PAGE)
         )
@@ -78,8 +78,9 @@ def _due(units: Units, after: Due | None) -> list[Due]:
         return [Due(*row) for row in unit.session.execute(query)]
 
 
-def _uninstalled() -> ColumnElement[bool]:
-    of = select(Installation.id).where(Installation.organization_id == Occurrence.organization_id)
+def uninstalled(organization_id: Any) -> ColumnElement[bool]:
+    """Return the condition that an organisation (an id, or a column) had the App installed, and has not any more."""
+    of = select(Installation.id).where(Installation.organization_id == organization_id)
     return and_(of.exists(), ~of.where(Installation.state != "removed").exists())
 
 

@@ -1,0 +1,71 @@
+"""Beginning the next window of a schedule by hand before its time, or ending the one that is in force."""
+
+from typing import Any, Literal
+
+from sqlalchemy import select
+
+from models.freezes import Freeze
+from models.queries import in_force
+from models.schedule_queries import next_planned, state_is, with_freezes
+from models.schedules import Occurrence, Schedule
+from rules.errors import ServiceError
+from services.lifting import end, lock_branches
+from services.schedules.beginning import begin, uninstalled
+from services.schedules.occurrence_views import occurrence_views
+from services.schedules.views import get_schedule
+from services.unit import Unit
+
+
+def run_now(unit: Unit, schedule_id: str, action: Literal["apply", "lift"]) -> dict[str, Any]:
+    """Apply the next window of a schedule now, or lift the one in force; returns the occurrence.
+
+    The schedule is locked against its sweeper and against edits: each window still happens once.
+    Raises `schedule_not_found`, and what the two raise.
+    """
+    schedule = get_schedule(unit, schedule_id, lock=True)
+    unit.catch_up()
+    occurrence = apply(unit, schedule) if action == "apply" else lift(unit, schedule)
+    unit.session.flush()
+    return occurrence_views(unit, [occurrence])[0]
+
+
+def apply(unit: Unit, schedule: Schedule) -> Occurrence:
+    """Begin the next planned occurrence of a locked schedule, and keep its end.
+
+    Raises `invalid_state` while one is active or the App is not installed, `occurrence_not_found` where none is
+    planned, and `no_targets_in_scope`.
+    """
+    running = with_freezes().where(Occurrence.schedule_id == schedule.id, state_is("active", unit.now)).limit(1)
+    if active := unit.session.scalar(running):
+        raise ServiceError("invalid_state", f"A window of this schedule is in force already, by {active.freeze_id}.")
+    if unit.session.scalar(select(uninstalled(unit.organization))):
+        raise ServiceError("invalid_state", "The GitHub App is not installed any more; no freeze can begin.")
+    occurrence = unit.session.scalar(next_planned(schedule.id, unit.now).with_for_update())
+    if occurrence is None or not schedule.enabled:
+        raise ServiceError("occurrence_not_found", "No window of this schedule is planned; nothing can be applied.")
+    try:
+        begin(unit, schedule, occurrence)
+    except ServiceError as error:
+        if error.code != "no_targets_in_scope":
+            raise
+        message = "The scope of this schedule reaches no watched branch of an enabled repository."
+        raise ServiceError("no_targets_in_scope", message) from None
+    return occurrence
+
+
+def lift(unit: Unit, schedule: Schedule) -> Occurrence:
+    """End every freeze of a locked schedule that is in force, also one that was extended beyond its window.
+
+    Returns the occurrence of the one that started last; raises `not_frozen` where there is none.
+    """
+    of = (Freeze.organization_id == unit.organization, Freeze.schedule_id == schedule.id, in_force(unit.now))
+    running = unit.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
+    if not running:
+        raise ServiceError("not_frozen", "No window of this schedule is in force; there is nothing to lift.")
+    lock_branches(unit, running)
+    for freeze in running:
+        end(unit, freeze, "lifted", unit.now, unit.actor)
+        target = ("freeze", freeze.id, freeze.reason)
+        unit.audit("freeze.lifted", target, reason=None, scheduleId=schedule.id, occurrenceId=freeze.occurrence_id)
+    latest = max(running, key=lambda freeze: (freeze.started_at, freeze.id))
+    return unit.session.get_one(Occurrence, latest.occurrence_id)

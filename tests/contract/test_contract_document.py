@@ -113,11 +113,22 @@ SPECIFIED_OPERATIONS = {
     "GET /v1/github/install-url": ("session",),
     "GET /v1/installations/status": ("repo:read", "session"),
     "POST /v1/installations/claim": ("session",),
+    "GET /v1/exceptions": ("exception:read", "session"),
+    "POST /v1/exceptions": ("exception:write", "session"),
+    "GET /v1/exceptions/{exceptionId}": ("exception:read", "session"),
+    "POST /v1/exceptions/{exceptionId}/revoke": ("exception:write", "session"),
+    "GET /v1/exception-requests": ("exception:read", "session"),
+    "POST /v1/exception-requests": ("exception:write", "session"),
+    "POST /v1/exception-requests/{exceptionId}/decide": ("exception:write", "session"),
     "GET /v1/audit": ("audit:read", "session"),
     "GET /v1/audit/actions": ("audit:read", "session"),
     "GET /v1/audit/export": ("audit:read", "session"),
     "GET /v1/schedules": ("schedule:read", "session"),
+    "POST /v1/schedules": ("schedule:write", "session"),
     "GET /v1/schedules/{scheduleId}": ("schedule:read", "session"),
+    "PATCH /v1/schedules/{scheduleId}": ("schedule:write", "session"),
+    "DELETE /v1/schedules/{scheduleId}": ("schedule:write", "session"),
+    "POST /v1/schedules/{scheduleId}/skip-next": ("schedule:write", "session"),
 }
 
 
@@ -196,13 +207,14 @@ def test_the_installation_is_needed_only_where_the_code_host_must_act(contract: 
     }
 
 
-def test_viewers_read_members_write_and_administrators_have_rules_written(contract: Contract) -> None:
+def test_viewers_read_and_ask_members_write_and_administrators_have_rules_written(contract: Contract) -> None:
     every = [one for one in contract.operations.values() if one.accepts("Session")]
     assert {one.least_role for one in every if one.realm == "identity"} == {"viewer"}
     sessions = [one for one in every if one.realm == "organization"]
     assert {one.least_role for one in sessions if one.effect == "read"} == {"viewer"}
     writes = [one for one in sessions if one.effect == "write"]
-    assert {one.least_role for one in writes} == {"member", "admin"}
+    assert {one.least_role for one in writes} == {"viewer", "member", "admin"}
+    assert {one.id for one in writes if one.least_role == "viewer"} == {"create_exception_request", "revoke_exception"}
     assert {one.id for one in writes if one.least_role == "admin"} == {
         "setup_enforcement",
         "seed_check",

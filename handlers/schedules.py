@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.names import snake_case
 from services.pages import Page
-from services.schedules import views
+from services.schedules import deleting, saving, skipping, views
 from services.unit import Unit
 
 TERMS = ("recurrence", "window")
@@ -15,9 +15,29 @@ def list_schedules(unit: Unit, limit: int, cursor: str | None) -> Page:
     return views.list_schedules(unit, cursor, limit)
 
 
+def create_schedule(unit: Unit, body: dict[str, Any]) -> object:
+    """Create a schedule."""
+    return views.view(unit, saving.create(unit, saving.NewSchedule(**with_terms(body))))
+
+
 def get_schedule(unit: Unit, schedule_id: str) -> object:
     """Get a schedule."""
     return views.show(unit, schedule_id)
+
+
+def update_schedule(unit: Unit, schedule_id: str, body: dict[str, Any]) -> object:
+    """Change a schedule."""
+    return views.view(unit, saving.update(unit, schedule_id, with_terms(body)))
+
+
+def delete_schedule(unit: Unit, schedule_id: str, *, end_active: bool) -> None:
+    """Delete a schedule."""
+    deleting.delete_schedule(unit, schedule_id, end_active=end_active)
+
+
+def skip_next_occurrence(unit: Unit, schedule_id: str) -> object:
+    """Skip the next occurrence."""
+    return skipping.skip_next(unit, schedule_id)
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class Schedule(Base):
             postgresql_where=text("import_key IS NOT NULL AND deleted_at IS NULL"),
         ),
         Index("ix_schedules_planned_until", "planned_until", postgresql_where=text("enabled AND deleted_at IS NULL")),
+        Index("ix_schedules_planned_with", "planned_with", postgresql_where=text("enabled AND deleted_at IS NULL")),
         Index("ix_schedules_overlaps", "overlaps_looked_for_at", postgresql_where=text(COMPARED)),
     )
 
@@ -94,5 +95,6 @@ class Occurrence(Base):
         Index("ix_occurrences_page", "organization_id", "starts_at", "id"),
         Index("ix_occurrences_long", "organization_id", "ends_at", "starts_at", postgresql_where=text(LONG)),
         Index("ix_occurrences_freeze_id", "freeze_id", postgresql_where=text("freeze_id IS NOT NULL")),
+        Index("ix_occurrences_planned", "schedule_id", "starts_at", postgresql_where=text(UNSETTLED)),
         Index("ix_occurrences_due", "starts_at", postgresql_where=text(UNSETTLED)),
     )

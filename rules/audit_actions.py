@@ -67,6 +67,7 @@ ACTIONS: dict[str, str] = {
     "schedule.created": "A schedule was made.",
     "schedule.deleted": "A schedule was deleted; its planned windows are gone.",
     "schedule.imported": "Schedules were made or changed from a calendar.",
+    "schedule.replanned": "The coming windows of a schedule were planned anew with other time zone data.",
     "schedule.updated": "A schedule was changed, and its coming windows were planned anew.",
     "session.ended": "A person signed out, or a session was ended.",
     "session.organization_chosen": "A person chose to act in this organisation in a session.",

@@ -39,3 +39,13 @@ def require_watched_branches(plan: str, watched: int, added: int) -> None:
             "feature_not_available",
             f"The {plan} plan includes {limit} watched branches; {watched} are watched and this would add {added}.",
         )
+
+
+def require_schedules(plan: str, existing: int, added: int) -> None:
+    """Raise `feature_not_available`, naming limit and usage, if the plan does not reach for `added` more schedules."""
+    limit = plan_named(plan).schedules
+    if added and limit is not None and existing + added > limit:
+        raise ServiceError(
+            "feature_not_available",
+            f"The {plan} plan includes {limit} schedules; there are {existing} and this would add {added}.",
+        )

@@ -4,6 +4,7 @@ It carries a code of the contract's catalogue (`x-error-catalogue` in `openapi.y
 documentation address follow from the code, so no layer below the edge knows HTTP.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,3 +46,13 @@ class ServiceError(Exception):
         """What was done before the refusal is kept, because the way on that the refusal shows needs it."""
         self.secret = secret
         """Its details show a secret: a stored copy of the reply must be encrypted."""
+
+
+def together(faults: Sequence[ServiceError]) -> ServiceError:
+    """Return one refusal for several faults of a request: the first one's code, and the rows of all."""
+    first, *others = faults
+    if not others:
+        return first
+    more = f"{len(others)} more fault{'s'[: len(others) > 1]} in details"
+    details = tuple(detail for fault in faults for detail in fault.details)
+    return ServiceError(first.code, f"{first.message} ({more})", details=details)

@@ -10,6 +10,7 @@ from sqlalchemy import Select, func, select
 from models.freezes import Freeze, FreezeTarget
 from models.queries import in_force
 from models.repositories import WatchedBranch
+from models.schedules import Schedule
 from rules.errors import ServiceError
 from rules.permissions import SYSTEM
 from rules.verdict import in_force as is_in_force
@@ -57,9 +58,9 @@ def _filtered(unit: Unit, filters: FreezeFilters) -> Select[Freeze]:
 
 
 def _known_schedule(unit: Unit, schedule_id: str) -> str:
-    """Return the id of a schedule that has started a freeze here; raises `schedule_not_found`."""
-    started = select(Freeze.id).where(Freeze.organization_id == unit.organization, Freeze.schedule_id == schedule_id)
-    if unit.session.scalar(started.limit(1)) is None:
+    """Return the id of a schedule of the organisation, deleted or not; raises `schedule_not_found`."""
+    known = select(Schedule.id).where(Schedule.organization_id == unit.organization, Schedule.id == schedule_id)
+    if unit.session.scalar(known) is None:
         raise ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
     return schedule_id
 

@@ -3,8 +3,8 @@
 from rules.permissions import ROLES
 
 _ADDS = {
-    "viewer": "See freezes, repositories, branches, and whether their rules really block.",
-    "member": "Start, change and lift freezes; enable repositories and watch branches.",
+    "viewer": "See freezes, schedules, repositories, branches, and whether their rules really block.",
+    "member": "Start, change and lift freezes; make and change schedules; enable repositories and watch branches.",
     "admin": "Manage members, invitations, API keys, settings, and the rules at GitHub.",
     "owner": "Make and unmake owners, and delete the organisation.",
 }

@@ -42,6 +42,7 @@ CREATE INDEX ix_schedules_page ON schedules (organization_id, id) WHERE deleted_
 CREATE UNIQUE INDEX uq_schedules_import_key ON schedules (organization_id, import_key)
     WHERE import_key IS NOT NULL AND deleted_at IS NULL;
 CREATE INDEX ix_schedules_planned_until ON schedules (planned_until) WHERE enabled AND deleted_at IS NULL;
+CREATE INDEX ix_schedules_planned_with ON schedules (planned_with) WHERE enabled AND deleted_at IS NULL;
 CREATE INDEX ix_schedules_overlaps ON schedules (overlaps_looked_for_at)
     WHERE enabled AND deleted_at IS NULL AND NOT allow_overlap;
 CREATE TABLE occurrences (
@@ -67,6 +68,8 @@ CREATE INDEX ix_occurrences_page ON occurrences (organization_id, starts_at, id)
 CREATE INDEX ix_occurrences_long ON occurrences (organization_id, ends_at, starts_at)
     WHERE ends_at - starts_at > interval '8 days';
 CREATE INDEX ix_occurrences_freeze_id ON occurrences (freeze_id) WHERE freeze_id IS NOT NULL;
+CREATE INDEX ix_occurrences_planned ON occurrences (schedule_id, starts_at)
+    WHERE begun_at IS NULL AND skip_reason IS NULL AND missed_at IS NULL;
 CREATE INDEX ix_occurrences_due ON occurrences (starts_at)
     WHERE begun_at IS NULL AND skip_reason IS NULL AND missed_at IS NULL;
 CREATE INDEX ix_freezes_schedule ON freezes (schedule_id, started_at, id) WHERE schedule_id IS NOT NULL;

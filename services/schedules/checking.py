@@ -1,0 +1,54 @@
+"""What a schedule may say: its terms are checked together, so that one answer tells every fault."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rules.errors import Detail, ServiceError, together
+from rules.recurrence import LATEST, check, days
+from rules.zones import check_zone
+from services.freezes import checked_reason
+from services.schedules.terms import recurrence_of, window_of
+from services.scopes import resolve_targets
+from services.unit import Unit
+
+
+def check_terms(unit: Unit, given: Mapping[str, Any]) -> None:
+    """Refuse what a schedule must not say, of those of its properties that are given, as they are stored.
+
+    Raises, in the order of the contract's properties and with the rows of all faults: what resolving a scope raises,
+    `no_targets_in_scope`, `invalid_timezone`, `invalid_recurrence`, `reason_required`.
+    """
+    if faults := list(_faults(unit, given)):
+        raise together(faults)
+
+
+def _faults(unit: Unit, given: Mapping[str, Any]) -> Iterator[ServiceError]:
+    checks: dict[str, Callable[[Any], object]] = {
+        "scope": lambda scope: resolve_targets(unit, scope),
+        "timezone": lambda name: check_zone(name, "/timezone"),
+        "recurrence": _check_recurrence,
+        "window": _check_window,
+        "reason": checked_reason,
+    }
+    for name in (name for name in checks if name in given):
+        try:
+            checks[name](given[name])
+        except ServiceError as fault:
+            yield fault
+
+
+def _check_recurrence(kept: Mapping[str, Any]) -> None:
+    recurrence = recurrence_of(kept)
+    check(recurrence)
+    if next(days(recurrence, recurrence.start_date, LATEST), None) is None:
+        raise _invalid("/recurrence", "describes no day at all")
+
+
+def _check_window(kept: Mapping[str, Any]) -> None:
+    if window_of(kept).is_empty:
+        raise _invalid("/window/endTime", "has to come after startTime; days says how many days later it is")
+
+
+def _invalid(path: str, message: str) -> ServiceError:
+    details = (Detail(path, message, "invalid_recurrence"),)
+    return ServiceError("invalid_recurrence", f"{path[1:].replace('/', '.')} {message}.", details=details)

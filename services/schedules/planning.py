@@ -1,0 +1,188 @@
+"""Planning: the windows of a schedule as rows, 90 days ahead, and as ranges for 400 days, to find overlaps by.
+
+`plan` makes the rows agree with what the schedule says now, and touches only what is to come. Properties (I7):
+
+- What has begun, passed or been missed stays as it was, whatever is changed; so does a window that somebody skipped,
+  as long as it still begins at the same time, also while the schedule is disabled.
+- A window that is open now begins at once, unless one of the same day has begun, or was skipped, already.
+- A window of which no clock shows anything is a row too: skipped, `no_such_time`.
+
+The chore `extend_plans` moves the 90 days on once a day, and plans anew when the time zone data have changed.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import and_, insert, or_, select
+from sqlalchemy.dialects.postgresql import Range
+
+from models.organizations import Organization
+from models.schedules import Occurrence, Schedule
+from rules.ids import new_id
+from rules.permissions import SYSTEM
+from rules.placing import Placed
+from rules.wall_clock import reading
+from rules.zones import DATA_VERSION
+from services.chores import JOB, one_by_one
+from services.schedules.terms import windows_of
+from services.unit import Caller, Unit, Units
+
+HORIZON = timedelta(days=90)
+LOOKED_AHEAD = timedelta(days=400)
+"""How far ahead overlaps are looked for."""
+EXTENDED_EVERY = timedelta(days=1)
+PLANNED_AT_ONCE = 50
+"""Schedules that one sweep plans: windows that are due do not wait for them."""
+
+
+def plan(unit: Unit, schedule: Schedule) -> int:
+    """Make the rows of a schedule agree with it; returns how many have changed. The caller has it locked, or made it.
+
+    One that is disabled has nothing planned.
+    """
+    ahead = look_ahead(unit, schedule)
+    schedule.windows = ranges(ahead) if schedule.enabled else None
+    schedule.planned_until, schedule.planned_with = unit.now + HORIZON, DATA_VERSION
+    unit.session.flush()
+    near = [one for one in ahead if one.start <= schedule.planned_until]
+    rows = _rows(unit, schedule, min((one.start for one in near), default=unit.now))
+    wanted = {one.start: one for one in near if one.is_real or one.start > unit.now}
+    changed = 0
+    for row in rows:
+        agreed = wanted.pop(row.starts_at, None)
+        if not _is_settled(row, unit.now):
+            changed += _settle(unit, row, agreed, runs=schedule.enabled)
+    if not schedule.enabled:
+        return changed
+    had = _days_had(rows, schedule, unit.now)
+    new = [one for one in wanted.values() if _day(schedule, one.start) not in had]
+    _insert(unit, schedule, new)
+    return changed + len(new)
+
+
+def look_ahead(unit: Unit, schedule: Schedule) -> list[Placed]:
+    """Return the windows of a schedule, stored or not, that are open now or begin within 400 days."""
+    return windows_of(schedule, unit.now, unit.now + LOOKED_AHEAD)
+
+
+def ranges(windows: Iterable[Placed]) -> list[Range[datetime]]:
+    """Return windows as `Schedule.windows` keeps them."""
+    return [Range(one.start, one.end) for one in windows if one.is_real]
+
+
+def _rows(unit: Unit, schedule: Schedule, earliest: datetime) -> Sequence[Occurrence]:
+    """Lock the rows that may have to change, waiting for a window that is just beginning, and return them."""
+    query = select(Occurrence).where(
+        Occurrence.schedule_id == schedule.id, or_(Occurrence.starts_at >= earliest, Occurrence.ends_at > unit.now)
+    )
+    locking = query.order_by(Occurrence.starts_at).with_for_update().execution_options(populate_existing=True)
+    return unit.session.scalars(locking).all()
+
+
+def _is_settled(row: Occurrence, now: datetime) -> bool:
+    """Tell whether a row stays as it is: begun, over, or found to reach nothing, or asked to be skipped and open."""
+    if row.begun_at is not None or row.missed_at is not None or row.skip_reason == "no_targets":
+        return True
+    return row.starts_at <= now and (row.ends_at <= now or row.skip_reason is not None)
+
+
+def _settle(unit: Unit, row: Occurrence, agreed: Placed | None, *, runs: bool) -> bool:
+    """Make a row agree with the window that now begins at its start, or remove it; tells whether it changed."""
+    is_asked = row.skip_reason == "asked"
+    if agreed is None or not (runs or is_asked) or (is_asked and not agreed.is_real):
+        unit.session.delete(row)
+        return True
+    before = (row.ends_at, row.skip_reason)
+    row.ends_at = agreed.end
+    if not is_asked:
+        row.skip_reason = None if agreed.is_real else "no_such_time"
+    if before != (row.ends_at, row.skip_reason):
+        row.verified_at = None
+        return True
+    return False
+
+
+def _days_had(rows: Iterable[Occurrence], schedule: Schedule, now: datetime) -> set[date]:
+    """Return the days whose window has begun or was skipped, and is not over: another start gives no second one."""
+    begun = (row for row in rows if row.begun_at is not None and row.ends_at > now)
+    skipped = (row for row in rows if row.skip_reason in {"asked", "no_targets"} and row.starts_at <= now < row.ends_at)
+    return {_day(schedule, row.starts_at) for row in (*begun, *skipped)}
+
+
+def _day(schedule: Schedule, instant: datetime) -> date:
+    return reading(instant, ZoneInfo(schedule.timezone)).date()
+
+
+def _insert(unit: Unit, schedule: Schedule, windows: Sequence[Placed]) -> None:
+    unit.session.flush()
+    if windows:
+        values = [
+            {
+                "id": new_id("occ"),
+                "organization_id": schedule.organization_id,
+                "schedule_id": schedule.id,
+                "starts_at": one.start,
+                "ends_at": one.end,
+                "skip_reason": None if one.is_real else "no_such_time",
+            }
+            for one in windows
+        ]
+        unit.session.execute(insert(Occurrence), values)
+
+
+def extend_plans(units: Units) -> int:
+    """Plan what has come into the 90 days since yesterday, and anew what other time zone data have planned.
+
+    Each schedule in a unit of its own; returns how many were planned.
+    """
+    with units.open(JOB) as unit:
+        waiting = or_(
+            Schedule.planned_until.is_(None),
+            Schedule.planned_until <= unit.now + HORIZON - EXTENDED_EVERY,
+            Schedule.planned_with < DATA_VERSION,
+            Schedule.planned_with > DATA_VERSION,
+        )
+        query = (
+            select(Schedule.id, Schedule.organization_id)
+            .join(Organization, Organization.id == Schedule.organization_id)
+            .where(Schedule.enabled, Schedule.deleted_at.is_(None), Organization.deleted_at.is_(None), waiting)
+            .order_by(Schedule.planned_until)
+            .limit(PLANNED_AT_ONCE)
+        )
+        found = [(schedule_id, organization_id) for schedule_id, organization_id in unit.session.execute(query)]
+    return one_by_one(found, lambda each: _extend_one(units, *each))
+
+
+def _extend_one(units: Units, schedule_id: str, organization_id: str) -> bool:
+    """Plan one schedule, unless somebody is changing it, who plans it then; tells the audit what new data changed."""
+    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+        locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.enabled, Schedule.deleted_at.is_(None))
+        schedule = unit.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
+        if schedule is None:
+            return False
+        version, until = schedule.planned_with, schedule.planned_until
+        if version == DATA_VERSION or until is None:
+            plan(unit, schedule)
+            return True
+        before = _starts(unit, schedule, until)
+        plan(unit, schedule)
+        after = _starts(unit, schedule, until)
+        if before != after:
+            unit.audit(
+                "schedule.replanned",
+                ("schedule", schedule.id, schedule.name),
+                before={"timezoneData": version, "windows": before},
+                after={"timezoneData": DATA_VERSION, "windows": after},
+            )
+        return True
+
+
+def _starts(unit: Unit, schedule: Schedule, until: datetime) -> list[list[str]]:
+    """Return the windows to come until an instant, as the audit tells them."""
+    unit.session.flush()
+    query = select(Occurrence.starts_at, Occurrence.ends_at).where(
+        and_(Occurrence.schedule_id == schedule.id, Occurrence.starts_at > unit.now, Occurrence.starts_at <= until)
+    )
+    rows = unit.session.execute(query.order_by(Occurrence.starts_at))
+    return [[start.isoformat(), end.isoformat()] for start, end in rows]

@@ -1,0 +1,152 @@
+"""Making and changing schedules. What is saved is planned at once, and held against the other schedules."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func, select
+
+from models.schedule_queries import existing
+from models.schedules import Schedule
+from rules.entitlements import require_schedules
+from rules.ids import new_id
+from rules.organization_settings import OrganizationSettings
+from services.freezes import checked_reason
+from services.organizations import locked
+from services.schedules import alerts
+from services.schedules.checking import check_terms
+from services.schedules.overlapping import refuse_overlaps
+from services.schedules.planning import plan
+from services.schedules.views import get_schedule
+from services.unit import Unit
+
+_COLUMNS = {"window": "wall_clock_window"}
+_TERMS = {"timezone", "recurrence", "window", "enabled"}
+"""What windows follow from."""
+_COMPARED = {*_TERMS, "scope", "allow_overlap"}
+"""What overlaps follow from."""
+_TOLD = (
+    "name",
+    "scope",
+    "timezone",
+    "recurrence",
+    "window",
+    "reason",
+    "exceptions_allowed",
+    "enabled",
+    "allow_overlap",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """What a client or a calendar asks for; recurrence and window as they are stored."""
+
+    name: str
+    scope: dict[str, Any]
+    recurrence: dict[str, Any]
+    window: dict[str, Any]
+    reason: str
+    timezone: str | None = None
+    """None: that of the organisation's settings."""
+    exceptions_allowed: bool = True
+    enabled: bool = True
+    allow_overlap: bool = False
+    source: str = "manual"
+    import_key: str | None = None
+    import_digest: str | None = None
+
+
+def create(unit: Unit, wanted: NewSchedule) -> Schedule:
+    """Make a schedule and plan its windows.
+
+    Raises what `check_terms` raises, `feature_not_available` (the plan's number of schedules), `schedule_overlap`.
+    """
+    organization = locked(unit)
+    timezone = wanted.timezone or OrganizationSettings.from_json(organization.settings).timezone
+    given = {"scope": wanted.scope, "timezone": timezone, "recurrence": wanted.recurrence, "window": wanted.window}
+    check_terms(unit, {**given, "reason": wanted.reason})
+    count = select(func.count()).select_from(Schedule).where(existing(unit.organization))
+    require_schedules(unit.caller.plan, unit.session.scalar(count) or 0, 1)
+    schedule = _new(unit, wanted, timezone)
+    plan(unit, schedule)
+    _refuse_overlaps(unit, schedule)
+    unit.audit("schedule.created", alerts.subject(schedule), after=told(schedule), source=schedule.source)
+    return schedule
+
+
+def _new(unit: Unit, wanted: NewSchedule, timezone: str) -> Schedule:
+    schedule = Schedule(
+        id=new_id("sch"),
+        organization_id=unit.organization,
+        name=wanted.name,
+        scope=wanted.scope,
+        timezone=timezone,
+        recurrence=wanted.recurrence,
+        wall_clock_window=wanted.window,
+        reason=checked_reason(wanted.reason),
+        exceptions_allowed=wanted.exceptions_allowed,
+        enabled=wanted.enabled,
+        allow_overlap=wanted.allow_overlap,
+        source=wanted.source,
+        import_key=wanted.import_key,
+        import_digest=wanted.import_digest,
+        created_by=unit.actor.as_json(),
+        created_at=unit.now,
+        updated_at=unit.now,
+    )
+    unit.session.add(schedule)
+    return schedule
+
+
+def update(unit: Unit, schedule_id: str, changes: Mapping[str, Any]) -> Schedule:
+    """Change those properties of a schedule that are named, and plan its windows to come anew where they follow.
+
+    Raises `schedule_not_found`, and what `check_terms` raises for what is named, `schedule_overlap`.
+    """
+    schedule = get_schedule(unit, schedule_id, lock=True)
+    unit.catch_up()
+    check_terms(unit, changes)
+    return change(unit, schedule, changes)
+
+
+def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:
+    """Change a locked schedule to what has been checked; raises `schedule_overlap`."""
+    before = told(schedule)
+    for name, value in changes.items():
+        setattr(schedule, _COLUMNS.get(name, name), checked_reason(value) if name == "reason" else value)
+    after = told(schedule)
+    changed = {name for name in _TOLD if before[_camel_case(name)] != after[_camel_case(name)]}
+    if changed:
+        schedule.updated_at = unit.now
+    if changed & _TERMS:
+        plan(unit, schedule)
+    if changed & _COMPARED:
+        _refuse_overlaps(unit, schedule)
+    names = sorted(_camel_case(name) for name in changed)
+    unit.audit(
+        "schedule.updated",
+        alerts.subject(schedule),
+        before={name: before[name] for name in names},
+        after={name: after[name] for name in names},
+    )
+    return schedule
+
+
+def _refuse_overlaps(unit: Unit, schedule: Schedule) -> None:
+    unit.session.flush()
+    if schedule.enabled and not schedule.allow_overlap:
+        refuse_overlaps(unit, schedule)
+
+
+def told(schedule: Schedule) -> dict[str, Any]:
+    """Return what the audit tells of a schedule, by the names of the contract."""
+    shown = {_camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _TOLD}
+    for name in ("recurrence", "window"):
+        shown[name] = {_camel_case(key): value for key, value in shown[name].items()}
+    return shown
+
+
+def _camel_case(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)

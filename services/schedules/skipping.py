@@ -1,0 +1,25 @@
+"""Skipping the next window of a schedule: it does not begin, and the ones after it do."""
+
+from typing import Any
+
+from models.schedule_queries import next_planned
+from rules.errors import ServiceError
+from services.schedules import alerts
+from services.schedules.occurrence_views import occurrence_view
+from services.schedules.views import get_schedule
+from services.unit import Unit
+
+
+def skip_next(unit: Unit, schedule_id: str) -> dict[str, Any]:
+    """Skip the planned occurrence that begins first, and return it.
+
+    Raises `schedule_not_found`, and `occurrence_not_found` when none is planned.
+    """
+    schedule = get_schedule(unit, schedule_id)
+    occurrence = unit.session.scalar(next_planned(schedule.id, unit.now).with_for_update())
+    if occurrence is None:
+        raise ServiceError("occurrence_not_found", "No window of this schedule is planned.")
+    unit.catch_up()
+    occurrence.skip_reason, occurrence.skipped_by = "asked", unit.actor.as_json()
+    unit.audit("occurrence.skipped", alerts.subject(schedule), **alerts.window(occurrence), skipReason="asked")
+    return occurrence_view(occurrence, None, unit.now)

@@ -69,7 +69,7 @@ def codes_of_policies(operation: Operation) -> Iterator[Fault]:
     for code, applies in _POLICIES.items():
         if applies(operation) and code not in listed:
             yield operation.fault(f"can answer {code} and does not list it in x-errors")
-        if code in listed and not applies(operation) and code not in _OF_SERVICES_TOO:
+        if code in listed and not applies(operation) and not _is_of_a_service(operation, code):
             yield operation.fault(f"lists {code}, which its policies never answer", "x-errors", listed.index(code))
 
 
@@ -116,6 +116,10 @@ def _is_validated(operation: Operation) -> bool:
     return set(content) == {"application/json"} and not operation.from_code_host
 
 
+def _is_of_a_service(operation: Operation, code: str) -> bool:
+    return code in _OF_SERVICES_TOO and _OF_SERVICES_TOO[code](operation)
+
+
 def _applicable(operation: Operation) -> set[str]:
     """Return the cross-cutting codes that the operation's shape allows."""
     listed = operation.document.root.get(CROSS_CUTTING, [])
@@ -150,7 +154,10 @@ _POLICIES: Mapping[str, Callable[[Operation], bool]] = {
     "origin_not_allowed": lambda operation: operation.writes and "SessionCookie" in operation.schemes,
     "invalid_signature": lambda operation: operation.from_code_host,
 }
-_OF_SERVICES_TOO = frozenset({"organization_deleted", "insufficient_permission"})
+_OF_SERVICES_TOO: Mapping[str, Callable[[Operation], bool]] = {
+    "organization_deleted": lambda operation: operation.credentialled,
+    "insufficient_permission": _writes_as_person,
+}
 """Codes that a service tells too: of an organisation which its operation names, of roles that are a setting."""
 RULES: tuple[Callable[[Document], Iterator[Fault]], ...] = (catalogue_rows, cross_cutting_codes, property_codes)
 OPERATION_RULES: tuple[Callable[[Operation], Iterator[Fault]], ...] = (

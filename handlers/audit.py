@@ -3,9 +3,11 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from services.audit import listing
+from schemas.replies import StreamedReply
+from services.audit import exporting, listing
 from services.audit.filters import AuditFilters
 from services.pages import Page
+from services.reads import ReadContext
 from services.unit import Unit
 
 
@@ -13,12 +15,26 @@ def list_audit_entries(
     unit: Unit, order: Literal["asc", "desc"], limit: int, cursor: str | None, **filters: Any
 ) -> listing.AuditPage:
     """List what was done, the newest first, or in the order of the seals."""
-    since: datetime | None = filters.pop("from")
-    until: datetime | None = filters.pop("to")
-    wanted = AuditFilters(**filters, since=since, until=until)
-    return listing.list_entries(unit, wanted, order, cursor, limit)
+    return listing.list_entries(unit, _filters(filters), order, cursor, limit)
 
 
 def list_audit_actions(unit: Unit, limit: int, cursor: str | None) -> Page:
     """List every action that an entry can have, and what it means."""
     return listing.list_actions(unit, cursor, limit)
+
+
+async def export_audit(context: ReadContext, **filters: Any) -> StreamedReply:
+    """Export entries as CSV."""
+    stream = await exporting.export(context, _filters(filters))
+    name = f"audit-{context.now.date().isoformat()}.csv"
+    headers = {
+        "Content-Type": "text/csv; charset=utf-8; header=present",
+        "Content-Disposition": f'attachment; filename="{name}"',
+    }
+    return StreamedReply(headers, stream)
+
+
+def _filters(given: dict[str, Any]) -> AuditFilters:
+    since: datetime | None = given.pop("from")
+    until: datetime | None = given.pop("to")
+    return AuditFilters(**given, since=since, until=until)

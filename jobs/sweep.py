@@ -30,6 +30,7 @@ from services.organization_deletion import end_what_came_late
 from services.organization_purge import purge_deleted
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import clear_what_is_over, record_missed
+from services.schedules.planning import extend_plans
 from services.schedules.verifying import compare_windows, verify_windows
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class Sweeper:
             partial(verify_windows, units),
             partial(compare_windows, units),
             partial(clear_what_is_over, units),
+            partial(extend_plans, units),
             partial(give_receipts, units),
             partial(full_pass, units, self.full_pass_every),
             partial(tidy, units),

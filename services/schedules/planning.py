@@ -32,8 +32,8 @@ HORIZON = timedelta(days=90)
 LOOKED_AHEAD = timedelta(days=400)
 """How far ahead overlaps are looked for."""
 EXTENDED_EVERY = timedelta(days=1)
-PLANNED_AT_ONCE = 50
-"""Schedules that one sweep plans: windows that are due do not wait for them."""
+PLANNED_AT_ONCE = 200
+"""Schedules that one sweep plans; what else it looks after waits for that long."""
 
 
 def plan(unit: Unit, schedule: Schedule) -> int:

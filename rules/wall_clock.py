@@ -4,8 +4,9 @@
 clocks change:
 
 - A start that no clock ever shows (a gap) is the instant of the change; one that is shown twice (a fold), the first.
-- An end in a fold is the second showing. An end in a gap keeps the offset that was in force before it (RFC 5545,
-  3.3.5), which is later than the change: rather some minutes too many than a merge inside the window.
+- An end in a fold is the second showing; the very reading that a fold begins with is the first one, for nothing
+  before it is shown again. An end in a gap keeps the offset that was in force before it (RFC 5545, 3.3.5), which is
+  later than the change: rather some minutes too many than a merge inside the window.
 - A window all of whose readings are skipped has no real time, and does not happen.
 
 Pure: `zoneinfo` is asked, and no clock. https://www.rfc-editor.org/rfc/rfc5545#section-3.3.5
@@ -71,9 +72,13 @@ def first_instant(shown: datetime, zone: ZoneInfo) -> datetime:
 
 
 def last_instant(shown: datetime, zone: ZoneInfo) -> datetime:
-    """Return the last instant, UTC, at which the clocks show `shown`; in a gap, by the offset before it."""
+    """Return the last instant, UTC, at which the clocks come from before to `shown`; in a gap, by the offset before it.
+
+    Clocks that are put back to `shown` come from after: all that lies before it was over already.
+    """
     later = _instant(shown, zone, fold=1)
-    return later if reading(later, zone) == shown else _instant(shown, zone, fold=0)
+    comes = reading(later, zone) == shown and reading(later - _SECOND, zone) < shown
+    return later if comes else _instant(shown, zone, fold=0)
 
 
 def _instant(shown: datetime, zone: ZoneInfo, *, fold: int) -> datetime:

@@ -1,13 +1,14 @@
 """Deliveries of the code host: verified, stored once, and turned into reasons to look again (I11).
 
 A payload is never believed. Its hints make branches due or have an installation or a repository read anew, so that
-doubled, late, reordered and lost deliveries all end in the same state.
+doubled, late, reordered and lost deliveries all end in the same state. Only a button that somebody has pressed is a
+wish of its own: it is heeded once, on the facts of the day.
 """
 
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -15,7 +16,7 @@ import orjson
 from sqlalchemy import ColumnElement, and_, select, text, update
 
 from integrations.github import GitHub, GitHubError
-from integrations.github.events import BranchHint, Hint, InstallationHint, RepositoryHint, read_event
+from integrations.github.events import BranchHint, ButtonHint, Hint, InstallationHint, RepositoryHint, read_event
 from integrations.github.signatures import verify
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
@@ -23,6 +24,7 @@ from rules.permissions import CODE_HOST
 from services import codehost, repository_sync
 from services.auto_watch import watch_what_is_named
 from services.enforcement.asking import ask_for_probes_of_installation, ask_for_probes_of_repository
+from services.exceptions.pressing import press
 from services.installations import examine
 from services.unit import Caller, Unit, Units
 
@@ -115,7 +117,7 @@ def still_waiting() -> ColumnElement[bool]:
 
 def process(units: Units, github: GitHub) -> bool:
     """Read a batch of waiting deliveries; False when there was none that could be finished."""
-    asking: dict[str, list[Hint]] = {}
+    asking: dict[str, Sequence[Hint]] = {}
     with units.open(JOB) as unit:
         waiting = unit.session.scalars(
             select(WebhookDelivery)
@@ -128,9 +130,9 @@ def process(units: Units, github: GitHub) -> bool:
         for delivery in waiting:
             hints = read_event(delivery.event, delivery.payload, app_id=github.settings.app_id)
             branches += [hint for hint in hints if isinstance(hint, BranchHint)]
-            elsewhere: list[Hint] = [hint for hint in hints if isinstance(hint, InstallationHint | RepositoryHint)]
+            elsewhere = [hint for hint in hints if isinstance(hint, InstallationHint | RepositoryHint | ButtonHint)]
             delivery.attempts += 1
-            if elsewhere:  # has to be asked for outside of this transaction, and waits until it is answered
+            if elsewhere:  # has to be done outside of this transaction, and waits until it is
                 asking[delivery.delivery_id] = elsewhere
             else:
                 delivery.processed_at = unit.now
@@ -141,7 +143,7 @@ def process(units: Units, github: GitHub) -> bool:
     return finished + answered > 0
 
 
-def _ask(units: Units, github: GitHub, asking: dict[str, list[Hint]]) -> int:
+def _ask(units: Units, github: GitHub, asking: Mapping[str, Sequence[Hint]]) -> int:
     """Follow the hints of each delivery, each hint once; returns how many deliveries are done with."""
     followed: dict[Hint, bool] = {}
     answered = []
@@ -166,6 +168,8 @@ def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
             if examine(units, github, hint.installation_id) == "active":
                 with units.open(JOB) as unit:
                     repository_sync.ask_for_sync(unit, [hint.installation_id])
+        elif isinstance(hint, ButtonHint):
+            press(units, hint)
         elif isinstance(hint, RepositoryHint):
             repository_sync.refresh_repository(units, github, hint.github_id)
     except GitHubError as error:

@@ -68,7 +68,22 @@ class PullRequestHint:
     author: str | None
 
 
-Hint = InstallationHint | RepositoryHint | BranchHint | PullRequestHint
+@dataclass(frozen=True, slots=True)
+class ButtonHint:
+    """Somebody has pressed a button of a check of ours: the one hint that tells what a person wants.
+
+    Only the code host can say so, and whoever may write to the repository can press it.
+    """
+
+    installation_id: int | None
+    github_id: int
+    check_name: str
+    head_sha: str
+    identifier: str
+    login: str
+
+
+Hint = InstallationHint | RepositoryHint | BranchHint | PullRequestHint | ButtonHint
 
 
 class _OddError(Exception):
@@ -215,7 +230,21 @@ def _check_run(payload: _Payload) -> list[Hint]:
     asked = payload.action in {"rerequested", "requested_action"}
     if not asked and not _written_by_another(payload):
         return []
-    return [payload.branches(head_sha=payload.sha("check_run", "head_sha"))]
+    found: list[Hint] = [payload.branches(head_sha=payload.sha("check_run", "head_sha"))]
+    if payload.action == "requested_action" and payload.part("requested_action") is not None:
+        found.append(_button(payload))
+    return found
+
+
+def _button(payload: _Payload) -> ButtonHint:
+    return ButtonHint(
+        installation_id=payload.installation_id,
+        github_id=payload.github_id,
+        check_name=payload.text("check_run", "name"),
+        head_sha=payload.sha("check_run", "head_sha"),
+        identifier=payload.text("requested_action", "identifier"),
+        login=payload.text("sender", "login"),
+    )
 
 
 def _written_by_another(payload: _Payload) -> bool:

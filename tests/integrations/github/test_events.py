@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from integrations.github.events import (
     _READERS,
     BranchHint,
+    ButtonHint,
     InstallationHint,
     PullRequestHint,
     RepositoryHint,
@@ -133,6 +134,15 @@ def test_a_branch_that_appears_or_vanishes_is_named_and_a_tag_is_not(event: str)
 @pytest.mark.parametrize("action", ["rerequested", "requested_action"])
 def test_a_check_asked_for_again_is_written_again_wherever_its_commit_may_be_merged(action: str) -> None:
     assert read_event("check_run", {"action": action, "check_run": RUN, **BASE}) == [branches(head_sha=SHA)]
+
+
+def test_a_button_that_was_pressed_says_who_and_where() -> None:
+    run = RUN | {"name": "change-freeze/main"}
+    pressed = {"action": "requested_action", "check_run": run, "requested_action": {"identifier": "request_exception"}}
+    found = read_event("check_run", {**pressed, **BASE, "sender": {"login": "octocat"}})
+    button = ButtonHint(7, 9, "change-freeze/main", SHA, "request_exception", "octocat")
+    assert found == [branches(head_sha=SHA), button]
+    assert read_event("check_run", {**pressed, **BASE, "sender": None}) == []
 
 
 def test_re_running_all_checks_asks_for_ours_too() -> None:

@@ -7,7 +7,7 @@ import orjson
 
 from tools.codehost.control.dump import dump_checks
 from tools.codehost.control.seed import seed
-from tools.codehost.model import installations
+from tools.codehost.model import checks, installations
 from tools.codehost.model.pulls import pull_numbered
 from tools.codehost.model.records import Installation
 from tools.codehost.model.refusals import Refusal
@@ -106,6 +106,18 @@ def _change_pull(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer
     return Answer(204)
 
 
+def _press(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    """Do `{"repository", "number", "name", "identifier", "login"?}`: press a button of a pull request's check."""
+    repository = host.world.repository_named(body["repository"])
+    pull = pull_numbered(repository, body["number"])
+    run = host.world.newest_run(repository.id, pull.head_sha, body["name"], host.app_id)
+    if run is None:
+        raise Refusal(404, "No such check run")
+    person = host.world.add_account(body["login"], "User") if "login" in body else host.maintainer
+    checks.request_action(host.world, Actor(person), repository, run, body["identifier"])
+    return Answer(204)
+
+
 def _installation(host: "CodeHost", body: Json) -> Installation:
     found = host.world.installations.get(body.get("id", 0))
     account = host.world.logins.get(str(body.get("account", "")).lower())
@@ -162,6 +174,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
     ("POST", "installations"): _change_installation,
     ("PUT", "pull-requests"): _change_pull,
     ("GET", "checks"): _checks,
+    ("POST", "buttons"): _press,
     ("POST", "reset"): _reset,
 }
 

@@ -19,11 +19,12 @@ DATA_VERSION = version("tzdata")
 
 def check_zone(name: str, path: str) -> None:
     """Raise `invalid_timezone`, with the pointer `path`, for what is no name of the IANA database."""
-    if name not in _names():
+    if name not in zone_names():
         detail = Detail(path, f"{name!r} is no IANA time zone", "invalid_timezone")
         raise ServiceError("invalid_timezone", f"{detail.message}, such as Europe/London.", details=(detail,))
 
 
 @cache
-def _names() -> frozenset[str]:
+def zone_names() -> frozenset[str]:
+    """Return the names of the IANA database."""
     return frozenset(available_timezones())

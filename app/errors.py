@@ -16,8 +16,8 @@ import sqlalchemy.exc
 
 from app.exchange import Exchange, Reply
 from rules.errors import Detail, ServiceError
+from rules.instants import format_instant
 from schemas.contract import Contract, ErrorCode
-from schemas.instants import format_instant
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any
 import marshmallow
 from marshmallow import fields
 
+from rules.instants import format_instant
 from schemas import walk
 from schemas.contract import Node, resolve
-from schemas.instants import format_instant
 from schemas.names import snake_case
 
 Dump = Callable[[Any], Any]

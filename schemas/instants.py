@@ -1,4 +1,4 @@
-"""Instants on the wire: RFC 3339 in, RFC 3339 UTC ending in `Z` out."""
+"""Instants that clients send: RFC 3339, with any zone. What is told them is written by `rules/instants.py`."""
 
 import re
 from datetime import UTC, date, datetime
@@ -49,12 +49,3 @@ def is_date(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def format_instant(instant: datetime) -> str:
-    """Return `2026-11-21T09:30:00Z`, with milliseconds only when there are any; needs an aware datetime."""
-    if instant.tzinfo is not UTC:
-        instant = instant.astimezone(UTC)
-    if instant.microsecond < 1000:
-        return (instant.replace(microsecond=0) if instant.microsecond else instant).isoformat()[:-6] + "Z"
-    return instant.isoformat(timespec="milliseconds")[:-6] + "Z"

@@ -5,7 +5,7 @@ sent only once the transaction is committed, and losing it loses nothing, becaus
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -19,7 +19,9 @@ from sqlalchemy.orm import Session
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from models.audit import AuditEntry
+from rules.audit_actions import ACTIONS
 from rules.ids import new_id
+from rules.instants import format_instant
 from rules.permissions import Actor, Source
 from services.clock import Clock
 
@@ -129,7 +131,13 @@ class Unit:
         self.session.execute(_BIND, {"organization": self.caller.organization_id or ""})
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
-        """Record what was done: `target` is type, id and name of the object it was done to."""
+        """Record what was done: `target` is type, id and name of the object it was done to.
+
+        Of a change, `before` and `after` hold what was changed: None of what was not there. Instants may stand
+        anywhere in the details. The action has to be in the vocabulary.
+        """
+        if action not in ACTIONS:
+            raise RuntimeError(f"the audit knows no action {action!r}: rules/audit_actions.py lists them")
         kind, target_id, name = target
         self.session.add(
             AuditEntry(
@@ -141,13 +149,22 @@ class Unit:
                 source=self.caller.source,
                 target={"type": kind, "id": target_id, "name": name},
                 request_id=self.caller.request_id,
-                details=details,
+                details=_told(details),
             )
         )
 
     def wake(self, job: str) -> None:
         """Ask for a wake-up of `job` (a module of `jobs/`) once this unit is committed."""
         self.wakeups.add(job)
+
+
+def _told(value: Any) -> Any:
+    """Return details as JSON has them, instants as the API tells them."""
+    if isinstance(value, datetime):
+        return format_instant(value)
+    if isinstance(value, Mapping):
+        return {key: _told(item) for key, item in value.items()}
+    return [_told(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class Units:

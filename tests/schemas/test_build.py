@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import fields
 
+from rules.instants import format_instant
 from schemas.build import Builder
-from schemas.instants import format_instant, parse_instant, read_instant
+from schemas.instants import parse_instant, read_instant
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DOCUMENT: dict[str, Any] = {

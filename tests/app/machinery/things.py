@@ -1,4 +1,4 @@
-"""Handlers of the small contract's tag Things."""
+"""Handlers of the small contract's tag Things; the audit has no words for things, and takes them for branches."""
 
 import threading
 from datetime import datetime
@@ -29,7 +29,7 @@ def list_things(unit: Unit, **arguments: Any) -> Page:
 def create_thing(unit: Unit, body: dict[str, Any]) -> object:
     """Make a thing: its audit row is the effect."""
     SEEN["create_thing"] = body
-    unit.audit("thing.created", ("thing", "thg_1", body["name"]))
+    unit.audit("branch.watched", ("thing", "thg_1", body["name"]))
     unit.session.flush()
     unit.wake("reconcile")
     if body["name"] == "refused by the service":
@@ -54,12 +54,12 @@ def get_thing(unit: Unit, thing_id: str) -> object:
 
 def delete_thing(unit: Unit, thing_id: str) -> None:
     """Remove a thing."""
-    unit.audit("thing.deleted", ("thing", thing_id, thing_id))
+    unit.audit("branch.unwatched", ("thing", thing_id, thing_id))
 
 
 def hold_thing(unit: Unit, thing_id: str) -> object:
     """Take as long as a test likes."""
-    unit.audit("thing.held", ("thing", thing_id, thing_id))
+    unit.audit("branch.updated", ("thing", thing_id, thing_id))
     unit.session.flush()
     HELD.release()
     HOLD.wait(20)
@@ -68,7 +68,7 @@ def hold_thing(unit: Unit, thing_id: str) -> object:
 
 def reveal_thing(unit: Unit, thing_id: str) -> SecretReply:
     """Show a secret."""
-    unit.audit("thing.revealed", ("thing", thing_id, thing_id))
+    unit.audit("api_key.created", ("thing", thing_id, thing_id))
     return SecretReply(_thing(unit.now, "canary-secret"))
 
 

@@ -51,6 +51,11 @@ def extend_freeze(unit: Unit, freeze_id: str, body: dict[str, Any]) -> object:
     return freeze_views.view(unit, freezes.extend(unit, freeze_id, ends_at))
 
 
+def thaw_override_freeze(unit: Unit, freeze_id: str, body: dict[str, Any]) -> object:
+    """End the freeze of a schedule inside its window."""
+    return freeze_views.view(unit, lifting.override(unit, freeze_id, body["reason"]))
+
+
 def retry_freeze(unit: Unit, freeze_id: str) -> object:
     """Try the failed targets of a freeze again."""
     return freeze_views.view(unit, targets.retry(unit, freeze_id))

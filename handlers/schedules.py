@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.names import snake_case
 from services.pages import Page
-from services.schedules import deleting, saving, skipping, views
+from services.schedules import deleting, running_now, saving, skipping, views
 from services.unit import Unit
 
 TERMS = ("recurrence", "window")
@@ -38,6 +38,11 @@ def delete_schedule(unit: Unit, schedule_id: str, *, end_active: bool) -> None:
 def skip_next_occurrence(unit: Unit, schedule_id: str) -> object:
     """Skip the next occurrence."""
     return skipping.skip_next(unit, schedule_id)
+
+
+def run_schedule_now(unit: Unit, schedule_id: str, body: dict[str, Any]) -> object:
+    """Apply or lift a schedule's window now."""
+    return running_now.run_now(unit, schedule_id, body["action"])
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

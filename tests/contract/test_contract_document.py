@@ -129,6 +129,8 @@ SPECIFIED_OPERATIONS = {
     "PATCH /v1/schedules/{scheduleId}": ("schedule:write", "session"),
     "DELETE /v1/schedules/{scheduleId}": ("schedule:write", "session"),
     "POST /v1/schedules/{scheduleId}/skip-next": ("schedule:write", "session"),
+    "POST /v1/schedules/{scheduleId}/run-now": ("session",),
+    "POST /v1/freezes/{freezeId}/thaw-override": ("freeze:write", "session"),
 }
 
 

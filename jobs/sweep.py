@@ -1,8 +1,8 @@
 """The sweeper: a loop beside RQ that needs PostgreSQL alone.
 
 It does what time asks for, wakes workers for whatever waits, and runs the work itself when Redis cannot be reached or
-no worker comes. RQ makes the service fast; this loop makes it right. Time is kept on a thread of its own: a window
-begins when it is due, also while a long fan-out is done here.
+no worker comes. RQ makes the service fast; this loop makes it right. Time is kept and the audit is sealed on threads of
+their own: a window begins when it is due, also while a long fan-out is done here.
 """
 
 import logging
@@ -16,6 +16,7 @@ import sqlalchemy.exc
 
 from jobs import landings, mail, reconcile, setup, sync, verify, webhooks, withdraw
 from jobs.context import Context
+from services.audit.sealing import seal_entries
 from services.chores import (
     end_freezes,
     full_pass,
@@ -30,6 +31,7 @@ from services.organization_deletion import end_what_came_late
 from services.organization_purge import purge_deleted
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import clear_what_is_over, record_missed
+from services.schedules.overlap_items import look_for_overlaps
 from services.schedules.planning import extend_plans
 from services.schedules.verifying import compare_windows, verify_windows
 
@@ -37,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 SHORTEST_PAUSE = 0.05
 """Seconds between two looks at the clock, however much is due."""
+SEAL_EVERY = 1.0
+"""Seconds between two looks for entries to seal, which are to have their place within five."""
 JOBS: dict[str, Callable[[], None]] = {
     "webhooks": webhooks.run,
     "reconcile": reconcile.run,
@@ -62,6 +66,7 @@ class Sweeper:
     def sweep(self) -> None:
         """Do every chore that is due; one that fails keeps no other from being done."""
         self.keep_time()
+        self.seal()
         self.look_after()
 
     def keep_time(self) -> bool:
@@ -74,6 +79,10 @@ class Sweeper:
         done = [_attempt(partial(chore, units)) for chore in chores]
         return any(done)
 
+    def seal(self) -> None:
+        """Give audit entries that have been committed their place."""
+        _attempt(partial(seal_entries, self.context.units))
+
     def look_after(self) -> None:
         """Do what can wait a little, and see to it that what waits is done."""
         units = self.context.units
@@ -82,6 +91,7 @@ class Sweeper:
             partial(compare_windows, units),
             partial(clear_what_is_over, units),
             partial(extend_plans, units),
+            partial(look_for_overlaps, units),
             partial(give_receipts, units),
             partial(full_pass, units, self.full_pass_every),
             partial(tidy, units),
@@ -104,13 +114,18 @@ class Sweeper:
     def run(self, stop: Event, every: float) -> None:
         """Sweep every so many seconds, and whenever time asks for something, until told to stop."""
         look = Event()
-        keeper = Thread(target=self._keep_time_until, args=(stop, look, every), name="time")
-        keeper.start()
+        beside = [
+            Thread(target=self._keep_time_until, args=(stop, look, every), name="time"),
+            Thread(target=self._seal_until, args=(stop,), name="seals"),
+        ]
+        for thread in beside:
+            thread.start()
         while not stop.is_set():
             self.look_after()
             look.wait(every)
             look.clear()
-        keeper.join()
+        for thread in beside:
+            thread.join()
 
     def _keep_time_until(self, stop: Event, look: Event, every: float) -> None:
         while not stop.is_set():
@@ -118,6 +133,11 @@ class Sweeper:
                 look.set()
             stop.wait(self.pause(every))
         look.set()
+
+    def _seal_until(self, stop: Event) -> None:
+        while not stop.is_set():
+            self.seal()
+            stop.wait(SEAL_EVERY)
 
     def pause(self, every: float) -> float:
         """Return how many seconds to wait before time is looked at again: until it does something, `every` at most."""

@@ -36,13 +36,13 @@ def of_windows_past(schedule: Schedule) -> tuple[str, str]:
 def missed(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Item:
     """Return the item of a window that passed without a freeze; a later one takes the place of an earlier one."""
     told = f"The window of {schedule.name} {_times(occurrence)} passed without a freeze: nothing could begin it."
-    return Item(_key(MISSED, schedule), MISSED, "critical", subject(schedule), told, _home(unit))
+    return Item(_key(MISSED, schedule), MISSED, "critical", subject(schedule), told, home(unit))
 
 
 def without_targets(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Item:
     """Return the item of a window that was skipped since its scope reaches nothing."""
     told = f"The window of {schedule.name} {_times(occurrence)} was skipped: its scope reaches no watched branch."
-    return Item(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), told, _home(unit))
+    return Item(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), told, home(unit))
 
 
 def not_enforced(
@@ -75,5 +75,6 @@ def _times(occurrence: Occurrence) -> str:
     return f"from {start} to {end} UTC"
 
 
-def _home(unit: Unit) -> tuple[str, str]:
+def home(unit: Unit) -> tuple[str, str]:
+    """Return where something can be done about a schedule, as an item's action."""
     return "Open the schedules", f"{unit.surroundings.web_url}/"

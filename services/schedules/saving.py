@@ -135,6 +135,7 @@ def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedu
 
 
 def _refuse_overlaps(unit: Unit, schedule: Schedule) -> None:
+    schedule.overlaps_looked_for_at = None
     unit.session.flush()
     if schedule.enabled and not schedule.allow_overlap:
         refuse_overlaps(unit, schedule)

@@ -1,0 +1,150 @@
+"""Overlaps that arise after schedules were saved ask for attention until they have gone."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from app.database import WORKER_ROLE, make_engine
+from models.organizations import Organization
+from models.schedules import Schedule
+from services.schedules.overlap_items import AGAIN_AFTER, AT_ONCE, look_for_overlaps
+from services.unit import Surroundings, Units
+from tests import factories
+from tests.services.conftest import Listener, MovedClock
+from tests.services.schedules.test_overlapping import WEB, windows
+
+API: dict[str, Any] = {"type": "glob", "patterns": ["acme/api*"]}
+
+
+@pytest.fixture
+def jobs(database: str, clock: MovedClock) -> Iterator[Units]:
+    """Return units as the sweeper opens them."""
+    engine = make_engine(database, 4, WORKER_ROLE)
+    yield Units(engine, clock, Listener(), Surroundings(web_url="https://freeze.test"))
+    engine.dispose()
+
+
+@pytest.fixture
+def weekends(session: Session, acme: Organization) -> Schedule:
+    """Return a schedule of everything in an organisation that watches acme/web."""
+    factories.watched(session, acme, "acme/web")
+    made = factories.schedule(session, acme, name="Weekends", windows=windows((0, 10)))
+    session.commit()
+    return made
+
+
+def add(session: Session, of: Organization, *hours: tuple[float, float], **columns: Any) -> Schedule:
+    made = factories.schedule(session, of, windows=windows(*hours), **columns)
+    session.commit()
+    return made
+
+
+def told(session: Session) -> list[tuple[str, str]]:
+    """Return whom open items are about, and what they say."""
+    session.rollback()
+    query = "SELECT subject ->> 'name', message FROM attention_items WHERE cleared_at IS NULL ORDER BY since, key"
+    return [(name, message) for name, message in session.execute(text(query))]
+
+
+def look_again(jobs: Units, clock: MovedClock) -> None:
+    clock.ahead += AGAIN_AFTER
+    look_for_overlaps(jobs)
+
+
+def test_the_later_schedule_has_an_item_that_names_the_earlier_one(
+    jobs: Units, session: Session, acme: Organization, weekends: Schedule
+) -> None:
+    add(session, acme, (5, 6), name="Release night")
+    look_for_overlaps(jobs)
+    [(subject, message)] = told(session)
+    assert subject == "Release night"
+    assert message.startswith("Windows of Release night overlap with those of Weekends from ")
+    row = session.execute(text("SELECT type, severity, action FROM attention_items")).one()
+    assert row == ("schedules_overlap", "info", {"label": "Open the schedules", "url": "https://freeze.test/"})
+
+
+def test_it_comes_with_a_branch_that_both_reach_and_goes_with_it(
+    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovedClock
+) -> None:
+    add(session, acme, (5, 6), name="API", scope=API)
+    look_for_overlaps(jobs)
+    assert told(session) == []
+    branch = factories.watched(session, acme, "acme/api-v2")
+    session.commit()
+    look_again(jobs, clock)
+    assert [subject for subject, _ in told(session)] == ["API"]
+    branch.unwatched_at = factories.now()
+    session.commit()
+    look_again(jobs, clock)
+    assert told(session) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"enabled": False}, id="disabled"),
+        pytest.param({"deleted_at": factories.now()}, id="deleted"),
+        pytest.param({"allow_overlap": True}, id="allowed to overlap"),
+    ],
+)
+@pytest.mark.parametrize("whose", ["earlier", "later"])
+def test_it_goes_when_one_of_them_is(
+    jobs: Units,
+    session: Session,
+    acme: Organization,
+    weekends: Schedule,
+    clock: MovedClock,
+    change: dict[str, Any],
+    whose: str,
+) -> None:
+    later = add(session, acme, (5, 6))
+    look_for_overlaps(jobs)
+    assert len(told(session)) == 1
+    for name, value in change.items():
+        setattr(later if whose == "later" else weekends, name, value)
+    session.commit()
+    look_again(jobs, clock)
+    assert told(session) == []
+
+
+@pytest.mark.parametrize("allowing", ["earlier", "later"])
+def test_what_one_of_them_allows_needs_no_attention(
+    jobs: Units, session: Session, acme: Organization, weekends: Schedule, allowing: str
+) -> None:
+    weekends.allow_overlap = allowing == "earlier"
+    add(session, acme, (5, 6), allow_overlap=allowing == "later")
+    look_for_overlaps(jobs)
+    assert told(session) == []
+
+
+def test_several_are_one_item(jobs: Units, session: Session, acme: Organization, weekends: Schedule) -> None:
+    add(session, acme, (20, 21), name="Release night")
+    add(session, acme, (5, 21), name="Year's end", scope=WEB)
+    look_for_overlaps(jobs)
+    [(subject, message)] = told(session)
+    assert subject == "Year's end"
+    assert "those of Weekends and 1 more from" in message
+
+
+def test_schedules_take_turns(
+    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovedClock
+) -> None:
+    for _ in range(AT_ONCE + 1):
+        add(session, acme, (30, 31), allow_overlap=False)
+    assert [look_for_overlaps(jobs) for _ in range(3)] == [AT_ONCE, 2, 0]
+    clock.ahead += AGAIN_AFTER - timedelta(seconds=30)
+    assert look_for_overlaps(jobs) == 0
+    clock.ahead += timedelta(seconds=30)
+    assert look_for_overlaps(jobs) == AT_ONCE
+
+
+def test_organisations_that_are_deleted_are_passed_over(
+    jobs: Units, session: Session, acme: Organization, weekends: Schedule
+) -> None:
+    acme.deleted_at = factories.now()
+    session.commit()
+    assert look_for_overlaps(jobs) == 0

@@ -8,9 +8,10 @@ from models.exceptions import PullRequestException
 from rules.errors import ServiceError
 from rules.ids import new_id
 from rules.verdict import CoveringFreeze
-from services.exceptions.lapsing import lapsed, record_end
+from services.exceptions.lapsing import as_service, record_end
 from services.exceptions.locking import lock_base, open_rows
 from services.exceptions.recording import name_of
+from services.exceptions.revoking import revoke_rows
 from services.freezes import checked_reason, require_future
 from services.pulls import Tracked
 from services.unit import Unit
@@ -65,12 +66,29 @@ def cover(unit: Unit, tracked: Tracked, wanted: Wanted) -> Covered:
         )
     require_permitted(tracked, freezes)
     rows = open_rows(unit, tracked.pull.id, tracked.branch.id, [freeze.id for freeze in freezes])
-    subject = name_of(unit, tracked.pull.id)
-    for row in lapsed(list(rows.values()), unit.now):
-        record_end(unit, ("exception", row.id, subject), row, row.expires_at or unit.now)
-        del rows[row.freeze_id]
-    unit.session.flush()
+    for freeze_id in _end_what_is_over(unit, tracked, rows.values()):
+        del rows[freeze_id]
     return Covered(tracked, Wanted(reason, wanted.expires_at, _pins(unit, wanted.pin_to_head)), freezes, rows)
+
+
+def _end_what_is_over(unit: Unit, tracked: Tracked, rows: Iterable[PullRequestException]) -> list[str]:
+    """Record the end of rows whose time has passed, and of requests for a commit that is no longer the head.
+
+    They would stand in the way of new ones. Returns their freezes.
+    """
+    late = [row for row in rows if row.expires_at is not None and row.expires_at <= unit.now]
+    moved = [
+        row
+        for row in rows
+        if row not in late and row.decision is None and row.pin_to_head and row.head_sha != tracked.pull.head_sha
+    ]
+    for row in late:
+        record_end(unit, ("exception", row.id, name_of(unit, tracked.pull.id)), row, row.expires_at or unit.now)
+    with as_service(unit):
+        for row in moved:
+            revoke_rows(unit, [row], reason="It was requested for a commit, and another was pushed.")
+    unit.session.flush()
+    return [row.freeze_id for row in (*late, *moved)]
 
 
 def _pins(unit: Unit, asked: bool | None) -> bool:  # noqa: FBT001 - a property of a body

@@ -3,7 +3,7 @@
 from functools import cache
 
 import httpx
-from openapi_core import OpenAPI
+from openapi_core import Config, OpenAPI
 from openapi_core.datatypes import RequestParameters
 from openapi_core.exceptions import OpenAPIError
 
@@ -34,7 +34,8 @@ class _Response:
 
 @cache
 def _document() -> OpenAPI:
-    return OpenAPI.from_dict(dict(load_contract().document))
+    config = Config(extra_media_type_deserializers={"text/csv": bytes.decode})
+    return OpenAPI.from_dict(dict(load_contract().document), config=config)
 
 
 def assert_conforms(operation_id: str, response: httpx.Response) -> None:

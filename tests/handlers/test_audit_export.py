@@ -1,0 +1,359 @@
+"""Exporting the audit as CSV: what is in it, who gets it, and what happens when a reader or the database stops."""
+
+import csv
+import io
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from app import streaming
+from app.downloads import AT_ONCE, AT_ONCE_OF_ONE
+from models.audit import AuditEntry
+from models.organizations import Organization
+from rules.ids import new_id
+from schemas.contract import load_contract
+from services.audit import exporting
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+
+PATH = "/v1/audit/export"
+ADA = {"type": "user", "id": "usr_06aq1m3k0v5t8c2n7d4e9f1g61", "name": "Ada"}
+ROWS = 4_000
+MANY = text("""
+    INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, request_id, details)
+    SELECT 'aud_' || lpad(n::text, 26, '0'), :organization, now() - n * interval '1 second', 'freeze.started',
+           '{"type": "user", "id": "usr_1", "name": "Ada"}', 'dashboard',
+           jsonb_build_object('type', 'freeze', 'id', 'frz_' || n, 'name', repeat('long ', 1000)), NULL, '{}'
+    FROM generate_series(1, :count) n
+""")
+
+
+def entry(session: Session, of: Organization, **columns: Any) -> AuditEntry:
+    given = {
+        "at": factories.now(),
+        "action": "freeze.started",
+        "actor": ADA,
+        "source": "dashboard",
+        "target": {"type": "freeze", "id": "frz_1", "name": "Release"},
+        "details": {},
+    }
+    row = AuditEntry(id=new_id("aud"), organization_id=of.id, **given | columns)
+    session.add(row)
+    session.flush()
+    return row
+
+
+def rows_of(response: httpx.Response) -> list[dict[str, str]]:
+    assert response.status_code == 200, response.text
+    return list(csv.DictReader(io.StringIO(response.text, newline="")))
+
+
+class TestExportAudit:
+    def test_anybody_is_asked_for_a_credential(self, acme: Tenant) -> None:
+        refusal(acme.anybody.get(PATH), 401, "missing_credentials")
+
+    @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
+    def test_every_member_may_export(self, acme: Tenant, role: str) -> None:
+        assert acme.person(role).get(PATH).status_code == 200
+
+    def test_a_key_needs_the_scope(self, acme: Tenant) -> None:
+        assert acme.key("audit:read").get(PATH).status_code == 200
+        refusal(acme.key("freeze:read").get(PATH), 403, "insufficient_scope")
+
+    def test_a_support_session_may_export(self, acme: Tenant) -> None:
+        assert acme.support.get(PATH).status_code == 200
+
+    def test_a_plan_without_exports_is_told_so(self, globex: Tenant) -> None:
+        refusal(globex.person("owner").get(PATH), 403, "feature_not_available")
+
+    def test_the_file_has_the_documented_columns_and_an_entry_a_line(self, acme: Tenant, session: Session) -> None:
+        at = factories.now().replace(microsecond=7000)
+        made = entry(session, acme.organization, at=at, request_id="req_1", details={"after": {"endsAt": None}})
+        response = acme.person("viewer").get(PATH)
+        documented = load_contract().document["paths"][PATH]["get"]["description"]
+        columns = re.findall(
+            r"`(\w+)`", "".join(line.split("|")[1] for line in documented.splitlines() if "| `" in line)
+        )
+        assert response.content.split(b"\r\n")[0].decode().split(",") == columns == list(exporting.COLUMNS)
+        assert rows_of(response) == [
+            {
+                "id": made.id,
+                "at": at.strftime("%Y-%m-%dT%H:%M:%S.007Z"),
+                "action": "freeze.started",
+                "source": "dashboard",
+                "actorType": "user",
+                "actorId": ADA["id"],
+                "actorName": "Ada",
+                "targetType": "freeze",
+                "targetId": "frz_1",
+                "targetName": "Release",
+                "requestId": "req_1",
+                "details": '{"after": {"endsAt": null}}',
+            }
+        ]
+
+    def test_it_is_a_file_of_csv_that_nobody_keeps(self, acme: Tenant) -> None:
+        headers = acme.person("viewer").get(PATH).headers
+        assert headers["content-type"] == "text/csv; charset=utf-8; header=present"
+        assert re.fullmatch(r'attachment; filename="audit-\d{4}-\d\d-\d\d\.csv"', headers["content-disposition"])
+        assert headers["cache-control"] == "no-store"
+        assert "content-length" not in headers
+
+    def test_an_empty_log_is_a_header(self, acme: Tenant) -> None:
+        response = acme.person("viewer").get(PATH)
+        assert response.text == ",".join(exporting.COLUMNS) + "\r\n"
+
+    def test_head_answers_the_headers_alone(self, acme: Tenant) -> None:
+        response = acme.person("viewer").send("HEAD", PATH)
+        assert (response.status_code, response.content) == (200, b"")
+
+    def test_the_newest_comes_first(self, acme: Tenant, session: Session) -> None:
+        made = [entry(session, acme.organization, at=factories.now() - timedelta(minutes=age)).id for age in (3, 1, 2)]
+        assert [row["id"] for row in rows_of(acme.person("viewer").get(PATH))] == [made[1], made[2], made[0]]
+
+
+class TestWhatItHolds:
+    def test_filters_narrow_it_as_they_do_the_list(self, acme: Tenant, session: Session) -> None:
+        now = factories.now()
+        wanted = {
+            "action": "member.removed",
+            "actor": {**ADA, "id": "usr_2"},
+            "source": "api",
+            "target": {"type": "user", "id": "usr_3", "name": "Bob"},
+            "at": now - timedelta(hours=2),
+        }
+        only = entry(session, acme.organization, **wanted)
+        entry(session, acme.organization, at=now)
+        viewer = acme.person("viewer")
+        for asked in (
+            {"action": "member.removed"},
+            {"actorId": "usr_2"},
+            {"targetId": "usr_3"},
+            {"source": "api"},
+            {"to": text_of(now - timedelta(hours=1))},
+            {"from": text_of(now - timedelta(hours=3)), "to": text_of(now), "source": "api"},
+        ):
+            assert [row["id"] for row in rows_of(viewer.get(PATH, **asked))] == [only.id], asked
+        assert not rows_of(viewer.get(PATH, **{"from": text_of(now + timedelta(seconds=1))}))
+        refusal(viewer.get(PATH, action="no.action"), 400, "invalid_parameter")
+
+    def test_the_plan_says_how_far_back_it_goes(self, acme: Tenant, session: Session) -> None:
+        acme.organization.plan = "team"
+        session.flush()
+        now = factories.now()
+        for age in (89, 91):
+            entry(session, acme.organization, at=now - timedelta(days=age), request_id=f"req_{age}")
+        viewer = acme.person("viewer")
+        assert [row["requestId"] for row in rows_of(viewer.get(PATH))] == ["req_89"]
+        assert len(rows_of(viewer.get(PATH, **{"from": text_of(now - timedelta(days=300))}))) == 1
+
+    def test_nothing_of_another_organisation_is_in_it(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        entry(session, globex.organization)
+        mine = entry(session, acme.organization)
+        assert [row["id"] for row in rows_of(acme.key("audit:read").get(PATH))] == [mine.id]
+
+    @pytest.mark.parametrize(
+        "name", ['He said "no", twice', "two\nlines", "two\r\nlines", "ünïcödé 冻结 🥶", " spaces ", "\\.", ""]
+    )
+    def test_whatever_a_name_holds_is_read_back(self, acme: Tenant, session: Session, name: str) -> None:
+        entry(session, acme.organization, actor={**ADA, "name": name}, details={"name": name})
+        (row,) = rows_of(acme.person("viewer").get(PATH))
+        assert row["actorName"] == name
+        assert json.loads(row["details"]) == {"name": name}
+
+    @pytest.mark.parametrize(
+        ("name", "cell"),
+        [
+            ('=HYPERLINK("https://evil")', '\'=HYPERLINK("https://evil")'),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\t=1", "\t'=1"),
+            ("  =1", "'  =1"),
+            ("\uff1d1", "'\uff1d1"),
+            ("a;=1", "a;'=1"),
+            ("a\n=1", "a\n'=1"),
+            ("a = b-c", "a = b-c"),
+        ],
+        ids=repr,
+    )
+    def test_no_cell_is_a_formula(self, acme: Tenant, session: Session, name: str, cell: str) -> None:
+        entry(session, acme.organization, actor={**ADA, "name": name}, target={"type": "x", "id": name, "name": name})
+        (row,) = rows_of(acme.person("viewer").get(PATH))
+        assert {row["actorName"], row["targetName"], row["targetId"]} == {cell}
+
+    def test_details_hold_no_semicolon_and_say_the_same(self, acme: Tenant, session: Session) -> None:
+        details = {"reason": "a;=cmd|' /C calc'!A0;\\;b"}
+        entry(session, acme.organization, details=details)
+        (row,) = rows_of(acme.person("viewer").get(PATH))
+        assert ";" not in row["details"]
+        assert json.loads(row["details"]) == details
+
+    def test_too_many_rows_are_counted_and_none_is_sent(
+        self, acme: Tenant, session: Session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(exporting, "MOST_ROWS", 2)
+        made = [entry(session, acme.organization, at=factories.now() - timedelta(hours=age)) for age in range(3)]
+        viewer = acme.person("viewer")
+        error = refusal(viewer.get(PATH), 413, "export_too_large")
+        assert {"3", "2"} <= set(re.findall(r"\d+", error["message"]))
+        assert len(rows_of(viewer.get(PATH, **{"from": text_of(made[1].at)}))) == 2
+
+    def test_it_may_have_half_a_million_rows(self) -> None:
+        assert exporting.MOST_ROWS == 500_000
+
+
+def text_of(instant: datetime) -> str:
+    return instant.isoformat().replace("+00:00", "Z")
+
+
+class Reader:
+    """Somebody who asks for an export and reads it by hand."""
+
+    def __init__(self, url: str, token: str) -> None:
+        place = urlsplit(url)
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.settimeout(20)
+        self.socket.connect((str(place.hostname), int(place.port or 80)))
+        self.socket.sendall(f"GET {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+
+    def read(self, size: int = 4096) -> bytes:
+        return self.socket.recv(size)
+
+    def rest(self) -> bytes:
+        """Read until the connection ends, in order or not."""
+        found = bytearray()
+        while True:
+            try:
+                block = self.read(1 << 20)
+            except ConnectionResetError:
+                return bytes(found)
+            if not block:
+                return bytes(found)
+            found += block
+
+
+class TestStreaming:
+    @pytest.fixture
+    def long(self, acme: Tenant, session: Session) -> str:
+        """Give the organisation an audit of some 20 MB, more than buffers take, and return a token that may export it."""
+        session.execute(MANY, {"organization": acme.id, "count": ROWS})
+        return str(acme.person("viewer").token)
+
+    @pytest.fixture
+    def readers(self, served: str) -> Iterator[Callable[[str], Reader]]:
+        made: list[Reader] = []
+
+        def read(token: str) -> Reader:
+            made.append(Reader(served, token))
+            return made[-1]
+
+        yield read
+        for reader in made:
+            reader.socket.close()
+
+    @pytest.fixture
+    def impatient(self) -> Iterator[streaming.Patience]:
+        yield streaming.PATIENCE
+        streaming.PATIENCE.stalled, streaming.PATIENCE.longest = 30.0, 900.0
+
+    def test_a_long_one_arrives_whole(self, long: str, acme: Tenant) -> None:
+        assert len({row["id"] for row in rows_of(acme.person("viewer").get(PATH))}) == ROWS
+
+    def test_a_reader_who_stops_is_cut_off_and_holds_no_connection(
+        self, long: str, readers: Callable[[str], Reader], impatient: streaming.Patience, session: Session
+    ) -> None:
+        impatient.stalled = 0.5
+        reader = readers(long)
+        assert reader.read().startswith(b"HTTP/1.1 200")
+        until(lambda: downloads(session) == 1)
+        until(lambda: downloads(session) == 0)
+        assert not reader.rest().endswith(b"0\r\n\r\n")
+
+    def test_a_reader_who_takes_too_long_is_cut_off(
+        self, long: str, readers: Callable[[str], Reader], impatient: streaming.Patience, session: Session
+    ) -> None:
+        impatient.longest = 0.5
+        reader = readers(long)
+        assert reader.read()
+        until(lambda: downloads(session) == 1)
+        until(lambda: bool(reader.read(64)) and downloads(session) == 0)
+        assert not reader.rest().endswith(b"0\r\n\r\n")
+
+    def test_a_reader_who_leaves_leaves_nothing_running(
+        self, long: str, readers: Callable[[str], Reader], session: Session
+    ) -> None:
+        reader = readers(long)
+        assert reader.read()
+        until(lambda: downloads(session) == 1)
+        reader.socket.close()
+        until(lambda: downloads(session) == 0)
+
+    def test_a_database_that_dies_is_noticed_by_the_reader(
+        self, long: str, readers: Callable[[str], Reader], acme: Tenant, session: Session
+    ) -> None:
+        reader = readers(long)
+        assert reader.read()
+        until(lambda: downloads(session) == 1)
+        session.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {DOWNLOAD}"))
+        assert not reader.rest().endswith(b"0\r\n\r\n")
+        assert acme.person("viewer").get(PATH).status_code == 200
+
+    def test_an_organisation_has_two_at_once_and_everybody_else_is_served(
+        self, long: str, readers: Callable[[str], Reader], acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
+        globex.organization.plan = "business"
+        session.flush()
+        running = [readers(long) for _ in range(AT_ONCE_OF_ONE)]
+        assert all(reader.read() for reader in running)
+        refused = acme.person("viewer").get(PATH)
+        refusal(refused, 429, "rate_limited")
+        assert int(refused.headers["retry-after"]) > 0
+        assert globex.person("viewer").get(PATH).status_code == 200
+        assert acme.person("viewer").get("/v1/freezes").status_code == 200
+        for reader in running:
+            reader.socket.close()
+        until(lambda: downloads(session) == 0)
+        assert acme.person("viewer").get(PATH).status_code == 200
+
+    def test_a_process_has_few_at_once_however_many_ask(
+        self, readers: Callable[[str], Reader], session: Session, acme: Tenant
+    ) -> None:
+        many = [factories.organization(session, f"Org{number}") for number in range(AT_ONCE // 2)]
+        running = []
+        for organization in many:
+            session.execute(
+                text(str(MANY).replace("'aud_' ||", f"'aud_{organization.id[-4:]}' ||")),
+                {"organization": organization.id, "count": ROWS},
+            )
+            token = factories.member_token(session, organization, "viewer")
+            running += [readers(token) for _ in range(2)]
+        assert all(reader.read() for reader in running)
+        refused = acme.person("viewer").get(PATH)
+        refusal(refused, 503, "database_unavailable")
+        assert acme.person("viewer").get("/v1/freezes").status_code == 200
+
+
+DOWNLOAD = "query LIKE 'COPY (SELECT id%' AND state = 'active' AND datname = current_database()"
+
+
+def downloads(session: Session) -> int:
+    return int(session.scalar(text(f"SELECT count(*) FROM pg_stat_activity WHERE {DOWNLOAD}")) or 0)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.02)

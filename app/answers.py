@@ -76,7 +76,7 @@ class Answers:
         for name, expression in parameters.items():
             value: Any = content
             for key in expression.removeprefix("$response.body#/").split("/"):
-                value = value[key]
+                value = value[int(key) if isinstance(value, list) else key]
             template = template.replace("{" + name + "}", str(value))
         return template.encode()
 

@@ -247,7 +247,7 @@ class Reader:
 class TestStreaming:
     @pytest.fixture
     def long(self, acme: Tenant, session: Session) -> str:
-        """Give the organisation an audit of some 20 MB, more than buffers take, and return a token that may export it."""
+        """Give the organisation an audit of 20 MB, more than buffers take, and return a token for it."""
         session.execute(MANY, {"organization": acme.id, "count": ROWS})
         return str(acme.person("viewer").token)
 

@@ -13,7 +13,7 @@ A queue merges its own commit, so a run on that one counts more than those on th
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -58,6 +58,23 @@ class Cover:
 
 
 @dataclass(frozen=True, slots=True)
+class Exemption:
+    """A granted exception: which pull request could pass which freeze, from when until when."""
+
+    id: str
+    freeze_id: str
+    number: int
+    since: datetime
+    until: datetime | None
+    pinned_sha: str | None = None
+    """The only head that it was for; None: any."""
+
+    def is_of(self, landing: "Landing") -> bool:
+        """Tell whether it was for what landed, whenever."""
+        return self.number == landing.pull_request and self.pinned_sha in {None, landing.head_sha}
+
+
+@dataclass(frozen=True, slots=True)
 class Classified:
     """The judgement, and the freezes that it is about."""
 
@@ -74,6 +91,30 @@ def covers(freezes: Collection[Cover], instant: datetime) -> list[Cover]:
         for freeze in freezes
         if freeze.since < instant + _ONE_SECOND and (freeze.until is None or instant + _ONE_SECOND <= freeze.until)
     ]
+
+
+def held(landing: Landing, exemptions: Collection[Exemption]) -> list[Exemption]:
+    """Return the exceptions of what landed that held at some time of that second."""
+    end = landing.instant + _ONE_SECOND
+    return [
+        each
+        for each in exemptions
+        if each.is_of(landing) and each.since < end and (each.until is None or landing.instant < each.until)
+    ]
+
+
+def without_exemptions(
+    landing: Landing, freezes: Collection[Cover], exemptions: Collection[Exemption]
+) -> Collection[Cover]:
+    """Return the freezes as they stood against what landed: one whose exception had ended began anew with that end.
+
+    Our check said `success` rightly until then, and had to be turned: what got in meanwhile came before that.
+    """
+    ends: dict[str, datetime] = {}
+    for each in exemptions:
+        if each.is_of(landing) and each.until is not None and each.until <= landing.instant:
+            ends[each.freeze_id] = max(each.until, ends.get(each.freeze_id, each.until))
+    return [replace(freeze, since=max(freeze.since, ends.get(freeze.freeze_id, freeze.since))) for freeze in freezes]
 
 
 def classify(

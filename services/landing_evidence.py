@@ -7,7 +7,18 @@ from datetime import datetime, timedelta
 from sqlalchemy import text
 
 from integrations.github import Activity, CheckState, ErrorKind, GitHubError, InstallationClient, PullOfCommit
-from rules.landings import MERGES, Classified, Cover, Landing, Run, classify, covers
+from rules.landings import (
+    MERGES,
+    Classified,
+    Cover,
+    Exemption,
+    Landing,
+    Run,
+    classify,
+    covers,
+    held,
+    without_exemptions,
+)
 from rules.permissions import SYSTEM
 from services.unit import Caller, Units
 
@@ -54,9 +65,17 @@ class _History:
     """Commit and instant of landings that were judged before."""
     required_since: datetime | None
     """A rule required the check when that was last looked at, which was then."""
+    exemptions: Collection[Exemption]
+    """The exceptions that were granted into the branch, ended ones as well."""
 
 
-Examined = tuple[Landing, Classified]
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What landed, what is to be thought of it, and by which exceptions it could."""
+
+    landing: Landing
+    judged: Classified
+    exceptions: tuple[str, ...] = ()
 
 
 def examine(
@@ -76,9 +95,12 @@ def examine(
             continue
         landing, runs = _Reader(client, app_id, branch).evidence(activity, patient=patient)
         required = history.required_since is not None and history.required_since <= activity.instant
-        judged = classify(landing, runs, history.freezes, required=required)
+        used = held(landing, history.exemptions)
+        freezes = without_exemptions(landing, history.freezes, history.exemptions)
+        judged = classify(landing, runs, freezes, {each.freeze_id for each in used}, required=required)
         if judged is not None:
-            found.append((landing, judged))
+            by = tuple(each.id for each in used if judged.kind == "excepted" and each.freeze_id in judged.freezes)
+            found.append(Examined(landing, judged, by))
     return found
 
 
@@ -152,6 +174,12 @@ _FREEZES = text("""
       AND coalesce(least(f.ended_at, f.ends_at), 'infinity') > :since
 """)
 _KNOWN = text("SELECT sha, landed_at FROM landings WHERE branch_id = :branch AND landed_at >= :since")
+_EXEMPTIONS = text("""
+    SELECT e.id, e.freeze_id, p.number, e.decided_at, least(e.revoked_at, e.expired_at, e.expires_at),
+           CASE WHEN e.pin_to_head THEN coalesce(e.head_sha, '') END
+    FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id
+    WHERE e.branch_id = :branch AND e.freeze_id = ANY(:freezes) AND e.decision = 'granted'
+""")
 _REQUIRED = text("SELECT verified_at FROM branch_enforcement WHERE branch_id = :branch AND required")
 
 
@@ -163,8 +191,11 @@ def _read_history(units: Units, branch: LandedBranch) -> _History:
             "since": branch.since - MARGIN,
             "now": unit.now,
         }
+        freezes = [Cover(*row) for row in unit.session.execute(_FREEZES, values)]
+        ids = [freeze.freeze_id for freeze in freezes]
         return _History(
-            freezes=[Cover(*row) for row in unit.session.execute(_FREEZES, values)],
+            freezes=freezes,
             known={(sha, landed_at) for sha, landed_at in unit.session.execute(_KNOWN, values)},
             required_since=unit.session.scalar(_REQUIRED, values),
+            exemptions=[Exemption(*row) for row in unit.session.execute(_EXEMPTIONS, {**values, "freezes": ids})],
         )

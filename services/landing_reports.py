@@ -11,7 +11,8 @@ from rules.landings import Classified, Landing
 from rules.permissions import Actor
 from services.attention import Item, Severity, raise_item
 from services.codehost import page
-from services.landing_evidence import LandedBranch
+from services.exceptions.using import record_use
+from services.landing_evidence import Examined, LandedBranch
 from services.unit import Caller, Unit, Units
 
 ITEMS: dict[str, tuple[str, Severity]] = {
@@ -31,12 +32,19 @@ DEEDS = {
 }
 
 
-def report(units: Units, branch: LandedBranch, landing: Landing, judged: Classified) -> None:
-    """Write the landing down, audit it and raise its item, all at once; one that is known already changes nothing."""
+def report(units: Units, branch: LandedBranch, examined: Examined) -> None:
+    """Write the landing down, audit it and raise its item, all at once; one that is known already changes nothing.
+
+    What an exception allowed asks for no attention: the exception tells that it was used.
+    """
+    landing, judged = examined.landing, examined.judged
     actor = Actor("code_host", None, landing.actor)
     with units.open(Caller(branch.organization_id, actor, "code_host")) as unit:
         landing_id = _insert(unit, branch, landing, judged)
-        if landing_id is None or judged.kind not in ITEMS:
+        if landing_id is None:
+            return
+        if judged.kind not in ITEMS:
+            record_use(unit, examined.exceptions, landing)
             return
         unit.audit(f"freeze.{judged.kind}", ("branch", branch.id, branch.full_name), **_details(landing, judged))
         raise_item(unit, _item(unit, landing_id, branch, landing, judged))
@@ -99,7 +107,7 @@ def _message(branch: LandedBranch, landing: Landing, judged: Classified) -> str:
         return f"{told}: our check said success by mistake."
     if not judged.delay:
         return f"{told}, within the second in which the freeze began."
-    return f"{told}, {judged.delay} s after the freeze began and before our check had blocked it."
+    return f"{told}, {judged.delay} s after it had to be blocked and before our check said so."
 
 
 _OVER = text("""

@@ -149,8 +149,8 @@ def _claim(units: Units) -> _Turn | None:
 
 
 def _finish(units: Units, turn: _Turn, branch: LandedBranch, found: Sequence[Examined]) -> None:
-    for landing, judged in found:
-        report(units, branch, landing, judged)
+    for examined in found:
+        report(units, branch, examined)
     with units.open(JOB) as unit:
         unit.session.execute(_DONE, {"branch": branch.id, "until": turn.until})
 

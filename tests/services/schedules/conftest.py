@@ -1,0 +1,132 @@
+"""An organisation with a watched branch, whose clock stands where a test puts it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from app.database import make_engine
+from models.audit import AuditEntry
+from models.organizations import Organization
+from models.schedules import Occurrence, Schedule
+from services.lifting import lift
+from services.schedules import deleting, saving, skipping, views
+from services.schedules.beginning import begin_windows
+from services.schedules.occurrence_views import occurrence_views
+from services.unit import Caller, Surroundings, Units
+from tests import factories
+from tests.services.conftest import ADA, Listener
+from tests.support.clocks import MovableClock
+
+EVERYTHING = {"type": "organization"}
+NIGHTS: dict[str, Any] = {
+    "name": "Nights",
+    "scope": EVERYTHING,
+    "timezone": "Europe/London",
+    "recurrence": {"frequency": "daily", "start_date": "2026-01-01"},
+    "window": {"start_time": "22:00", "end_time": "06:00", "days": 1},
+    "reason": "Nobody is here at night",
+}
+
+
+def utc(text: str) -> datetime:
+    """Return the instant of `2026-11-21 12:00`, UTC."""
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+@dataclass
+class Office:
+    """Where schedules are made, at a time that tests set."""
+
+    session: Session
+    organization: Organization
+    units: Units
+    jobs: Units
+    clock: MovableClock
+
+    def at(self, text: str) -> "Office":
+        """Put the clock to an instant, UTC."""
+        self.clock.at = utc(text)
+        return self
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self.organization.id, ADA, "dashboard", self.organization.plan)
+
+    def create(self, **wanted: Any) -> str:
+        with self.units.open(self.caller) as unit:
+            return saving.create(unit, saving.NewSchedule(**{**NIGHTS, **wanted})).id
+
+    def update(self, schedule_id: str, **changes: Any) -> None:
+        with self.units.open(self.caller) as unit:
+            saving.update(unit, schedule_id, changes)
+
+    def skip_next(self, schedule_id: str) -> str:
+        with self.units.open(self.caller) as unit:
+            return str(skipping.skip_next(unit, schedule_id)["id"])
+
+    def delete(self, schedule_id: str, *, end_active: bool = False) -> None:
+        with self.units.open(self.caller) as unit:
+            deleting.delete_schedule(unit, schedule_id, end_active=end_active)
+
+    def begin(self) -> int:
+        """Begin what is due, as the sweeper does."""
+        return begin_windows(self.jobs)
+
+    def lift(self, schedule_id: str) -> None:
+        """Lift the freezes that a schedule has started, by hand."""
+        for row in self.rows(schedule_id):
+            if row.freeze_id is not None:
+                with self.units.open(self.caller) as unit:
+                    lift(unit, row.freeze_id, None)
+
+    def show(self, schedule_id: str) -> dict[str, Any]:
+        with self.units.open(self.caller) as unit:
+            return views.show(unit, schedule_id)
+
+    def rows(self, schedule_id: str) -> list[Occurrence]:
+        """Return the occurrences as they are stored, the first first."""
+        self.session.expire_all()
+        query = select(Occurrence).where(Occurrence.schedule_id == schedule_id).order_by(Occurrence.starts_at)
+        return list(self.session.scalars(query))
+
+    def windows(self, schedule_id: str, *states: str) -> list[str]:
+        """Return the windows in these states (none given: planned), as `11-27 17:00 to 11-30 08:00`, UTC."""
+        with self.units.open(self.caller) as unit:
+            query = select(Occurrence).where(Occurrence.schedule_id == schedule_id).order_by(Occurrence.starts_at)
+            shown = occurrence_views(unit, unit.session.scalars(query).all())
+        wanted = states or ("planned",)
+        return [f"{o['starts_at']:%m-%d %H:%M} to {o['ends_at']:%m-%d %H:%M}" for o in shown if o["state"] in wanted]
+
+    def schedule(self, schedule_id: str) -> Schedule:
+        self.session.expire_all()
+        return self.session.get_one(Schedule, schedule_id)
+
+    def audit(self, action: str) -> list[AuditEntry]:
+        """Return the entries of an action, the oldest first."""
+        query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.at, AuditEntry.id)
+        return list(self.session.scalars(query))
+
+
+@pytest.fixture
+def clock() -> MovableClock:
+    return MovableClock()
+
+
+@pytest.fixture
+def jobs(database: str, clock: MovableClock, listener: Listener) -> Iterator[Units]:
+    """Open units of every organisation, as the sweeper does."""
+    engine = make_engine(database, 4, role="change_freeze_worker")
+    yield Units(engine, clock, listener, Surroundings())
+    engine.dispose()
+
+
+@pytest.fixture
+def office(session: Session, acme: Organization, units: Units, jobs: Units, clock: MovableClock) -> Office:
+    factories.watched(session, acme)
+    session.commit()
+    return Office(session, acme, units, jobs, clock)

@@ -33,9 +33,11 @@ Run it where the service runs, with the same environment (DATABASE_URL, BASE_URL
 is refused, and with 3 when it cannot work at all."""
 
 
-class _NoWakeups:
+class NoWakeups:
+    """For commands that leave no work behind."""
+
     def send(self, names: set[str]) -> None:
-        """Wake nobody: nothing here leaves work behind."""
+        """Wake nobody."""
 
 
 def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -78,7 +80,7 @@ def run(given: argparse.Namespace, config: Config) -> None:
     """Do what the command line says; raises ServiceError, OperationalError."""
     engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
     try:
-        units = Units(engine, DatabaseClock(), _NoWakeups(), surroundings_of(config))
+        units = Units(engine, DatabaseClock(), NoWakeups(), surroundings_of(config))
         if given.end:
             _end(units, given)
         else:

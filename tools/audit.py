@@ -1,0 +1,92 @@
+"""`python -m tools.audit verify`: prove that nothing in the audit was changed, removed or left out.
+
+Prints a line for each organisation, and what is wrong first where something is.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import sqlalchemy.exc
+
+from app.config import Config, ConfigurationError, load_config
+from app.database import WORKER_ROLE, make_engine
+from rules.permissions import SYSTEM
+from services.audit.verifying import Proof, chained_organizations, verify
+from services.clock import DatabaseClock
+from services.unit import Caller, Units
+from tools.support import NoWakeups
+
+_EPILOG = """\
+Each entry has a seal: a number, and the hash of the entry and of the seal before. All hashes are computed anew, in a
+transaction that only reads. What can be wrong: an entry or a seal is missing, a seal is broken (the entry was changed,
+or something was put in between), or an entry older than a minute has no seal (the sweeper does not run, or the entry
+was kept from it).
+
+Run it where the service runs, with the same environment (DATABASE_URL, ...). It ends with 1 when something is wrong,
+and with 3 when it cannot work at all."""
+
+
+def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line; ends the process with 2 where it makes no sense."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.audit",
+        description="Look after the audit.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("verify", help="prove the chain of one organisation, or of all")
+    command.add_argument("organization", nargs="?", help="the organisation's id (org_...) or its slug (default: all)")
+    return parser.parse_args(given)
+
+
+def run(given: argparse.Namespace, config: Config) -> int:
+    """Verify what the command line names; returns the exit status. Raises OperationalError."""
+    engine = make_engine(config.database_url, 1, role=WORKER_ROLE)
+    units = Units(engine, DatabaseClock(), NoWakeups())
+    caller = Caller(None, SYSTEM, "system")
+    try:
+        with units.open(caller, read_only=True) as unit:
+            named = chained_organizations(unit, given.organization)
+        if given.organization is not None and not named:
+            _say(f"There is no organisation {given.organization!r}: name it by its id, org_..., or its slug.")
+            return 1
+        faults = 0
+        for organization_id, slug in named:
+            with units.open(caller, read_only=True) as unit:
+                proof = verify(unit, organization_id, slug)
+            faults += len(proof.faults)
+            _report(proof)
+        return 1 if faults else 0
+    finally:
+        engine.dispose()
+
+
+def _report(proof: Proof) -> None:
+    place = f"{proof.slug} ({proof.organization_id})"
+    if not proof.faults:
+        print(f"{place}: sound, {proof.sealed} sealed, the last one {proof.head.hex()}")
+    for fault in proof.faults:
+        print(f"{place}: {fault.kind.upper()}: {fault.message} ({proof.sealed} before it are sound)")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    given = read_arguments(arguments)
+    try:
+        return run(given, load_config())
+    except ConfigurationError as error:
+        _say(f"The environment is not that of the service.\n{error}")
+        return 3
+    except sqlalchemy.exc.OperationalError as error:
+        _say(f"The database does not answer: {error.orig}")
+        return 3
+
+
+if __name__ == "__main__":
+    sys.exit(main())

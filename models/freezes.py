@@ -91,4 +91,5 @@ class FreezeTarget(Base):
             postgresql_where=text("state IN ('pending', 'releasing', 'failed')"),
         ),
         Index("ix_freeze_targets_state", "freeze_id", "state"),
+        Index("ix_freeze_targets_failed", "organization_id", "freeze_id", postgresql_where=text("state = 'failed'")),
     )

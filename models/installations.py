@@ -26,6 +26,8 @@ class Installation(Base):
     created_at: Mapped[datetime]
     paused_until: Mapped[datetime | None]
     """Until when the code host has asked us to hold back; every worker obeys it."""
+    paused_since: Mapped[datetime | None]
+    """Since when it has asked, again and again perhaps."""
     content_counting: Mapped[str | None]
     """How the code host was seen to count checks as created content (`requests` or `aliases`), and when."""
     content_learnt_at: Mapped[datetime | None]

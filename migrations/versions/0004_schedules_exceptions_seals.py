@@ -76,6 +76,8 @@ CREATE INDEX ix_freezes_schedule ON freezes (schedule_id, started_at, id) WHERE 
 CREATE UNIQUE INDEX uq_freezes_occurrence_id ON freezes (occurrence_id) WHERE occurrence_id IS NOT NULL;
 ALTER TABLE freezes ADD COLUMN partly_covered BOOLEAN DEFAULT 'false' NOT NULL;
 CREATE INDEX ix_freezes_partly_covered ON freezes (id) WHERE partly_covered;
+CREATE INDEX ix_freeze_targets_failed ON freeze_targets (organization_id, freeze_id) WHERE state = 'failed';
+ALTER TABLE installations ADD COLUMN paused_since TIMESTAMP WITH TIME ZONE;
 CREATE TABLE exceptions (
     id TEXT NOT NULL,
     organization_id TEXT NOT NULL,
@@ -200,8 +202,9 @@ def downgrade() -> None:
     op.execute("DROP FUNCTION await_seal()")
     op.execute(
         "DROP INDEX ix_audit_entries_action, ix_audit_entries_actor, ix_audit_entries_target, ix_audit_entries_source, "
-        "ix_freezes_schedule, uq_freezes_occurrence_id"
+        "ix_freezes_schedule, uq_freezes_occurrence_id, ix_freeze_targets_failed"
     )
     op.execute("ALTER TABLE freezes DROP COLUMN partly_covered")
+    op.execute("ALTER TABLE installations DROP COLUMN paused_since")
     op.execute("ALTER TABLE audit_entries DROP COLUMN actor_id, DROP COLUMN target_id")
     op.execute("DROP TABLE audit_unsealed, audit_seals, exceptions, occurrences, schedules")

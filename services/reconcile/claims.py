@@ -164,6 +164,10 @@ def look_again(unit: Unit, branch_ids: Collection[str]) -> None:
 def pause_installation(unit: Unit, installation_id: int, until: datetime) -> None:
     """Keep every worker away from an installation that the code host has limited."""
     unit.session.execute(
-        text("UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until) WHERE id = :id"),
-        {"until": until, "id": installation_id},
+        text(
+            "UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until), "
+            "paused_since = CASE WHEN paused_until >= :now THEN coalesce(paused_since, :now) ELSE :now END "
+            "WHERE id = :id"
+        ),
+        {"until": until, "id": installation_id, "now": unit.now},
     )

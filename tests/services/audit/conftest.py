@@ -1,0 +1,65 @@
+"""Entries as services write them, and the sealer as the sweeper runs it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from app.database import WORKER_ROLE, make_engine
+from models.audit import AuditEntry, AuditSeal
+from models.organizations import Organization
+from services.unit import Unit, Units
+from tests import factories
+from tests.services.conftest import Listener, MovedClock, Opener
+
+Record = Callable[..., str]
+
+
+def entry_of(unit: Unit, name: str = "Quarter-end close", **details: Any) -> str:
+    """Write an entry in a unit, and return its id."""
+    unit.audit("freeze.started", ("freeze", "frz_1", name), **details)
+    (entry,) = [each for each in unit.session.new if isinstance(each, AuditEntry)]
+    unit.session.flush()
+    return entry.id
+
+
+@pytest.fixture
+def worker_engine(database: str) -> Iterator[Engine]:
+    engine = make_engine(database, 4, role=WORKER_ROLE)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def jobs(worker_engine: Engine, clock: MovedClock, listener: Listener) -> Units:
+    """Units as jobs open them."""
+    return Units(worker_engine, clock, listener)
+
+
+@pytest.fixture
+def globex(session: Session) -> Organization:
+    organization = factories.organization(session, "Globex")
+    session.commit()
+    return organization
+
+
+@pytest.fixture
+def record(unit_of: Opener, acme: Organization) -> Record:
+    """Write an entry of acme, committed; `record("name", …details)` returns its id."""
+
+    def write(name: str = "Quarter-end close", **details: Any) -> str:
+        with unit_of(acme) as unit:
+            return entry_of(unit, name, **details)
+
+    return write
+
+
+def seals(session: Session, organization: Organization) -> list[AuditSeal]:
+    """Return the chain of an organisation as it is now."""
+    session.expire_all()
+    query = select(AuditSeal).where(AuditSeal.organization_id == organization.id).order_by(AuditSeal.sequence)
+    found = list(session.scalars(query))
+    session.rollback()
+    return found

@@ -19,7 +19,8 @@ from services.schedules.beginning import begin_windows
 from services.schedules.occurrence_views import occurrence_views
 from services.unit import Caller, Surroundings, Units
 from tests import factories
-from tests.services.conftest import ADA, Listener
+from tests.services.conftest import ADA, Listener, Opener
+from tests.services.schedules.windows import Planned
 from tests.support.clocks import MovableClock
 
 EVERYTHING = {"type": "organization"}
@@ -123,6 +124,11 @@ def jobs(database: str, clock: MovableClock, listener: Listener) -> Iterator[Uni
     engine = make_engine(database, 4, role="change_freeze_worker")
     yield Units(engine, clock, listener, Surroundings())
     engine.dispose()
+
+
+@pytest.fixture
+def planned(session: Session, acme: Organization, jobs: Units, unit_of: Opener, clock: MovableClock) -> Planned:
+    return Planned(session, acme, jobs, unit_of, clock)
 
 
 @pytest.fixture

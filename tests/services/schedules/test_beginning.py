@@ -1,4 +1,4 @@
-"""Windows begin once each when they are due, late rather than never, whoever sweeps; what passed is recorded."""
+"""Windows begin once each when they are due, whoever sweeps, with whatever of their scope is there."""
 
 import threading
 from collections.abc import Callable
@@ -7,102 +7,18 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, text
-from sqlalchemy.orm import Session
 
-from models.attention import AttentionItem
-from models.audit import AuditEntry
-from models.freezes import Freeze, FreezeTarget
-from models.installations import Installation
-from models.organizations import Organization
-from models.queries import covering_freezes
-from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
-from services import freeze_views
 from services.chores import end_freezes, seconds_to_next
-from services.freezes import extend
-from services.lifting import lift, override
+from services.lifting import lift
 from services.receipts import complete
-from services.schedules.beginning import begin_windows, cover_the_rest
-from services.schedules.missing import clear_what_is_over, record_missed
-from services.schedules.occurrence_views import occurrence_views
-from services.unit import Surroundings, Units
+from services.schedules.beginning import cover_the_rest
+from services.schedules.missing import record_missed
+from services.unit import Surroundings
 from tests import factories
-from tests.services.conftest import Listener, Opener
-from tests.support.clocks import MovableClock
-
-HOUR = timedelta(hours=1)
-
-
-class Planned:
-    """A schedule of acme whose next window begins in an hour and takes one, and those who look at it."""
-
-    def __init__(self, session: Session, acme: Organization, jobs: Units, unit_of: Opener, clock: MovableClock) -> None:
-        self.session, self.acme, self.jobs, self.unit_of, self.clock = session, acme, jobs, unit_of, clock
-        self.web = factories.watched(session, acme, "acme/web")
-        self.api = factories.watched(session, acme, "acme/api")
-        self.starts_at = factories.now().replace(microsecond=0) + HOUR
-        self.saved_at = self.starts_at - timedelta(days=30)
-        self.schedule = self.add_schedule(name="Weekends")
-        self.occurrence = self.add(self.schedule)
-
-    def add_schedule(self, **columns: Any) -> Schedule:
-        given = {"created_at": self.saved_at, "updated_at": self.saved_at, **columns}
-        row = factories.schedule(self.session, self.acme, **given)
-        self.session.commit()
-        return row
-
-    def add(self, of: Schedule, after: timedelta = timedelta(), length: timedelta = HOUR, **columns: Any) -> Occurrence:
-        starts_at = self.starts_at + after
-        row = factories.occurrence(self.session, of, starts_at=starts_at, ends_at=starts_at + length, **columns)
-        self.session.commit()
-        return row
-
-    def change(self, **columns: Any) -> None:
-        for name, value in columns.items():
-            setattr(self.schedule, name, value)
-        self.session.commit()
-
-    def come(self, after: timedelta = timedelta()) -> None:
-        """Let time pass until so long after the start of the window."""
-        self.clock.at = self.starts_at + after
-
-    def begin(self) -> int:
-        return begin_windows(self.jobs)
-
-    def freezes(self) -> list[Freeze]:
-        self.session.rollback()
-        self.session.expire_all()
-        return list(self.session.scalars(select(Freeze).order_by(Freeze.started_at, Freeze.id)))
-
-    def covered(self, freeze: Freeze) -> set[str]:
-        targets = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
-        return set(self.session.scalars(targets))
-
-    def seen(self, occurrence: Occurrence | None = None) -> dict[str, Any]:
-        """Return the occurrence as people see it."""
-        with self.unit_of(self.acme) as unit:
-            return occurrence_views(unit, [unit.session.get_one(Occurrence, (occurrence or self.occurrence).id)])[0]
-
-    def frozen(self, *branches: WatchedBranch) -> list[bool]:
-        with self.unit_of(self.acme) as unit:
-            covering = covering_freezes(unit.session, [branch.id for branch in branches], unit.now)
-            return [branch.id in covering for branch in branches]
-
-    def audit(self, action: str) -> list[AuditEntry]:
-        query = select(AuditEntry).where(AuditEntry.action == action).order_by(AuditEntry.at, AuditEntry.id)
-        return list(self.session.scalars(query))
-
-    def attention(self) -> list[tuple[str, str]]:
-        """Return the open items: type and words."""
-        query = select(AttentionItem.type, AttentionItem.message).where(AttentionItem.cleared_at.is_(None))
-        self.session.rollback()
-        return [(kind, message) for kind, message in self.session.execute(query.order_by(AttentionItem.key))]
-
-
-@pytest.fixture
-def planned(session: Session, acme: Organization, jobs: Units, unit_of: Opener, clock: MovableClock) -> Planned:
-    return Planned(session, acme, jobs, unit_of, clock)
+from tests.services.conftest import Listener
+from tests.services.schedules.windows import HOUR, Planned
 
 
 class TestAWindowThatIsDue:
@@ -281,161 +197,6 @@ class TestVeryManyBranches:
         cover_the_rest(planned.jobs)
         [freeze] = planned.freezes()
         assert (len(planned.covered(freeze)), freeze.partly_covered) == (2, False)
-
-
-class TestAfterDowntime:
-    def test_a_window_that_is_still_open_begins_late_and_says_so(self, planned: Planned) -> None:
-        planned.come(timedelta(minutes=20))
-        assert planned.begin() == 1
-        seen = planned.seen()
-        assert (seen["state"], seen["late"]) == ("active", True)
-        [freeze] = planned.freezes()
-        assert freeze.started_at == planned.starts_at + timedelta(minutes=20)
-        assert freeze.ends_at == planned.occurrence.ends_at
-        [entry] = planned.audit("freeze.started")
-        assert entry.details["late"] == 1200
-
-    def test_a_minute_is_not_late(self, planned: Planned) -> None:
-        planned.come(timedelta(seconds=50))
-        planned.begin()
-        assert planned.seen()["late"] is False
-
-    def test_a_window_that_was_open_when_its_schedule_was_saved_is_not_late(self, planned: Planned) -> None:
-        planned.change(updated_at=planned.starts_at + timedelta(minutes=19, seconds=30))
-        planned.come(timedelta(minutes=20))
-        planned.begin()
-        assert planned.seen()["late"] is False
-
-    def test_a_window_that_has_passed_is_missed_and_never_begins(self, planned: Planned) -> None:
-        planned.come(HOUR)
-        assert planned.begin() == 0
-        before = planned.seen()
-        assert record_missed(planned.jobs) == 1
-        assert record_missed(planned.jobs) == 0
-        assert planned.seen() == before
-        assert (before["state"], before["missed"], before["freeze_id"]) == ("past", True, None)
-        [entry] = planned.audit("occurrence.missed")
-        assert (entry.actor["type"], entry.target["id"]) == ("system", planned.schedule.id)
-        assert entry.details["occurrenceId"] == planned.occurrence.id
-        assert planned.freezes() == []
-
-    def test_what_was_missed_needs_attention_until_a_window_begins(self, planned: Planned) -> None:
-        planned.add(planned.schedule, 2 * HOUR)
-        planned.come(HOUR)
-        record_missed(planned.jobs)
-        [(kind, message)] = planned.attention()
-        assert kind == "missed_window"
-        assert f"from {planned.starts_at:%Y-%m-%d %H:%M} to" in message
-        planned.come(2 * HOUR)
-        planned.begin()
-        assert planned.attention() == []
-
-    @pytest.mark.parametrize("change", [{"enabled": False}, {"deleted_at": factories.now()}, {}], ids=str)
-    def test_what_was_missed_is_forgotten_with_its_schedule_or_after_a_week(
-        self, planned: Planned, change: dict[str, Any]
-    ) -> None:
-        planned.come(HOUR)
-        record_missed(planned.jobs)
-        if change:
-            planned.change(**change)
-        else:
-            planned.come(HOUR + timedelta(days=7))
-        assert clear_what_is_over(planned.jobs) is True
-        assert planned.attention() == []
-
-    def test_each_window_is_judged_by_itself(self, planned: Planned) -> None:
-        day = timedelta(days=1)
-        later = [planned.add(planned.schedule, number * day) for number in (1, 2)]
-        planned.come(2 * day + timedelta(minutes=10))
-        assert planned.begin() == 1
-        assert record_missed(planned.jobs) == 2
-        states = [planned.seen(each) for each in (planned.occurrence, *later)]
-        assert [(seen["state"], seen["missed"], seen["late"]) for seen in states] == [
-            ("past", True, False),
-            ("past", True, False),
-            ("active", False, True),
-        ]
-
-    def test_while_the_app_is_uninstalled_nothing_begins_and_afterwards_what_is_open_does(
-        self, planned: Planned
-    ) -> None:
-        installation = planned.session.scalars(select(Installation)).one()
-        installation.state = "removed"
-        planned.session.commit()
-        planned.come()
-        assert planned.begin() == 0
-        installation.state = "active"
-        planned.session.commit()
-        planned.come(timedelta(minutes=30))
-        assert planned.begin() == 1
-        assert planned.seen()["late"] is True
-
-
-class TestByHand:
-    @pytest.fixture
-    def freeze(self, planned: Planned) -> Freeze:
-        planned.come()
-        planned.begin()
-        return planned.freezes()[0]
-
-    @pytest.mark.parametrize(
-        ("by_hand", "why"),
-        [
-            (lambda unit, freeze_id: lift(unit, freeze_id, None), "lifted"),
-            (lambda unit, freeze_id: override(unit, freeze_id, "The release was moved"), "overridden"),
-        ],
-        ids=["lifted", "overridden"],
-    )
-    def test_what_was_ended_stays_ended_for_this_window_and_the_next_begins(
-        self, planned: Planned, freeze: Freeze, by_hand: Callable[..., object], why: str
-    ) -> None:
-        following = planned.add(planned.schedule, 2 * HOUR)
-        with planned.unit_of(planned.acme) as unit:
-            by_hand(unit, freeze.id)
-        assert planned.begin() == 0
-        seen = planned.seen()
-        assert (seen["state"], seen["missed"], seen["freeze_id"]) == ("past", False, freeze.id)
-        assert planned.frozen(planned.web) == [False]
-        planned.come(2 * HOUR)
-        assert planned.begin() == 1
-        assert planned.seen(following)["state"] == "active"
-        assert planned.freezes()[0].end_reason == why
-
-    def test_overriding_one_leaves_every_other_freeze(self, planned: Planned, freeze: Freeze) -> None:
-        other = factories.freeze(planned.session, planned.acme, [planned.web])
-        planned.session.commit()
-        with planned.unit_of(planned.acme) as unit:
-            override(unit, freeze.id, "The release was moved")
-        assert planned.frozen(planned.web, planned.api) == [True, False]
-        assert other.ended_at is None
-
-    def test_an_extended_freeze_outlives_its_window_and_the_next_one_starts_its_own(
-        self, planned: Planned, freeze: Freeze
-    ) -> None:
-        following = planned.add(planned.schedule, 2 * HOUR)
-        with planned.unit_of(planned.acme) as unit:
-            extend(unit, freeze.id, planned.starts_at + 5 * HOUR)
-        planned.come(90 * timedelta(minutes=1))
-        end_freezes(planned.jobs)
-        assert planned.seen()["state"] == "past"
-        assert planned.frozen(planned.web) == [True]
-        planned.come(2 * HOUR)
-        assert planned.begin() == 1
-        assert planned.seen(following)["freeze_id"] != freeze.id
-        planned.come(3 * HOUR)
-        assert end_freezes(planned.jobs) == 1
-        assert planned.frozen(planned.web) == [True]
-        with planned.unit_of(planned.acme) as unit:
-            shown = freeze_views.show(unit, freeze.id)
-        assert (shown["state"], shown["ends_at"]) == ("in_force", planned.starts_at + 5 * HOUR)
-
-    def test_a_window_that_was_skipped_does_not_begin(self, planned: Planned) -> None:
-        planned.occurrence.skip_reason = "asked"
-        planned.session.commit()
-        planned.come()
-        assert planned.begin() == 0
-        planned.come(HOUR)
-        assert record_missed(planned.jobs) == 0
 
 
 def at_once(count: int, step: Callable[[], int]) -> int:

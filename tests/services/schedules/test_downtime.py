@@ -1,0 +1,173 @@
+"""Windows begin late rather than never, what passed is recorded, and what was done by hand stays."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from models.freezes import Freeze
+from models.installations import Installation
+from services import freeze_views
+from services.chores import end_freezes
+from services.freezes import extend
+from services.lifting import lift, override
+from services.schedules.missing import clear_what_is_over, record_missed
+from tests import factories
+from tests.services.schedules.windows import HOUR, Planned
+
+
+class TestAfterDowntime:
+    def test_a_window_that_is_still_open_begins_late_and_says_so(self, planned: Planned) -> None:
+        planned.come(timedelta(minutes=20))
+        assert planned.begin() == 1
+        seen = planned.seen()
+        assert (seen["state"], seen["late"]) == ("active", True)
+        [freeze] = planned.freezes()
+        assert freeze.started_at == planned.starts_at + timedelta(minutes=20)
+        assert freeze.ends_at == planned.occurrence.ends_at
+        [entry] = planned.audit("freeze.started")
+        assert entry.details["late"] == 1200
+
+    def test_a_minute_is_not_late(self, planned: Planned) -> None:
+        planned.come(timedelta(seconds=50))
+        planned.begin()
+        assert planned.seen()["late"] is False
+
+    def test_a_window_that_was_open_when_its_schedule_was_saved_is_not_late(self, planned: Planned) -> None:
+        planned.change(updated_at=planned.starts_at + timedelta(minutes=19, seconds=30))
+        planned.come(timedelta(minutes=20))
+        planned.begin()
+        assert planned.seen()["late"] is False
+
+    def test_a_window_that_has_passed_is_missed_and_never_begins(self, planned: Planned) -> None:
+        planned.come(HOUR)
+        assert planned.begin() == 0
+        before = planned.seen()
+        assert record_missed(planned.jobs) == 1
+        assert record_missed(planned.jobs) == 0
+        assert planned.seen() == before
+        assert (before["state"], before["missed"], before["freeze_id"]) == ("past", True, None)
+        [entry] = planned.audit("occurrence.missed")
+        assert (entry.actor["type"], entry.target["id"]) == ("system", planned.schedule.id)
+        assert entry.details["occurrenceId"] == planned.occurrence.id
+        assert planned.freezes() == []
+
+    def test_what_was_missed_needs_attention_until_a_window_begins(self, planned: Planned) -> None:
+        planned.add(planned.schedule, 2 * HOUR)
+        planned.come(HOUR)
+        record_missed(planned.jobs)
+        [(kind, message)] = planned.attention()
+        assert kind == "missed_window"
+        assert f"from {planned.starts_at:%Y-%m-%d %H:%M} to" in message
+        planned.come(2 * HOUR)
+        planned.begin()
+        assert planned.attention() == []
+
+    @pytest.mark.parametrize("change", [{"enabled": False}, {"deleted_at": factories.now()}, {}], ids=str)
+    def test_what_was_missed_is_forgotten_with_its_schedule_or_after_a_week(
+        self, planned: Planned, change: dict[str, Any]
+    ) -> None:
+        planned.come(HOUR)
+        record_missed(planned.jobs)
+        if change:
+            planned.change(**change)
+        else:
+            planned.come(HOUR + timedelta(days=7))
+        assert clear_what_is_over(planned.jobs) is True
+        assert planned.attention() == []
+
+    def test_each_window_is_judged_by_itself(self, planned: Planned) -> None:
+        day = timedelta(days=1)
+        later = [planned.add(planned.schedule, number * day) for number in (1, 2)]
+        planned.come(2 * day + timedelta(minutes=10))
+        assert planned.begin() == 1
+        assert record_missed(planned.jobs) == 2
+        states = [planned.seen(each) for each in (planned.occurrence, *later)]
+        assert [(seen["state"], seen["missed"], seen["late"]) for seen in states] == [
+            ("past", True, False),
+            ("past", True, False),
+            ("active", False, True),
+        ]
+
+    def test_while_the_app_is_uninstalled_nothing_begins_and_afterwards_what_is_open_does(
+        self, planned: Planned
+    ) -> None:
+        installation = planned.session.scalars(select(Installation)).one()
+        installation.state = "removed"
+        planned.session.commit()
+        planned.come()
+        assert planned.begin() == 0
+        installation.state = "active"
+        planned.session.commit()
+        planned.come(timedelta(minutes=30))
+        assert planned.begin() == 1
+        assert planned.seen()["late"] is True
+
+
+class TestByHand:
+    @pytest.fixture
+    def freeze(self, planned: Planned) -> Freeze:
+        planned.come()
+        planned.begin()
+        return planned.freezes()[0]
+
+    @pytest.mark.parametrize(
+        ("by_hand", "why"),
+        [
+            (lambda unit, freeze_id: lift(unit, freeze_id, None), "lifted"),
+            (lambda unit, freeze_id: override(unit, freeze_id, "The release was moved"), "overridden"),
+        ],
+        ids=["lifted", "overridden"],
+    )
+    def test_what_was_ended_stays_ended_for_this_window_and_the_next_begins(
+        self, planned: Planned, freeze: Freeze, by_hand: Callable[..., object], why: str
+    ) -> None:
+        following = planned.add(planned.schedule, 2 * HOUR)
+        with planned.unit_of(planned.acme) as unit:
+            by_hand(unit, freeze.id)
+        assert planned.begin() == 0
+        seen = planned.seen()
+        assert (seen["state"], seen["missed"], seen["freeze_id"]) == ("past", False, freeze.id)
+        assert planned.frozen(planned.web) == [False]
+        planned.come(2 * HOUR)
+        assert planned.begin() == 1
+        assert planned.seen(following)["state"] == "active"
+        assert planned.freezes()[0].end_reason == why
+
+    def test_overriding_one_leaves_every_other_freeze(self, planned: Planned, freeze: Freeze) -> None:
+        other = factories.freeze(planned.session, planned.acme, [planned.web])
+        planned.session.commit()
+        with planned.unit_of(planned.acme) as unit:
+            override(unit, freeze.id, "The release was moved")
+        assert planned.frozen(planned.web, planned.api) == [True, False]
+        assert other.ended_at is None
+
+    def test_an_extended_freeze_outlives_its_window_and_the_next_one_starts_its_own(
+        self, planned: Planned, freeze: Freeze
+    ) -> None:
+        following = planned.add(planned.schedule, 2 * HOUR)
+        with planned.unit_of(planned.acme) as unit:
+            extend(unit, freeze.id, planned.starts_at + 5 * HOUR)
+        planned.come(90 * timedelta(minutes=1))
+        end_freezes(planned.jobs)
+        assert planned.seen()["state"] == "past"
+        assert planned.frozen(planned.web) == [True]
+        planned.come(2 * HOUR)
+        assert planned.begin() == 1
+        assert planned.seen(following)["freeze_id"] != freeze.id
+        planned.come(3 * HOUR)
+        assert end_freezes(planned.jobs) == 1
+        assert planned.frozen(planned.web) == [True]
+        with planned.unit_of(planned.acme) as unit:
+            shown = freeze_views.show(unit, freeze.id)
+        assert (shown["state"], shown["ends_at"]) == ("in_force", planned.starts_at + 5 * HOUR)
+
+    def test_a_window_that_was_skipped_does_not_begin(self, planned: Planned) -> None:
+        planned.occurrence.skip_reason = "asked"
+        planned.session.commit()
+        planned.come()
+        assert planned.begin() == 0
+        planned.come(HOUR)
+        assert record_missed(planned.jobs) == 0

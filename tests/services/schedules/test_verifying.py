@@ -1,0 +1,129 @@
+"""Minutes before a window begins its branches are probed, and what would not block needs attention until it does."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import select
+
+from models.enforcement import BranchEnforcement
+from models.repositories import WatchedBranch
+from services.chores import end_freezes
+from services.schedules.verifying import ANSWERED, compare_windows, verify_windows
+from tests import factories
+from tests.services.conftest import Listener
+from tests.services.schedules.windows import HOUR, Planned
+
+MINUTE = timedelta(minutes=1)
+
+
+def light(planned: Planned, branch: WatchedBranch, light: str, found_at: datetime | None = None) -> None:
+    """Have a probe find a light."""
+    if old := planned.session.get(BranchEnforcement, branch.id):
+        planned.session.delete(old)
+        planned.session.flush()
+    found_at = found_at or planned.clock.at or factories.now()
+    factories.branch_enforcement(planned.session, branch, light, verified_at=found_at)
+    planned.session.commit()
+
+
+def probes(planned: Planned) -> set[str]:
+    """Return the branches that wait for a probe."""
+    planned.session.rollback()
+    waiting = select(BranchEnforcement.branch_id).where(BranchEnforcement.probe_due_at.is_not(None))
+    return set(planned.session.scalars(waiting))
+
+
+def look(planned: Planned, after: timedelta) -> list[str]:
+    """Compare so long after the start, and return the types of the open items."""
+    planned.come(after)
+    assert compare_windows(planned.jobs) is True
+    return [kind for kind, _message in planned.attention()]
+
+
+@pytest.fixture
+def asked(planned: Planned) -> Planned:
+    """Return the schedule ten minutes before its window, its branches just asked to be probed."""
+    planned.come(-10 * MINUTE)
+    assert verify_windows(planned.jobs) == 1
+    return planned
+
+
+class TestProbes:
+    def test_are_asked_for_ten_minutes_before_and_once(self, planned: Planned, listener: Listener) -> None:
+        planned.come(-11 * MINUTE)
+        assert verify_windows(planned.jobs) == 0
+        planned.come(-10 * MINUTE)
+        assert [verify_windows(planned.jobs) for _ in range(2)] == [1, 0]
+        assert probes(planned) == {planned.web.id, planned.api.id}
+        assert "verify" in listener.heard
+
+    def test_are_asked_for_what_the_scope_reaches_alone(self, planned: Planned) -> None:
+        planned.change(scope={"type": "repositories", "repositories": ["acme/web", "acme/gone"]})
+        planned.come(-5 * MINUTE)
+        verify_windows(planned.jobs)
+        assert probes(planned) == {planned.web.id}
+
+    @pytest.mark.parametrize("why", ["skipped", "disabled", "open"])
+    def test_are_not_asked_for_what_will_not_begin_or_is_beginning(self, planned: Planned, why: str) -> None:
+        planned.come(-5 * MINUTE)
+        if why == "skipped":
+            planned.occurrence.skip_reason = "asked"
+        elif why == "disabled":
+            planned.schedule.enabled = False
+        else:
+            planned.come()
+        planned.session.commit()
+        assert verify_windows(planned.jobs) == 0
+        assert probes(planned) == set()
+
+
+class TestAnItem:
+    def test_is_raised_in_time_for_what_would_not_block_and_names_it(self, asked: Planned) -> None:
+        light(asked, asked.web, "red")
+        light(asked, asked.api, "amber")
+        assert look(asked, -9 * MINUTE) == ["window_not_enforced"]
+        [(_kind, message)] = asked.attention()
+        assert message.startswith(f"The window of Weekends from {asked.starts_at:%Y-%m-%d %H:%M} to ")
+        assert message.endswith("is not known to block 1 of 2 branches: acme/web:main.")
+
+    def test_waits_for_the_probe_rather_than_repeat_what_was_known(self, planned: Planned) -> None:
+        light(planned, planned.web, "red", planned.starts_at - HOUR)
+        light(planned, planned.api, "green", planned.starts_at - HOUR)
+        planned.come(-10 * MINUTE)
+        verify_windows(planned.jobs)
+        assert look(planned, -9 * MINUTE) == []
+        assert look(planned, -10 * MINUTE + ANSWERED) == ["window_not_enforced"]
+
+    def test_is_raised_for_what_nobody_has_managed_to_look_at(self, asked: Planned) -> None:
+        assert look(asked, -10 * MINUTE + ANSWERED) == ["window_not_enforced"]
+        assert "2 of 2 branches" in asked.attention()[0][1]
+
+    def test_clears_by_itself_when_the_branch_blocks_also_while_the_window_is_open(self, asked: Planned) -> None:
+        light(asked, asked.web, "red")
+        light(asked, asked.api, "green")
+        look(asked, -9 * MINUTE)
+        asked.come()
+        asked.begin()
+        assert look(asked, MINUTE) == ["window_not_enforced"]
+        light(asked, asked.web, "green")
+        assert look(asked, 2 * MINUTE) == []
+
+    def test_clears_when_the_window_is_over(self, asked: Planned) -> None:
+        light(asked, asked.web, "red")
+        look(asked, -9 * MINUTE)
+        asked.come()
+        asked.begin()
+        asked.come(HOUR)
+        end_freezes(asked.jobs)
+        assert look(asked, HOUR + MINUTE) == []
+
+    def test_clears_when_the_window_is_planned_no_more(self, asked: Planned) -> None:
+        light(asked, asked.web, "red")
+        assert look(asked, -9 * MINUTE) == ["window_not_enforced"]
+        asked.session.delete(asked.occurrence)
+        asked.session.commit()
+        assert look(asked, -8 * MINUTE) == []
+
+    def test_is_not_looked_for_more_often_than_every_half_minute(self, asked: Planned) -> None:
+        asked.come(-9 * MINUTE)
+        assert [compare_windows(asked.jobs) for _ in range(2)] == [True, False]

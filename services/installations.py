@@ -6,7 +6,10 @@ from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
 from models.freezes import Freeze
 from models.installations import Installation
 from models.queries import in_force
+from rules.app_permissions import missing_permissions
 from rules.permissions import CODE_HOST, SYSTEM
+from services.attention import Item, clear_item, raise_item
+from services.codehost import page
 from services.lifting import end, lock_branches
 from services.unit import Caller, Unit, Units
 
@@ -41,11 +44,33 @@ def record(unit: Unit, installation: Installation, info: InstallationInfo | None
         installation.account = info.account_login
         installation.repository_selection = info.repository_selection
         installation.permissions = dict(info.permissions)
+    _attend(unit, installation)
     if before != after:
         _react(unit, installation, after)
     elif after == "active" and allowed != installation.permissions:
         look_at_everything(unit, installation.id)
     return after
+
+
+def _attend(unit: Unit, installation: Installation) -> None:
+    """Have somebody grant what the App was not granted; a removed or suspended installation is another matter."""
+    key = f"missing_permissions {installation.id}"
+    missing = missing_permissions(installation.permissions) if installation.state == "active" else []
+    if not missing:
+        clear_item(unit, key)
+        return
+    settings = page(unit, "organizations", installation.account, "settings", "installations", str(installation.id))
+    raise_item(
+        unit,
+        Item(
+            key=key,
+            type="missing_permissions",
+            severity="critical" if "checks:write" in missing else "warning",
+            subject=("installation", str(installation.id), installation.account),
+            message=f"The GitHub App lacks {', '.join(missing)} in {installation.account}. Accept what it asks for.",
+            action=("Open the installation", settings),
+        ),
+    )
 
 
 def ask(github: GitHub, installation_id: int) -> InstallationInfo | None:

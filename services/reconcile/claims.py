@@ -9,6 +9,8 @@ from sqlalchemy import text
 
 from services.unit import Unit
 
+ONE_TROUBLE = timedelta(minutes=5)
+"""Limits that are met again so soon after a pause are still the same trouble."""
 LEASE = timedelta(seconds=40)
 """Longer than one call to the code host may take (20 s); renewed before each one."""
 BRANCHES_PER_PASS = 200
@@ -166,8 +168,8 @@ def pause_installation(unit: Unit, installation_id: int, until: datetime) -> Non
     unit.session.execute(
         text(
             "UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until), "
-            "paused_since = CASE WHEN paused_until >= :now THEN coalesce(paused_since, :now) ELSE :now END "
+            "paused_since = CASE WHEN paused_until >= :recent THEN coalesce(paused_since, :now) ELSE :now END "
             "WHERE id = :id"
         ),
-        {"until": until, "id": installation_id, "now": unit.now},
+        {"until": until, "id": installation_id, "now": unit.now, "recent": unit.now - ONE_TROUBLE},
     )

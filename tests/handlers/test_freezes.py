@@ -527,7 +527,12 @@ class TestListFreezes:
 
     def test_by_schedule_and_source(self, acme: Tenant, session: Session) -> None:
         by_hand = factories.freeze(session, acme.organization)
-        planned = factories.freeze(session, acme.organization, source="schedule", schedule_id=new_id("sch"))
+        planned = factories.freeze(
+            session,
+            acme.organization,
+            source="schedule",
+            schedule_id=factories.schedule(session, acme.organization).id,
+        )
         key = acme.key()
         assert ids(key.get("/v1/freezes", source="manual")) == [by_hand.id]
         assert ids(key.get("/v1/freezes", source="schedule")) == [planned.id]
@@ -543,12 +548,12 @@ class TestListFreezes:
 
     def test_by_something_unknown_finds_nothing(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         foreign = factories.watched(session, globex.organization, "globex/secret")
-        planned = factories.freeze(session, globex.organization, source="schedule", schedule_id=new_id("sch"))
+        foreign_schedule = factories.schedule(session, globex.organization)
         key = acme.key()
         for name, code, values in (
             ("repo", "repository_not_found", ["acme/nothing", "globex/secret", foreign.repository_id, new_id("rep")]),
             ("branchId", "branch_not_found", [foreign.id, new_id("wbr"), "main"]),
-            ("scheduleId", "schedule_not_found", [planned.schedule_id, new_id("sch"), "x"]),
+            ("scheduleId", "schedule_not_found", [foreign_schedule.id, new_id("sch"), "x"]),
         ):
             for value in values:
                 refusal(key.get("/v1/freezes", **{name: value}), 404, code)

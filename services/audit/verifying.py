@@ -4,7 +4,6 @@ Everything is computed anew from the entries themselves. What is cut off at the 
 sound chain that is shorter: who wants to notice that too keeps a seal that the API has told them, and looks for it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from services.unit import Unit
 SEALED_WITHIN = timedelta(minutes=1)
 """An entry that is older and has no seal was forgotten; most have theirs after a second or two."""
 _AT_ONCE = 2000
+"""Seals that are read together: there may be millions."""
 
 _UNHURRIED = text("SET LOCAL statement_timeout = 0")
 _CHAIN = text("""
@@ -73,24 +73,19 @@ def verify(unit: Unit, organization_id: str, slug: str) -> Proof:
     unit.session.execute(_UNHURRIED)
     sealed, head = 0, NOTHING_BEFORE
     faults: list[Fault] = []
-    for seal in _chain(unit, organization_id):
-        fault = _fault(seal, sealed + 1, head)
-        if fault is not None:
-            faults.append(fault)
-            break
-        sealed, head = seal.sequence, seal.hash
-    values = {"organization": organization_id, "before": unit.now - SEALED_WITHIN}
+    values: dict[str, Any] = {"organization": organization_id, "before": unit.now - SEALED_WITHIN}
+    with unit.session.execute(_CHAIN, values, execution_options={"yield_per": _AT_ONCE}) as chain:
+        for seal in chain:
+            fault = _fault(seal, sealed + 1, head)
+            if fault is not None:
+                faults.append(fault)
+                break
+            sealed, head = seal.sequence, seal.hash
     forgotten = unit.session.execute(_FORGOTTEN, values).one_or_none()
     if forgotten is not None:
         since = f"{forgotten.at:%Y-%m-%d %H:%M:%S} UTC"
         faults.append(Fault("unsealed", forgotten.id, f"{forgotten.id} of {since} has no seal"))
     return Proof(organization_id, slug, sealed, head, tuple(faults))
-
-
-def _chain(unit: Unit, organization_id: str) -> Iterator[Row[*tuple[Any, ...]]]:
-    """Yield every seal with its entry; read in pieces, for there may be millions."""
-    options = {"yield_per": _AT_ONCE}
-    yield from unit.session.execute(_CHAIN, {"organization": organization_id}, execution_options=options)
 
 
 def _fault(seal: Row[*tuple[Any, ...]], expected: int, head: bytes) -> Fault | None:

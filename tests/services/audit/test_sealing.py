@@ -29,7 +29,8 @@ THOUSANDS = """
     WITH made AS (
         INSERT INTO repositories (id, organization_id, installation_id, github_id, node_id, owner, name, default_branch,
                                   private, enabled, created_at, synced_at)
-        SELECT 'rep_' || n, :organization, :installation, n, n, 'acme', 'many-' || n, 'main', false, true, now(), now()
+        SELECT 'rep_' || n, :organization, :installation, 1000000 + n, n, 'acme', 'many-' || n, 'main', false, true,
+               now(), now()
         FROM generate_series(1, 10000) n RETURNING id
     )
     INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at)

@@ -1,0 +1,186 @@
+"""Proving the chain: whatever is done to entries or seals behind the service's back is named."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import make_url, text
+from sqlalchemy.orm import Session
+
+from models.organizations import Organization
+from services.audit.sealing import seal_entries
+from services.unit import Units
+from tests import factories
+from tests.factories import SECRET_KEY
+from tests.services.audit.conftest import Record, entry_of, seals
+from tests.services.conftest import MovedClock, Opener
+from tools.audit import main
+
+Entries = list[str]
+
+
+@pytest.fixture
+def entries(database: str, redis_url: str, jobs: Units, record: Record, monkeypatch: pytest.MonkeyPatch) -> Entries:
+    """Write five entries of acme and seal them; the command works on the same database."""
+    for name, value in (
+        ("DATABASE_URL", make_url(database).set(drivername="postgresql").render_as_string(hide_password=False)),
+        ("REDIS_URL", redis_url),
+        ("SECRET_KEY", SECRET_KEY),
+    ):
+        monkeypatch.setenv(name, value)
+    made = [record(f"number {number}") for number in range(1, 6)]
+    seal_entries(jobs)
+    return made
+
+
+@pytest.fixture
+def tampering(session: Session) -> Iterator[Session]:
+    """Open a session of somebody who has taken the database over: no right and no policy stops them."""
+    session.execute(text("ALTER TABLE audit_entries NO FORCE ROW LEVEL SECURITY"))
+    session.execute(text("ALTER TABLE audit_seals NO FORCE ROW LEVEL SECURITY"))
+    session.commit()
+    yield session
+    session.rollback()
+    session.execute(text("ALTER TABLE audit_entries FORCE ROW LEVEL SECURITY"))
+    session.execute(text("ALTER TABLE audit_seals FORCE ROW LEVEL SECURITY"))
+    session.commit()
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    status = main(["verify", *arguments])
+    return status, capsys.readouterr().out
+
+
+class TestASoundChain:
+    def test_is_told_with_its_length_and_its_last_hash(
+        self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        last = seals(session, acme)[-1].hash.hex()
+        assert told(capsys) == (0, f"{acme.slug} ({acme.id}): sound, 5 sealed, the last one {last}\n")
+
+    def test_one_organisation_is_named_by_id_or_slug(
+        self, entries: Entries, acme: Organization, globex: Organization, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for name in (acme.id, acme.slug):
+            status, out = told(capsys, name)
+            assert (status, out.count("\n"), acme.id in out) == (0, 1, True)
+
+    def test_without_a_name_every_one_is_proved(
+        self, entries: Entries, acme: Organization, globex: Organization, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status, out = told(capsys)
+        assert (status, out.count("sound")) == (0, 2)
+
+    def test_an_organisation_that_is_not_there_is_told(
+        self, entries: Entries, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert told(capsys, "nobody") == (1, "")
+
+    def test_an_entry_of_this_minute_may_still_wait(
+        self, entries: Entries, record: Record, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        record()
+        assert told(capsys)[0] == 0
+
+
+class TestWhatIsFound:
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            ("action", "'freeze.lifted'"),
+            ("at", "at + interval '1 microsecond'"),
+            ("actor", """'{"type": "user", "id": "usr_eve", "name": "Eve"}'"""),
+            ("source", "'api'"),
+            ("target", """target || '{"name": "another"}'"""),
+            ("request_id", "'req_1'"),
+            ("details", """'{"reason": "none"}'"""),
+        ],
+    )
+    def test_an_entry_that_was_changed(
+        self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str], column: str, value: str
+    ) -> None:
+        tampering.execute(text(f"UPDATE audit_entries SET {column} = {value} WHERE id = :id"), {"id": entries[2]})
+        tampering.commit()
+        status, out = told(capsys)
+        assert status == 1
+        assert f"BROKEN: seal 3 of {entries[2]} is not the hash of what the entry says (2 before it are sound)" in out
+
+    def test_an_entry_that_is_gone(
+        self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
+        tampering.commit()
+        assert f"MISSING: the entry of seal 2 of {entries[1]} is gone" in told(capsys)[1]
+
+    def test_an_entry_that_is_gone_with_its_seal(
+        self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
+        tampering.execute(text("DELETE FROM audit_seals WHERE entry_id = :id"), {"id": entries[1]})
+        tampering.commit()
+        status, out = told(capsys)
+        assert status == 1
+        assert f"MISSING: seal 2 is gone; seal 3 of {entries[2]} comes next" in out
+
+    def test_an_entry_that_is_gone_with_its_seal_where_the_others_moved_up(
+        self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
+        tampering.execute(text("DELETE FROM audit_seals WHERE entry_id = :id"), {"id": entries[1]})
+        for number in (3, 4, 5):
+            tampering.execute(text("UPDATE audit_seals SET sequence = :n - 1 WHERE sequence = :n"), {"n": number})
+        tampering.commit()
+        assert f"BROKEN: seal 2 of {entries[2]} does not follow the one before" in told(capsys)[1]
+
+    def test_two_entries_that_changed_places(
+        self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for old, new in (("2", "9"), ("3", "2"), ("9", "3")):
+            tampering.execute(text(f"UPDATE audit_seals SET sequence = {new} WHERE sequence = {old}"))
+        tampering.commit()
+        assert f"BROKEN: seal 2 of {entries[2]} does not follow" in told(capsys)[1]
+
+    def test_an_entry_that_was_kept_from_its_seal(
+        self,
+        entries: Entries,
+        tampering: Session,
+        record: Record,
+        clock: MovedClock,
+        jobs: Units,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        clock.ahead = -timedelta(minutes=2)
+        left = record()
+        tampering.execute(text("DELETE FROM audit_unsealed"))
+        tampering.commit()
+        seal_entries(jobs)
+        status, out = told(capsys)
+        assert status == 1
+        assert f"UNSEALED: {left} of " in out
+
+    def test_only_what_is_wrong_is_wrong(
+        self,
+        entries: Entries,
+        tampering: Session,
+        globex: Organization,
+        unit_of: Opener,
+        jobs: Units,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        with unit_of(globex) as unit:
+            entry_of(unit)
+        seal_entries(jobs)
+        tampering.execute(text("UPDATE audit_seals SET hash = 'x' WHERE entry_id = :id"), {"id": entries[4]})
+        tampering.commit()
+        status, out = told(capsys)
+        assert status == 1
+        assert f"{globex.slug} ({globex.id}): sound, 1 sealed" in out
+        assert f"BROKEN: seal 5 of {entries[4]}" in out
+
+
+def test_an_organisation_that_is_being_erased_is_left_out(
+    entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
+) -> None:
+    acme.deleted_at = factories.now() - timedelta(days=31)
+    session.commit()
+    assert told(capsys) == (0, "")

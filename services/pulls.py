@@ -1,37 +1,22 @@
-"""Tracked pull requests as clients see them: may they be merged, because of what, and does the code host show it.
-
-The verdict comes from `rules.verdict` on the same facts as the reconciler's: a head that several pull requests share
-under one check name is judged with all of them.
-"""
+"""Tracked pull requests: listing them, and finding the one that somebody names. `pull_views.py` shows them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Select, and_, select, tuple_
+from sqlalchemy import Select, select
 
-from models.pull_requests import HeadCheck, PullRequest
-from models.queries import covering_freezes
+from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.pull_references import read_reference
-from rules.verdict import Claim, Verdict, judge
 from services.pages import Page, open_cursor, sign_cursor
+from services.pull_views import Tracked, is_base, views
 from services.repositories import visible
 from services.unit import Unit
 
 JUDGED_AT_ONCE = 200
 """Pull requests read at a time when only those of one verdict are wanted."""
-WAITING = frozenset({"github_rate_limited", "github_secondary_rate_limit"})
-"""Errors that pass by themselves: the check is late, it has not failed."""
-
-
-class Tracked(NamedTuple):
-    """A pull request with its base."""
-
-    pull: PullRequest
-    branch: WatchedBranch
-    repository: Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +65,7 @@ def _tracked(unit: Unit) -> Select[PullRequest, WatchedBranch, Repository]:
     return (
         select(PullRequest, WatchedBranch, Repository)
         .join(Repository, Repository.id == PullRequest.repository_id)
-        .join(WatchedBranch, _is_base())
+        .join(WatchedBranch, is_base())
         .where(
             PullRequest.organization_id == unit.organization,
             WatchedBranch.unwatched_at.is_(None),
@@ -94,10 +79,6 @@ def tracked(unit: Unit, pull_request_ids: Collection[str]) -> list[Tracked]:
     """Return those of the pull requests that go into watched branches of enabled repositories."""
     rows = unit.session.execute(_tracked(unit).where(PullRequest.id.in_(pull_request_ids)))
     return [Tracked(*row) for row in rows]
-
-
-def _is_base() -> Any:
-    return and_(WatchedBranch.repository_id == PullRequest.repository_id, WatchedBranch.name == PullRequest.base_branch)
 
 
 def look_up(unit: Unit, reference: str, repo: str | None) -> dict[str, Any]:
@@ -152,84 +133,3 @@ def _only_enabled(unit: Unit, path: str) -> Repository:
         message = "is needed beside a bare number, unless just one repository is enabled"
         raise ServiceError("missing_parameter", f"{_name(path)} {message}.", details=(Detail(path, message),))
     return enabled[0]
-
-
-def views(unit: Unit, rows: Sequence[Tracked]) -> list[dict[str, Any]]:
-    """Return pull requests as the contract's objects: three queries, however many they are."""
-    siblings = _siblings(unit, rows)
-    concerned = {row.branch.id for row in rows} | {row.branch.id for group in siblings.values() for row in group}
-    freezes = covering_freezes(unit.session, concerned, unit.now)
-    checks = _checks(unit, rows)
-    shown = []
-    for row in rows:
-        others = [other for other in siblings.get(_head(row.pull), ()) if other.pull.id != row.pull.id]
-        sharing = [row, *(other for other in others if other.branch.check_name == row.branch.check_name)]
-        verdict = judge(Claim(each.branch.name, each.pull.number, freezes.get(each.branch.id, ())) for each in sharing)
-        freeze_ids = [freeze.id for freeze in freezes.get(row.branch.id, ())]
-        check = checks.get((*_head(row.pull), row.branch.check_name))
-        shown.append(_view(row, others, freeze_ids, verdict, check))
-    return shown
-
-
-def _head(pull: PullRequest) -> tuple[str, str]:
-    return pull.repository_id, pull.head_sha
-
-
-def _siblings(unit: Unit, rows: Sequence[Tracked]) -> dict[tuple[str, str], list[Tracked]]:
-    """Return the open pull requests on each head, whatever their base."""
-    heads = {_head(row.pull) for row in rows}
-    query = (
-        select(PullRequest, WatchedBranch, Repository)
-        .join(Repository, Repository.id == PullRequest.repository_id)
-        .join(WatchedBranch, _is_base())
-        .where(PullRequest.state == "open", tuple_(PullRequest.repository_id, PullRequest.head_sha).in_(heads))
-        .order_by(PullRequest.number)
-    )
-    found: dict[tuple[str, str], list[Tracked]] = {}
-    for row in unit.session.execute(query) if heads else ():
-        found.setdefault(_head(row[0]), []).append(Tracked(*row))
-    return found
-
-
-def _checks(unit: Unit, rows: Sequence[Tracked]) -> dict[tuple[str, str, str], HeadCheck]:
-    wanted = {(*_head(row.pull), row.branch.check_name) for row in rows}
-    key = tuple_(HeadCheck.repository_id, HeadCheck.head_sha, HeadCheck.check_name)
-    found = unit.session.scalars(select(HeadCheck).where(key.in_(wanted))) if wanted else ()
-    return {(check.repository_id, check.head_sha, check.check_name): check for check in found}
-
-
-def _view(
-    row: Tracked, others: Sequence[Tracked], freeze_ids: list[str], verdict: Verdict, check: HeadCheck | None
-) -> dict[str, Any]:
-    pull = row.pull
-    return {
-        **_reference(row),
-        "title": pull.title,
-        "author": pull.author,
-        "branch_id": row.branch.id,
-        "head_sha": pull.head_sha,
-        "state": pull.state,
-        "verdict": "blocked" if verdict.blocking else "allowed",
-        "freeze_ids": freeze_ids,
-        "exception_ids": [],
-        "check": {"state": _check_state(row, verdict, check), "written_at": check.written_at if check else None},
-        "shared_head_with": [_reference(other) for other in others],
-    }
-
-
-def _reference(row: Tracked) -> dict[str, Any]:
-    return {
-        "id": row.pull.id,
-        "repository": row.repository.full_name,
-        "number": row.pull.number,
-        "url": row.pull.url,
-        "base_branch": row.pull.base_branch,
-    }
-
-
-def _check_state(row: Tracked, verdict: Verdict, check: HeadCheck | None) -> str:
-    """Tell whether the code host shows the verdict; on the head of a closed pull request nothing more is written."""
-    if check is not None and (check.conclusion == verdict.conclusion or row.pull.state != "open"):
-        return "written"
-    error = row.branch.last_error_code
-    return "failed" if error is not None and row.branch.attempts > 0 and error not in WAITING else "pending"

@@ -13,7 +13,7 @@ from services.exceptions.locking import lock_base, open_rows
 from services.exceptions.recording import name_of
 from services.exceptions.revoking import revoke_rows
 from services.freezes import checked_reason, require_future
-from services.pulls import Tracked
+from services.pull_views import Tracked
 from services.unit import Unit
 
 MOST_NAMED = 20

@@ -16,7 +16,7 @@ from services.exceptions.recording import record, told, write_checks
 from services.exceptions.rights import check_own, require_decider
 from services.exceptions.states import get_exception, states_of
 from services.freezes import require_future
-from services.pulls import Tracked
+from services.pull_views import Tracked
 from services.unit import Unit
 
 

@@ -7,7 +7,7 @@ from models.exception_queries import standing
 from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
 from rules.exceptions import Effect, IneffectiveReason, ineffective_reason
-from services import pulls
+from services import pull_views, pulls
 from services.unit import Unit
 
 
@@ -16,7 +16,7 @@ def reasons_against(
 ) -> dict[str, IneffectiveReason | None]:
     """Return, by id, why granted exceptions have no effect; None where they have. Four queries, however many."""
     ids = {row.pull_request_id for row in rows}
-    tracked = {view["id"]: view for view in pulls.views(unit, pulls.tracked(unit, ids))} if ids else {}
+    tracked = {view["id"]: view for view in pull_views.views(unit, pulls.tracked(unit, ids))} if ids else {}
     excepted: dict[tuple[str, str], set[str]] = defaultdict(set)
     for held in standing(unit.session, ids, unit.now):
         if held.holds_for(pull_of[held.pull_request_id].head_sha):

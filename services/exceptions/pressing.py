@@ -15,7 +15,7 @@ from rules.errors import ServiceError
 from rules.permissions import CODE_HOST, Actor
 from services.exceptions.covering import Wanted
 from services.exceptions.requesting import request_for
-from services.pulls import Tracked
+from services.pull_views import Tracked
 from services.unit import Caller, Unit, Units
 
 logger = logging.getLogger(__name__)

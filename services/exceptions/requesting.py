@@ -7,7 +7,8 @@ from rules.errors import ServiceError
 from rules.ids import new_id
 from services.exceptions.covering import Wanted, add_rows, cover
 from services.exceptions.recording import name_of, record
-from services.pulls import Tracked, find
+from services.pull_views import Tracked
+from services.pulls import find
 from services.unit import Unit
 
 

@@ -153,6 +153,8 @@ class Estate:
             "scheduleId": [(str(self.freeze.schedule_id), new_id("sch"))],
             "occurrenceId": [(self.occurrence.id, new_id("occ"))],
             "exceptionId": [(self.exception.id, new_id("exc"))],
+            "requestGroupId": [(self.exception.request_group_id, new_id("exg"))],
+            "pullRequestId": [(self.pull.id, new_id("pul"))],
             "targetId": [(self.freeze.id, new_id("frz"))],
             "actorId": [(self.owner.id, new_id("usr"))],
             "branchId": [(self.branch.id, new_id("wbr"))],

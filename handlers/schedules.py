@@ -4,10 +4,12 @@ from typing import Any
 
 from schemas.names import snake_case
 from services.pages import Page
-from services.schedules import deleting, running_now, saving, skipping, views
+from services.schedules import deleting, months, occurrences, previewing, running_now, saving, skipping, views
 from services.unit import Unit
 
 TERMS = ("recurrence", "window")
+SHOWN = 10
+"""Windows that the preview of a draft shows, unless it is asked for more."""
 
 
 def list_schedules(unit: Unit, limit: int, cursor: str | None) -> Page:
@@ -43,6 +45,28 @@ def skip_next_occurrence(unit: Unit, schedule_id: str) -> object:
 def run_schedule_now(unit: Unit, schedule_id: str, body: dict[str, Any]) -> object:
     """Apply or lift a schedule's window now."""
     return running_now.run_now(unit, schedule_id, body["action"])
+
+
+def preview_schedule_draft(unit: Unit, body: dict[str, Any]) -> object:
+    """Preview a draft."""
+    return previewing.preview_draft(unit, with_terms(body), body.get("limit", SHOWN))
+
+
+def preview_schedule(unit: Unit, schedule_id: str, limit: int) -> object:
+    """Preview a schedule."""
+    return previewing.preview_saved(unit, schedule_id, limit)
+
+
+def list_occurrences(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> Page:
+    """List occurrences, the one that begins first first."""
+    since, until = filters.pop("from"), filters.pop("to")
+    wanted = occurrences.OccurrenceFilters(since, until, **filters)
+    return occurrences.list_occurrences(unit, wanted, cursor, limit)
+
+
+def get_schedule_calendar(unit: Unit, month: str, timezone: str | None, schedule_id: str | None) -> object:
+    """See the calendar of a month."""
+    return months.calendar_of(unit, month, timezone, schedule_id)
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,10 @@ from sqlalchemy import Select, func, select
 from models.freezes import Freeze, FreezeTarget
 from models.queries import in_force
 from models.repositories import WatchedBranch
-from models.schedules import Schedule
-from rules.errors import ServiceError
 from rules.permissions import SYSTEM
 from rules.verdict import in_force as is_in_force
 from services.pages import Page, page_of
-from services.references import get_branch, get_freeze, get_repository
+from services.references import get_branch, get_freeze, get_repository, known_schedule
 from services.unit import Unit
 
 STATES = ("pending", "applied", "releasing", "released", "failed")
@@ -47,7 +45,7 @@ def _filtered(unit: Unit, filters: FreezeFilters) -> Select[Freeze]:
         running = in_force(unit.now)
         query = query.where(running if filters.state == "in_force" else ~running)
     if filters.schedule_id is not None:
-        query = query.where(Freeze.schedule_id == _known_schedule(unit, filters.schedule_id))
+        query = query.where(Freeze.schedule_id == known_schedule(unit, filters.schedule_id))
     if filters.source is not None:
         query = query.where(Freeze.source == filters.source)
     if filters.started_after is not None:
@@ -55,14 +53,6 @@ def _filtered(unit: Unit, filters: FreezeFilters) -> Select[Freeze]:
     if filters.started_before is not None:
         query = query.where(Freeze.started_at < filters.started_before)
     return _covering(unit, filters, query)
-
-
-def _known_schedule(unit: Unit, schedule_id: str) -> str:
-    """Return the id of a schedule of the organisation, deleted or not; raises `schedule_not_found`."""
-    known = select(Schedule.id).where(Schedule.organization_id == unit.organization, Schedule.id == schedule_id)
-    if unit.session.scalar(known) is None:
-        raise ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
-    return schedule_id
 
 
 def _covering(unit: Unit, filters: FreezeFilters, query: Select[Freeze]) -> Select[Freeze]:

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, func, select
 
 from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
+from models.schedules import Schedule
 from rules.errors import ServiceError
 from rules.ids import has_prefix
 from services.unit import Unit
@@ -67,3 +68,11 @@ def get_freeze(unit: Unit, freeze_id: str, *, lock: bool = False) -> Freeze:
     if freeze is None:
         raise ServiceError("freeze_not_found", f"No freeze of this organisation has the id {freeze_id!r}.")
     return freeze
+
+
+def known_schedule(unit: Unit, schedule_id: str) -> str:
+    """Return the id of a schedule of the organisation, deleted or not; raises `schedule_not_found`."""
+    known = select(Schedule.id).where(Schedule.organization_id == unit.organization, Schedule.id == schedule_id)
+    if unit.session.scalar(known) is None:
+        raise ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
+    return schedule_id

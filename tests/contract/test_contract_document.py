@@ -125,9 +125,13 @@ SPECIFIED_OPERATIONS = {
     "GET /v1/audit/export": ("audit:read", "session"),
     "GET /v1/schedules": ("schedule:read", "session"),
     "POST /v1/schedules": ("schedule:write", "session"),
+    "POST /v1/schedules/preview": ("schedule:read", "session"),
+    "GET /v1/schedules/occurrences": ("schedule:read", "session"),
+    "GET /v1/schedules/calendar": ("schedule:read", "session"),
     "GET /v1/schedules/{scheduleId}": ("schedule:read", "session"),
     "PATCH /v1/schedules/{scheduleId}": ("schedule:write", "session"),
     "DELETE /v1/schedules/{scheduleId}": ("schedule:write", "session"),
+    "GET /v1/schedules/{scheduleId}/preview": ("schedule:read", "session"),
     "POST /v1/schedules/{scheduleId}/skip-next": ("schedule:write", "session"),
     "POST /v1/schedules/{scheduleId}/run-now": ("session",),
     "POST /v1/freezes/{freezeId}/thaw-override": ("freeze:write", "session"),
@@ -192,7 +196,7 @@ def test_no_route_of_the_interface_is_unspecified(contract: Contract) -> None:
 
 def test_previews_are_reads_and_every_other_post_is_a_write(contract: Contract) -> None:
     reads = {one.id for one in contract.operations.values() if one.method == "POST" and one.effect == "read"}
-    assert reads == {"preview_scope", "preview_glob"}
+    assert reads == {"preview_scope", "preview_glob", "preview_schedule_draft"}
 
 
 def test_the_installation_is_needed_only_where_the_code_host_must_act(contract: Contract) -> None:

@@ -1,0 +1,123 @@
+"""The calendar of a month: the occurrences of each of its days, as the clocks of a zone count days."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Text, column, func, select, true, values
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+
+from models.schedule_queries import with_freezes
+from models.schedules import Occurrence, Schedule
+from rules.errors import Detail, ServiceError
+from rules.wall_clock import first_instant
+from rules.zones import check_zone
+from services.references import known_schedule
+from services.schedules.occurrence_views import occurrence_view
+from services.schedules.occurrences import touching
+from services.schedules.previewing import local
+from services.unit import Unit
+
+MOST_OF_A_DAY = 50
+"""Occurrences that a day shows; all of them are counted."""
+_MOMENT = timedelta(microseconds=1)
+
+
+def calendar_of(unit: Unit, month: str, timezone: str | None, schedule_id: str | None) -> dict[str, Any]:
+    """Return the days of a month (`2026-12`), each with the occurrences that touch it.
+
+    Days are those of the given zone, or else of each schedule's own. Deleted schedules show what they did.
+    Raises `invalid_parameter` for a zone that there is not, `schedule_not_found`.
+    """
+    if timezone is not None:
+        _check_zone(timezone)
+    if schedule_id is not None:
+        known_schedule(unit, schedule_id)
+    days = _days(month)
+    zones = [timezone] if timezone is not None else _zones(unit)
+    placed = _placed(unit, {zone: _edges(days, ZoneInfo(zone)) for zone in zones}, timezone, schedule_id)
+    shown = _shown(unit, {occurrence_id for _, _, occurrence_id in placed}, timezone)
+    found = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
+    for number, count, occurrence_id in placed:
+        of_day: dict[str, Any] = found[days[number - 1]]
+        of_day["count"] = count
+        of_day["occurrences"].append(shown[occurrence_id])
+    return {"month": month, "timezone": timezone, "days": list(found.values())}
+
+
+def _check_zone(timezone: str) -> None:
+    try:
+        check_zone(timezone, "timezone")
+    except ServiceError as unknown:
+        details = tuple(Detail(row.path, row.message, "invalid_parameter") for row in unknown.details)
+        raise ServiceError("invalid_parameter", unknown.message, details=details) from None
+
+
+def _days(month: str) -> list[date]:
+    first = date.fromisoformat(f"{month}-01")
+    days = [first + timedelta(days=number) for number in range(31)]
+    return [day for day in days if day.month == first.month]
+
+
+def _zones(unit: Unit) -> Sequence[str]:
+    query = select(Schedule.timezone).where(Schedule.organization_id == unit.organization).distinct()
+    return unit.session.scalars(query).all()
+
+
+def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
+    """Return when each day begins, and when the last one ends."""
+    ends = [*days, days[-1] + timedelta(days=1)]
+    return [first_instant(datetime.combine(day, time()), zone) for day in ends]
+
+
+def _placed(
+    unit: Unit, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+) -> Sequence[tuple[int, int, str]]:
+    """Return the number of a day, how many occurrences touch it, and the id of one, for the first of each day.
+
+    The database sorts occurrences into days, for there may be a hundred thousand of them in a month.
+    """
+    if not edges:
+        return ()
+    count = len(next(iter(edges.values()))) - 1
+    zones = values(column("zone", Text), column("edges", ARRAY(TIMESTAMP(timezone=True))), name="zones").data(
+        list(edges.items())
+    )
+    since, until = min(of[0] for of in edges.values()), max(of[-1] for of in edges.values())
+    last_moment = func.greatest(Occurrence.ends_at - _MOMENT, Occurrence.starts_at)
+    first = func.greatest(func.width_bucket(Occurrence.starts_at, zones.c.edges), 1)
+    last = func.least(func.width_bucket(last_moment, zones.c.edges), count)
+    day = func.generate_series(first, last).column_valued("day")
+    order = func.row_number().over(partition_by=day, order_by=(Occurrence.starts_at, Occurrence.id)).label("place")
+    query = (
+        select(day, func.count().over(partition_by=day).label("total"), Occurrence.id, order)
+        .join(Schedule, Schedule.id == Occurrence.schedule_id)
+        .join(zones, true() if timezone is not None else zones.c.zone == Schedule.timezone)
+        .join(day, true())
+        .where(*touching(unit, since, until))
+    )
+    if schedule_id is not None:
+        query = query.where(Occurrence.schedule_id == schedule_id)
+    each = query.subquery()
+    rows = unit.session.execute(
+        select(each.c.day, each.c.total, each.c.id)
+        .where(each.c.place <= MOST_OF_A_DAY)
+        .order_by(each.c.day, each.c.place)
+    )
+    return [(number, total, occurrence_id) for number, total, occurrence_id in rows]
+
+
+def _shown(unit: Unit, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
+    """Return occurrences as a calendar shows them, by id."""
+    query = with_freezes().add_columns(Schedule.name, Schedule.timezone)
+    query = query.join(Schedule, Schedule.id == Occurrence.schedule_id).where(Occurrence.id.in_(ids))
+    return {
+        row.id: {
+            **occurrence_view(row, freeze, unit.now),
+            **local(row.starts_at, row.ends_at, ZoneInfo(timezone or own)),
+            "schedule_name": name,
+            "timezone": timezone or own,
+        }
+        for row, freeze, name, own in unit.session.execute(query)
+    }

@@ -1,0 +1,71 @@
+"""Listing occurrences: those that touch a range of time, by their start."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import ColumnElement, func, select, text
+
+from models.schedule_queries import OccurrenceState, state_is, with_freezes
+from models.schedules import LONG, Occurrence
+from rules.errors import Detail, ServiceError
+from services.pages import Page, page_of
+from services.references import known_schedule
+from services.schedules.occurrence_views import occurrence_view
+from services.unit import Unit
+
+NOT_LONG = timedelta(days=8)
+"""What an occurrence lasts at most that is not among the long ones of an index."""
+_BEFORE_ALL = datetime(2000, 1, 1, tzinfo=UTC)
+_TO_COME: tuple[OccurrenceState | None, ...] = ("planned", "active")
+
+
+@dataclass(frozen=True, slots=True)
+class OccurrenceFilters:
+    """Which occurrences a list shows; None: any."""
+
+    since: datetime | None = None
+    """Those that end later."""
+    until: datetime | None = None
+    """Those that begin sooner."""
+    schedule_id: str | None = None
+    state: OccurrenceState | None = None
+
+
+def list_occurrences(unit: Unit, filters: OccurrenceFilters, cursor: str | None, limit: int) -> Page:
+    """Return a page of occurrences, the one that begins first first, of deleted schedules too.
+
+    Raises `invalid_parameter` for a range that ends before it begins, `schedule_not_found`, `invalid_cursor`.
+    """
+    if filters.since is not None and filters.until is not None and filters.until <= filters.since:
+        detail = Detail("to", "has to be later than from", "invalid_parameter")
+        raise ServiceError("invalid_parameter", f"to {detail.message}.", details=(detail,))
+    query = with_freezes().where(*touching(unit, _since(unit, filters), filters.until))
+    if filters.schedule_id is not None:
+        query = query.where(Occurrence.schedule_id == known_schedule(unit, filters.schedule_id))
+    if filters.state is not None:
+        query = query.where(state_is(filters.state, unit.now))
+    keys = (Occurrence.starts_at, Occurrence.id)
+    page = page_of(unit, "list_occurrences", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
+    return Page([occurrence_view(row, freeze, unit.now) for row, freeze in page.data], page.next_cursor)
+
+
+def _since(unit: Unit, filters: OccurrenceFilters) -> datetime | None:
+    """Return the instant that what is listed ends after: nothing that is to come has ended."""
+    if filters.state in _TO_COME:
+        return max(filters.since or unit.now, unit.now)
+    return filters.since
+
+
+def touching(unit: Unit, since: datetime | None, until: datetime | None) -> list[ColumnElement[bool]]:
+    """Return the conditions of the organisation's occurrences that end after one instant and begin before another.
+
+    Found by their start: the few long ones tell how far before the range it may lie, so that a long past costs nothing.
+    """
+    conditions: list[ColumnElement[bool]] = [Occurrence.organization_id == unit.organization]
+    if until is not None:
+        conditions.append(Occurrence.starts_at < until)
+    if since is not None:
+        long = select(func.min(Occurrence.starts_at)).where(*conditions, text(LONG), Occurrence.ends_at > since)
+        earliest = min(max(since, _BEFORE_ALL) - NOT_LONG, unit.session.scalar(long) or since)
+        conditions += [Occurrence.starts_at >= earliest, Occurrence.ends_at > since]
+    return conditions

@@ -1,0 +1,125 @@
+"""Looking ahead: the next windows of a schedule, saved or drafted, and what it would collide with."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from models.freezes import Freeze
+from models.organizations import Organization
+from models.schedule_queries import with_freezes
+from models.schedules import Occurrence, Schedule
+from rules.errors import Detail, ServiceError
+from rules.organization_settings import OrganizationSettings
+from rules.placing import Placed
+from rules.wall_clock import reading
+from services.references import known_schedule
+from services.schedules.checking import check_terms
+from services.schedules.occurrence_views import state_of
+from services.schedules.overlapping import NONE, Overlaps, overlaps_of
+from services.schedules.planning import look_ahead, ranges
+from services.schedules.terms import windows_of
+from services.schedules.views import get_schedule
+from services.scopes import resolve
+from services.unit import Unit
+
+FAR = timedelta(days=3660)
+"""How far a preview looks for windows: a leap day comes round in it."""
+_CHECKED = ("scope", "timezone", "recurrence", "window")
+
+
+def preview_draft(unit: Unit, draft: Mapping[str, Any], limit: int) -> dict[str, Any]:
+    """Return what a schedule would do, with recurrence and window as they are stored; saves nothing.
+
+    Raises what `checking.check_terms` raises, `invalid_parameter` for the id of a schedule that there is not.
+    """
+    check_terms(unit, {name: draft[name] for name in _CHECKED if name in draft})
+    schedule = Schedule(
+        id=_replaced(unit, draft.get("schedule_id")),
+        organization_id=unit.organization,
+        scope=draft.get("scope"),
+        timezone=draft.get("timezone") or _own_timezone(unit),
+        recurrence=draft["recurrence"],
+        wall_clock_window=draft["window"],
+    )
+    return _preview(unit, schedule, limit, {}, stored=False)
+
+
+def _replaced(unit: Unit, schedule_id: str | None) -> str | None:
+    if schedule_id is None:
+        return None
+    try:
+        return known_schedule(unit, schedule_id)
+    except ServiceError as unknown:
+        detail = Detail("/scheduleId", f"this organisation has no schedule {schedule_id!r}", "invalid_parameter")
+        raise ServiceError("invalid_parameter", unknown.message, details=(detail,)) from None
+
+
+def _own_timezone(unit: Unit) -> str:
+    organization = unit.session.get_one(Organization, unit.organization)
+    return OrganizationSettings.from_json(organization.settings).timezone
+
+
+def preview_saved(unit: Unit, schedule_id: str, limit: int) -> dict[str, Any]:
+    """Return the next windows of a schedule, those too that are not planned yet; raises `schedule_not_found`.
+
+    Of one that is not enabled, those that it would have.
+    """
+    saved = get_schedule(unit, schedule_id)
+    rows = unit.session.execute(
+        with_freezes().where(Occurrence.schedule_id == saved.id, Occurrence.ends_at > unit.now)
+    ).all()
+    copied = {name: getattr(saved, name) for name in ("id", "scope", "timezone", "recurrence", "wall_clock_window")}
+    schedule = Schedule(organization_id=saved.organization_id, **copied)
+    return _preview(unit, schedule, limit, {row.starts_at: (row, freeze) for row, freeze in rows}, stored=True)
+
+
+Rows = Mapping[datetime, tuple[Occurrence, Freeze | None]]
+
+
+def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: bool) -> dict[str, Any]:
+    """Look ahead with a schedule that belongs to no session; `rows` are its occurrences to come, by their start."""
+    ahead: Sequence[Placed] = look_ahead(unit, schedule)
+    schedule.windows = ranges(ahead)
+    overlaps = NONE if schedule.scope is None else overlaps_of(unit, schedule)
+    if len(ahead) < limit:
+        ahead = windows_of(schedule, unit.now, unit.now + FAR)
+    zone = ZoneInfo(schedule.timezone)
+    return {
+        "timezone": schedule.timezone,
+        "occurrences": [_occurrence(window, rows.get(window.start), zone, unit.now) for window in ahead[:limit]],
+        "branch_count": None if schedule.scope is None else len(resolve(unit, schedule.scope, stored=stored).branches),
+        **_overlaps(overlaps),
+    }
+
+
+def _occurrence(
+    window: Placed, known: tuple[Occurrence, Freeze | None] | None, zone: ZoneInfo, now: datetime
+) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": None, "starts_at": window.start, "ends_at": window.end, "skip_reason": None}
+    shown["state"] = "planned"
+    if not window.is_real:
+        shown |= {"state": "skipped", "skip_reason": "no_such_time"}
+    if known is not None:
+        row, freeze = known
+        shown |= {"id": row.id, "ends_at": row.ends_at, "skip_reason": row.skip_reason}
+        shown["state"] = state_of(row, freeze, now)
+    return {**shown, **local(shown["starts_at"], shown["ends_at"], zone)}
+
+
+def local(starts_at: datetime, ends_at: datetime, zone: ZoneInfo) -> dict[str, str]:
+    """Return what the clocks of a zone show when a window begins, and when it ends."""
+    return {"local_start": reading(starts_at, zone).isoformat(), "local_end": reading(ends_at, zone).isoformat()}
+
+
+def _overlaps(found: Overlaps) -> dict[str, Any]:
+    named = [
+        {
+            "schedule_id": one.schedule_id,
+            "schedule_name": one.schedule_name,
+            "first_overlap_at": one.first_overlap_at,
+            "allowed": one.allowed,
+        }
+        for one in found.named
+    ]
+    return {"overlaps": named, "overlap_count": found.count}

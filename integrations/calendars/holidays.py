@@ -1,0 +1,128 @@
+"""Public holidays of a country, or of a part of it, computed by the `holidays` package.
+
+A holiday is known by its country, subdivision and name, so that other years of it are days of the same schedule. A day
+that is given instead of one at a weekend ("observed") is a day of that holiday. What is no day off for everybody
+(categories such as `bank`, `optional`, `unofficial`) is an observance, and comes only where it is asked for; an
+observance that falls on a public holiday adds nothing.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Literal
+
+import holidays
+
+from integrations.calendars.found import (
+    Found,
+    Options,
+    Reading,
+    first_day,
+    listed,
+    name_from,
+    part_of,
+    shape_of_days,
+    stored_recurrence,
+    stored_window,
+)
+from integrations.calendars.shapes import Clocks
+
+Kind = Literal["public", "observance"]
+
+OBSERVANCES = frozenset({"bank", "de_facto", "government", "half_day", "optional", "optional_women", "unofficial"})
+LANGUAGE = "en_US"
+"""Where the package has it for a country; else the country's own."""
+_INSTEAD = re.compile(r"\s*\((observed|estimated|substitut)[^()]*\)$", re.IGNORECASE)
+
+
+class UnknownPlaceError(Exception):
+    """A country, or a subdivision of it, whose holidays are not known: which field is wrong, and why."""
+
+    def __init__(self, field: Literal["country", "subdivision"], message: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.message = message
+
+
+def read(
+    country: str, subdivision: str | None, years: Sequence[int], options: Options, *, observances: bool = False
+) -> Reading:
+    """Return the holidays of some years; raises UnknownPlaceError."""
+    known = holidays.list_supported_countries()
+    if country not in known:
+        raise UnknownPlaceError("country", f"{country} is no country whose holidays are known")
+    try:
+        public = _days(country, subdivision, years, ("public",))
+    except NotImplementedError:
+        message = f"is none of those of {country}: {', '.join(known[country]) or 'it has none'}"
+        raise UnknownPlaceError("subdivision", message) from None
+    found = list(_windows(_prefix(country, subdivision, "public"), public, options))
+    if observances:
+        taken = set(public)
+        others = {
+            day: names
+            for day, names in _days(country, subdivision, years, _other_categories(country)).items()
+            if day not in taken
+        }
+        found += _windows(_prefix(country, subdivision, "observance"), others, options)
+    return Reading(found, ())
+
+
+def _prefix(country: str, subdivision: str | None, kind: Kind) -> str:
+    return f"{country}/{subdivision or ''}/{kind}/"
+
+
+def _other_categories(country: str) -> tuple[str, ...]:
+    supported = holidays.country_holidays(country).supported_categories
+    return tuple(sorted(OBSERVANCES.intersection(supported)))
+
+
+def _days(
+    country: str, subdivision: str | None, years: Iterable[int], categories: tuple[str, ...]
+) -> dict[date, list[str]]:
+    """Return the names of each day that has some."""
+    if not categories:
+        return {}
+    found = holidays.country_holidays(
+        country, subdiv=subdivision, years=years, language=LANGUAGE, categories=categories
+    )
+    return {day: found.get_list(day) for day in sorted(found)}
+
+
+def _windows(prefix: str, days: Mapping[date, Sequence[str]], options: Options) -> Iterator[Found]:
+    """Yield the windows of each holiday: days that follow each other under one name are one window."""
+    by_name: dict[str, dict[int, list[date]]] = {}
+    for name, start, length in _runs(days):
+        by_name.setdefault(_INSTEAD.sub("", name), {}).setdefault(length, []).append(start)
+    clocks = Clocks(options, options.timezone)
+    for name, by_length in by_name.items():
+        usual = Counter(
+            {length: len(starts) for length, starts in sorted(by_length.items(), reverse=True)}
+        ).most_common(1)[0][0]
+        for length, starts in by_length.items():
+            window = shape_of_days(options, length)
+            recurrence, cut = listed(first_day(options, start) for start in starts)
+            part = "" if length == usual else part_of(window)
+            yield Found(
+                prefix + name,
+                part,
+                name_from(name, suffix=f" ({length} day{'s'[: length > 1]})" if part else ""),
+                options.timezone,
+                stored_recurrence(recurrence),
+                stored_window(window),
+                past=clocks.is_past(recurrence, window),
+                cut=cut,
+            )
+
+
+def _runs(days: Mapping[date, Sequence[str]]) -> Iterator[tuple[str, date, int]]:
+    """Yield name, first day and number of days of what goes on from one day to the next."""
+    for day, names in days.items():
+        for name in dict.fromkeys(names):
+            if name in days.get(day - timedelta(days=1), ()):
+                continue
+            length = 1
+            while name in days.get(day + timedelta(days=length), ()):
+                length += 1
+            yield name, day, length

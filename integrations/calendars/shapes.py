@@ -1,0 +1,66 @@
+"""Wall-clock windows of events, read from the clocks of one zone."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+from integrations.calendars.found import MOST_DAYS, Options, first_day, shape_of_days
+from integrations.calendars.rules import UnusableError
+from integrations.calendars.spans import End
+from rules.recurrence import LATEST, Recurrence, days
+from rules.wall_clock import Window, place
+
+_MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clocks that an event is read from."""
+
+    options: Options
+    zone_name: str
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The zone."""
+        return ZoneInfo(self.zone_name)
+
+    def reading(self, moment: End) -> End:
+        """Return what the clocks show at an instant, naive; a day, and what belongs to no zone, as it is."""
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            return moment
+        if getattr(moment.tzinfo, "key", None) == self.zone_name:
+            return moment.replace(tzinfo=None, fold=0)
+        return moment.astimezone(UTC).astimezone(self.zone).replace(tzinfo=None, fold=0)
+
+    def shape(self, start: End, end: End) -> tuple[date, Window]:
+        """Return the day on which a window begins, and its wall-clock times in whole minutes; raises UnusableError."""
+        begins, over = self.reading(start), self.reading(end)
+        if isinstance(begins, datetime) and isinstance(over, datetime):
+            begins, over = begins.replace(second=0, microsecond=0), _up_to_minute(over)
+            day, window = begins.date(), Window(begins.time(), over.time(), (over.date() - begins.date()).days)
+        elif begins == over:
+            raise UnusableError("no_length", "ends when it starts")
+        else:
+            day, window = first_day(self.options, begins), shape_of_days(self.options, (over - begins).days)
+        if window.is_empty or window.days < 0:
+            raise UnusableError("no_length", "ends when it starts")
+        if window.days > MOST_DAYS:
+            raise UnusableError("too_long", f"takes {window.days} days; a window takes {MOST_DAYS}")
+        return day, window
+
+    def is_past(self, recurrence: Recurrence, window: Window) -> bool:
+        """Tell whether every window of a recurrence has ended."""
+        now = self.options.now
+        recent = now.date() - timedelta(days=window.days + 2)
+        for day in islice(days(recurrence, recent, LATEST), window.days + 5):
+            span = place(window, day, self.zone)
+            if span is not None and span.end > now:
+                return False
+        return True
+
+
+def _up_to_minute(moment: datetime) -> datetime:
+    whole = moment.replace(second=0, microsecond=0)
+    return whole if whole == moment else whole + _MINUTE

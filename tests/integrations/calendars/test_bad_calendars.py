@@ -1,0 +1,116 @@
+"""Calendars that somebody made to do harm: each is refused, or its event left out, in bounded time and memory.
+
+That the time is bounded shows in that these tests end: some of these would take for ever, or all memory.
+"""
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integrations.calendars import reader
+from integrations.calendars.found import CalendarError
+from integrations.calendars.gate import LONGEST_LINE, MOST_BYTES, MOST_EVENTS, MOST_LINES
+from tests.integrations.calendars.vectors import calendar, read_apart, why
+
+DAY = "UID:{}\nDTSTART;VALUE=DATE:20260101"
+NEVER = "RRULE:FREQ=DAILY;BYMONTH=1;BYMONTHDAY=1;BYSETPOS=2"
+"""A rule that nobody can tell to be without a day but by trying all of them."""
+
+
+def events(count: int, *lines: str) -> str:
+    return calendar(*("\n".join((DAY.format(number), *lines)) for number in range(count)))
+
+
+ZONE = (
+    "BEGIN:VTIMEZONE\nTZID:Z\nBEGIN:STANDARD\nDTSTART:16010101T000000\n"
+    "TZOFFSETFROM:+0000\nTZOFFSETTO:+0100\nRRULE:{}\nEND:STANDARD\nEND:VTIMEZONE\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("", "is no iCalendar", id="nothing"),
+        pytest.param("Dear all,", "is no iCalendar", id="a letter"),
+        pytest.param("BEGIN:VCARD\nEND:VCARD", "is no iCalendar", id="a card"),
+        pytest.param("B\0E\0G\0I\0N\0", "holds a NUL", id="UTF-16 read as something else"),
+        pytest.param("BEGIN:VCALENDAR\0", "holds a NUL", id="NUL"),
+        pytest.param("㡅䝉丠", "is no iCalendar", id="bytes in the wrong order"),
+        pytest.param("BEGIN:VCALENDAR\nBEGIN:VEVENT\n", "is not whole", id="cut off"),
+        pytest.param("BEGIN:VCALENDAR\nEND:VEVENT\nEND:VCALENDAR\n", "is not whole", id="an end without a beginning"),
+        pytest.param("BEGIN:VCALENDAR\n" + "x" * MOST_BYTES, "is larger than", id="10 MB"),
+        pytest.param("BEGIN:VCALENDAR\n" + "é" * (MOST_BYTES // 2), "is larger than", id="in bytes, not in characters"),
+        pytest.param(events(MOST_EVENTS + 1), "more than 2000 events", id="very many events"),
+        pytest.param("BEGIN:VCALENDAR\n" + "A:1\n" * MOST_LINES, "more than 60000 lines", id="very many lines"),
+        pytest.param(calendar(f"UID:{'x' * LONGEST_LINE}"), "has a line of", id="a very long line"),
+        pytest.param(calendar("UID:" + "\n ".join("x" * 30_000 + "x" * LONGEST_LINE)), "lines", id="folded very often"),
+        pytest.param("BEGIN:VCALENDAR\n" + "BEGIN:VEVENT\n" * 1000, "is nested", id="very deep"),
+        pytest.param(calendar(DAY, head=ZONE.format("FREQ=SECONDLY")), "changes more often than", id="a restless zone"),
+        pytest.param(calendar(DAY, head="".join(ZONE.format("FREQ=YEARLY") for _ in range(101))), "zones", id="zones"),
+        pytest.param("BEGIN:VCALENDAR\n;;;\nEND:VCALENDAR\n", "be read", id="no properties"),
+        pytest.param(
+            events(200, "RRULE:FREQ=DAILY", "EXDATE;VALUE=DATE:20260102"), "stands for more than", id="very many days"
+        ),
+    ],
+)
+def test_a_bad_calendar_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(CalendarError, match=reason):
+        read_apart(text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"),
+    [
+        pytest.param("RRULE:FREQ=SECONDLY", "unsupported_recurrence", id="every second"),
+        pytest.param("RRULE:FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30", "unsupported_recurrence", id="never, by seconds"),
+        pytest.param("RRULE:FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "unsupported_recurrence", id="30 February"),
+        pytest.param("RRULE:FREQ=DAILY;COUNT=1000000000", "unsupported_recurrence", id="a billion times"),
+        pytest.param(f"RRULE:FREQ=DAILY;INTERVAL={10**30}", "unreadable", id="a huge interval"),
+        pytest.param("RRULE:FREQ=DAILY;INTERVAL=0", "unsupported_recurrence", id="no interval"),
+        pytest.param("RRULE:FREQ=DAILY;INTERVAL=-1", "unsupported_recurrence", id="backwards"),
+        pytest.param("\n".join(["RRULE:FREQ=DAILY"] * 5000), "unsupported_recurrence", id="5,000 rules"),
+        pytest.param("RRULE:FREQ=DAILY\nEXRULE:FREQ=DAILY", "unsupported_recurrence", id="a rule against itself"),
+        pytest.param("RDATE;VALUE=DATE:" + ",".join(["20260102"] * 10_000), "unsupported_recurrence", id="10,000 days"),
+        pytest.param("DURATION:P99999999999999999999D", "unreadable", id="a duration beyond numbers"),
+        pytest.param("DURATION:P99999999D", "too_long", id="a duration beyond the calendar"),
+        pytest.param("RRULE:FREQ=DAILY;UNTIL=99991231T235959Z;BYHOUR=1", "unsupported_recurrence", id="by the hour"),
+    ],
+)
+def test_a_bad_event_is_left_out(lines: str, code: str) -> None:
+    assert why(read_apart(calendar(f"{DAY.format(1)}\n{lines}"))) == [code]
+
+
+def test_very_many_parameters_are_read() -> None:
+    assert read_apart(events(1, "X-A" + ";B=1" * 24_000 + ":1")).found
+
+
+def test_events_that_refer_to_each_other_in_a_circle_are_events() -> None:
+    reading = read_apart(
+        calendar("UID:1\nRELATED-TO:2\nDTSTART;VALUE=DATE:20261225", "UID:2\nRELATED-TO:1\nDTSTART;VALUE=DATE:20261225")
+    )
+    assert len(reading.found) == 2
+
+
+def test_rules_that_search_for_ever_are_stopped_and_operators_are_told_without_the_calendar(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(CalendarError, match="too much time"):
+        read_apart(events(1500, NEVER))
+    assert [record.message for record in caplog.records] == ["the reader of a calendar was stopped by signal 24"]
+
+
+def test_a_reader_has_little_memory_writes_no_file_and_knows_no_secret() -> None:
+    code = (
+        "import os, sys; from integrations.calendars import reader; reader.limit()\n"
+        "try: bytearray(reader.MEMORY_BYTES)\n"
+        "except MemoryError: print('no memory')\n"
+        "try: open('/tmp/of-a-calendar', 'wb', buffering=0).write(b'x')\n"
+        "except OSError: print('no file')\n"
+    )
+    root = Path(reader.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, env={}, capture_output=True, text=True, check=False)
+    assert done.stdout.split("\n")[0] == "no memory"
+    assert "no file" in done.stdout or done.returncode == -25

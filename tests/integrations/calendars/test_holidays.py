@@ -1,0 +1,94 @@
+"""Holidays of countries as windows."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import holidays as package
+import pytest
+
+from integrations.calendars import holidays
+from integrations.calendars.found import Found
+from tests.integrations.calendars.vectors import LONDON, evening_before, spans
+
+NEW_YORK = replace(LONDON, timezone="America/New_York")
+
+
+def read(country: str, subdivision: str | None = None, years: tuple[int, ...] = (2027,)) -> dict[str, Found]:
+    reading = holidays.read(country, subdivision, years, replace(LONDON, timezone="UTC"))
+    return {found.name: found for found in reading.found}
+
+
+def test_a_holiday_of_several_years_is_one_window_with_its_days() -> None:
+    found = read("GB", "ENG", (2027, 2028))["Good Friday"]
+    assert found.uid == "GB/ENG/public/Good Friday"
+    assert found.recurrence == {"frequency": "dates", "start_date": "2027-03-26", "dates": ["2027-03-26", "2028-04-14"]}
+    assert found.window == {"start_time": "00:00", "end_time": "00:00", "days": 1}
+
+
+def test_a_day_that_is_given_instead_belongs_to_its_holiday() -> None:
+    assert read("US")["Christmas Day"].recurrence["dates"] == ["2027-12-24", "2027-12-25"]
+    assert "Christmas Day (observed)" not in read("US")
+
+
+def test_days_that_follow_each_other_are_one_window() -> None:
+    found = read("CN")
+    assert spans(found["Chinese New Year (Spring Festival)"]) == [("2027-02-06T00:00", "2027-02-09T00:00")]
+    assert spans(found["Chinese New Year (Spring Festival) (2 days)"]) == [("2027-02-09T00:00", "2027-02-11T00:00")]
+
+
+def test_a_part_of_a_country_has_its_own() -> None:
+    assert "St. Andrew's Day" not in read("GB", "ENG")
+    assert read("GB", "SCT")["Saint Andrew's Day"].uid == "GB/SCT/public/Saint Andrew's Day"
+
+
+def test_observances_come_only_where_they_are_asked_for_and_not_on_public_holidays() -> None:
+    public = holidays.read("US", None, (2027,), NEW_YORK).found
+    both = holidays.read("US", None, (2027,), NEW_YORK, observances=True).found
+    added = [found for found in both if found not in public]
+    assert "US//observance/Halloween" in {found.uid for found in added}
+    assert all(found.uid.startswith("US//observance/") for found in added)
+    days = {start[:10] for found in public for start, _end in spans(found)}
+    assert days.isdisjoint({start[:10] for found in added for start, _end in spans(found)})
+
+
+def test_a_country_without_observances_has_none() -> None:
+    assert holidays.read("GB", None, (2027,), NEW_YORK, observances=True) == holidays.read(
+        "GB", None, (2027,), NEW_YORK
+    )
+
+
+def test_the_day_before_and_another_window() -> None:
+    options = replace(NEW_YORK, window=evening_before(), day_before=True)
+    found = {item.name: item for item in holidays.read("US", None, (2027,), options).found}["Thanksgiving Day"]
+    assert spans(found) == [("2027-11-24T22:00", "2027-11-26T13:00")]
+
+
+def test_what_is_over_is_marked() -> None:
+    found = read("GB", "ENG", (2026,))
+    assert found["Good Friday"].past
+    assert not found["Christmas Day"].past
+
+
+@pytest.mark.parametrize(
+    ("country", "subdivision", "field"),
+    [("XX", None, "country"), ("usa", None, "country"), ("US", "ZZ", "subdivision"), ("MC", "ZZ", "subdivision")],
+)
+def test_a_place_that_is_not_known_is_told_by_its_field(country: str, subdivision: str | None, field: str) -> None:
+    with pytest.raises(holidays.UnknownPlaceError) as refused:
+        holidays.read(country, subdivision, (2027,), NEW_YORK)
+    assert refused.value.field == field
+
+
+def test_every_country_has_its_public_holidays_day_for_day() -> None:
+    countries = [code for code in package.list_supported_countries() if len(code) == 2]
+    assert len(countries) > 200
+    for country in countries:
+        covered = {day for found in read(country).values() for day in _days(found)}
+        assert covered == set(package.country_holidays(country, years=[2027])), country
+
+
+def _days(found: Found) -> list[date]:
+    whole = [
+        (date.fromisoformat(start[:10]), date.fromisoformat(end[:10])) for start, end in spans(found, "2026-12-01")
+    ]
+    return [start + timedelta(days=day) for start, end in whole for day in range((end - start).days)]

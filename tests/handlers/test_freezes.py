@@ -80,10 +80,13 @@ CALLS: dict[str, Callable[[Caller, str], httpx.Response]] = {
     "list_freeze_targets": lambda caller, freeze_id: caller.get(f"/v1/freezes/{freeze_id}/targets"),
     "lift_freeze": lambda caller, freeze_id: caller.post(f"/v1/freezes/{freeze_id}/lift"),
     "extend_freeze": lambda caller, freeze_id: caller.post(f"/v1/freezes/{freeze_id}/extend", {"endsAt": None}),
+    "thaw_override_freeze": lambda caller, freeze_id: caller.post(
+        f"/v1/freezes/{freeze_id}/thaw-override", {"reason": REASON}
+    ),
     "retry_freeze": lambda caller, freeze_id: caller.post(f"/v1/freezes/{freeze_id}/retry"),
     "get_freeze_state": lambda caller, _id: caller.get("/v1/freeze-state", organization="current"),
 }
-WRITES = ("create_freeze", "lift_freezes", "lift_freeze", "extend_freeze", "retry_freeze")
+WRITES = ("create_freeze", "lift_freezes", "lift_freeze", "extend_freeze", "thaw_override_freeze", "retry_freeze")
 every_operation = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 every_write = pytest.mark.parametrize("call", [CALLS[name] for name in WRITES], ids=WRITES)
 
@@ -143,6 +146,7 @@ class TestEveryOperation:
         self, acme: Tenant, session: Session, freeze: Freeze, operation: str
     ) -> None:
         acme.installation.state = "removed"
+        freeze.source = "schedule"  # so that it can be overridden
         session.flush()
         assert CALLS[operation](acme.key(), freeze.id).status_code == 200
 
@@ -161,7 +165,8 @@ class TestEveryOperation:
         refusal(call(Keyed(key.http, key.token), freeze.id), 409, "idempotency_key_reuse")
 
     @pytest.mark.parametrize(
-        "operation", ["get_freeze", "list_freeze_targets", "lift_freeze", "extend_freeze", "retry_freeze"]
+        "operation",
+        ["get_freeze", "list_freeze_targets", "lift_freeze", "extend_freeze", "thaw_override_freeze", "retry_freeze"],
     )
     def test_of_an_unknown_freeze_finds_none(
         self, acme: Tenant, globex: Tenant, session: Session, operation: str

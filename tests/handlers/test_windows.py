@@ -1,0 +1,235 @@
+"""Ending and beginning windows by hand: `thaw_override_freeze` and `run_schedule_now`."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.freezes import Freeze
+from models.repositories import WatchedBranch
+from models.schedules import Occurrence, Schedule
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.guards import takes_credentials
+
+REASON = "The release was moved to this weekend"
+UNKNOWN = "sch_00000000000000000000000000"
+
+
+@pytest.fixture
+def web(acme: Tenant, session: Session) -> WatchedBranch:
+    """Return the watched `main` of acme/web."""
+    return factories.branch(session, acme.repository("web"))
+
+
+@pytest.fixture
+def schedule(acme: Tenant, session: Session, web: WatchedBranch) -> Schedule:
+    return factories.schedule(session, acme.organization)
+
+
+@pytest.fixture
+def coming(session: Session, schedule: Schedule) -> Occurrence:
+    """Return the schedule's next window: tomorrow, for an hour."""
+    return factories.occurrence(session, schedule)
+
+
+def begun(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch, **columns: Any) -> Freeze:
+    """Have a window of the schedule be in force, since a minute, for half an hour."""
+    starts_at = factories.now() - timedelta(minutes=1)
+    ends_at = starts_at + timedelta(minutes=30)
+    occurrence = factories.occurrence(session, schedule, starts_at=starts_at, ends_at=ends_at, begun_at=starts_at)
+    given = {"source": "schedule", "schedule_id": schedule.id, "ends_at": occurrence.ends_at, **columns}
+    freeze = factories.freeze(session, acme.organization, [web], occurrence_id=occurrence.id, **given)
+    occurrence.freeze_id = freeze.id
+    session.flush()
+    return freeze
+
+
+@pytest.fixture
+def active(acme: Tenant, session: Session, schedule: Schedule, web: WatchedBranch) -> Freeze:
+    """Return the freeze of the schedule's window that is in force."""
+    return begun(acme, session, schedule, web)
+
+
+def frozen(acme: Tenant) -> bool:
+    return bool(acme.key().get("/v1/freeze-state", repo="acme/web", branch="main").json()["frozen"])
+
+
+class TestThawOverrideFreeze:
+    def override(self, acme: Tenant, freeze_id: str, body: Any) -> httpx.Response:
+        return acme.key("freeze:write").post(f"/v1/freezes/{freeze_id}/thaw-override", body)
+
+    def test_ends_the_freeze_and_says_why(
+        self, acme: Tenant, session: Session, active: Freeze, wakeups: RecordedWakeups
+    ) -> None:
+        answer = self.override(acme, active.id, {"reason": f" {REASON} "})
+        shown = answer.json()
+        assert answer.status_code == 200, answer.text
+        assert (shown["state"], shown["endReason"], shown["endedBy"]["type"]) == ("ended", "overridden", "api_key")
+        assert shown["targets"]["releasing"] == 1
+        assert wakeups.sent == {"reconcile"}
+        assert acme.audit() == ["freeze.overridden"]
+        details = session.scalars(select(AuditEntry.details)).one()
+        assert (details["reason"], details["scheduleId"]) == (REASON, active.schedule_id)
+        assert frozen(acme) is False
+
+    def test_suppresses_only_that_freeze(
+        self, acme: Tenant, session: Session, web: WatchedBranch, active: Freeze
+    ) -> None:
+        factories.freeze(session, acme.organization, [web])
+        self.override(acme, active.id, {"reason": REASON})
+        assert frozen(acme) is True
+
+    def test_leaves_the_next_window_as_it_was_planned(
+        self, acme: Tenant, schedule: Schedule, active: Freeze, coming: Occurrence
+    ) -> None:
+        self.override(acme, active.id, {"reason": REASON})
+        shown = acme.key().get(f"/v1/schedules/{schedule.id}").json()
+        assert shown["nextOccurrence"]["id"] == coming.id
+
+    def test_of_a_freeze_that_no_schedule_started_is_refused(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        freeze = factories.freeze(session, acme.organization, [web])
+        refusal(self.override(acme, freeze.id, {"reason": REASON}), 409, "invalid_state")
+        assert frozen(acme) is True
+        assert acme.audit() == []
+
+    def test_of_one_that_has_ended_has_nothing_to_do(self, acme: Tenant, active: Freeze, later: Any) -> None:
+        later(minutes=40)
+        refusal(self.override(acme, active.id, {"reason": REASON}), 409, "not_frozen")
+
+    @pytest.mark.parametrize("body", [{}, {"reason": "short"}, {"reason": " padded   "}], ids=str)
+    def test_needs_a_reason(self, acme: Tenant, active: Freeze, body: Any) -> None:
+        error = refusal(self.override(acme, active.id, body), 422, "reason_required")
+        assert [row["path"] for row in error["details"]] == ["/reason"]
+
+    def test_refuses_another_body(self, acme: Tenant, active: Freeze) -> None:
+        refusal(self.override(acme, active.id, {"reason": REASON, "force": True}), 422, "validation_failed")
+
+    def test_finds_no_foreign_or_unknown_freeze(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        foreign = factories.freeze(session, globex.organization, source="schedule")
+        for freeze_id in (foreign.id, new_id("frz")):
+            refusal(self.override(acme, freeze_id, {"reason": REASON}), 404, "freeze_not_found")
+
+
+class TestRunScheduleNow:
+    def run(self, acme: Tenant, schedule_id: str, action: str) -> httpx.Response:
+        return acme.person("member").post(f"/v1/schedules/{schedule_id}/run-now", {"action": action})
+
+    def test_is_for_people_who_may_change_schedules(self, acme: Tenant, coming: Occurrence) -> None:
+        path = f"/v1/schedules/{coming.schedule_id}/run-now"
+        takes_credentials(
+            acme,
+            lambda caller: caller.post(path, {"action": "apply"}),
+            scope=None,
+            least_role="member",
+            writes=True,
+        )
+
+    def test_applies_the_next_window_now_and_keeps_its_end(
+        self, acme: Tenant, coming: Occurrence, wakeups: RecordedWakeups
+    ) -> None:
+        answer = self.run(acme, coming.schedule_id, "apply")
+        shown = answer.json()
+        assert answer.status_code == 200, answer.text
+        assert (shown["id"], shown["state"], shown["late"]) == (coming.id, "active", False)
+        assert frozen(acme) is True
+        freeze = acme.key().get(f"/v1/freezes/{shown['freezeId']}").json()
+        assert (freeze["source"], freeze["scheduleId"], freeze["occurrenceId"]) == (
+            "schedule",
+            coming.schedule_id,
+            coming.id,
+        )
+        assert freeze["endsAt"] == shown["endsAt"]
+        assert freeze["createdBy"]["type"] == "user"
+        assert "reconcile" in wakeups.sent
+
+    def test_is_audited_as_whoever_asked(self, acme: Tenant, session: Session, coming: Occurrence) -> None:
+        self.run(acme, coming.schedule_id, "apply")
+        entry = session.scalars(select(AuditEntry)).one()
+        assert (entry.action, entry.actor["type"], entry.source) == ("freeze.started", "user", "dashboard")
+        assert entry.details["occurrenceId"] == coming.id
+
+    def test_does_not_apply_while_a_window_is_in_force(self, acme: Tenant, active: Freeze, coming: Occurrence) -> None:
+        error = refusal(self.run(acme, coming.schedule_id, "apply"), 409, "invalid_state")
+        assert active.id in error["message"]
+
+    def test_has_nothing_to_apply_where_none_is_planned(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        factories.occurrence(session, schedule, skip_reason="asked")
+        refusal(self.run(acme, schedule.id, "apply"), 404, "occurrence_not_found")
+
+    def test_applies_nothing_that_reaches_nothing(
+        self, acme: Tenant, session: Session, schedule: Schedule, coming: Occurrence
+    ) -> None:
+        schedule.scope = {"type": "repositories", "repositories": ["acme/gone"]}
+        session.flush()
+        refusal(self.run(acme, schedule.id, "apply"), 422, "no_targets_in_scope")
+        assert acme.key().get(f"/v1/schedules/{schedule.id}").json()["nextOccurrence"]["id"] == coming.id
+
+    def test_applies_nothing_without_the_app_and_lifts_all_the_same(
+        self, acme: Tenant, session: Session, active: Freeze, coming: Occurrence
+    ) -> None:
+        acme.installation.state = "removed"
+        session.flush()
+        assert self.run(acme, coming.schedule_id, "lift").status_code == 200
+        refusal(self.run(acme, coming.schedule_id, "apply"), 409, "invalid_state")
+
+    def test_lifts_what_is_in_force(self, acme: Tenant, schedule: Schedule, active: Freeze) -> None:
+        answer = self.run(acme, schedule.id, "lift")
+        assert answer.status_code == 200, answer.text
+        assert (answer.json()["state"], answer.json()["freezeId"]) == ("past", active.id)
+        assert frozen(acme) is False
+        assert acme.key().get(f"/v1/freezes/{active.id}").json()["endReason"] == "lifted"
+        assert acme.audit() == ["freeze.lifted"]
+
+    def test_lifts_also_one_that_was_extended_beyond_its_window(
+        self, acme: Tenant, session: Session, schedule: Schedule, active: Freeze, web: WatchedBranch, later: Any
+    ) -> None:
+        active.ends_at = None
+        session.flush()
+        later(minutes=40)
+        assert self.run(acme, schedule.id, "lift").json()["freezeId"] == active.id
+        assert frozen(acme) is False
+
+    def test_lifts_nothing_else(
+        self, acme: Tenant, session: Session, schedule: Schedule, active: Freeze, web: WatchedBranch
+    ) -> None:
+        begun(acme, session, factories.schedule(session, acme.organization), web)
+        self.run(acme, schedule.id, "lift")
+        assert frozen(acme) is True
+
+    def test_has_nothing_to_lift_before_the_window_nor_after_it(
+        self, acme: Tenant, session: Session, schedule: Schedule, coming: Occurrence, web: WatchedBranch, later: Any
+    ) -> None:
+        refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
+        begun(acme, session, schedule, web)
+        later(minutes=40)
+        refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
+
+    @pytest.mark.parametrize(
+        ("body", "status", "code"),
+        [
+            ({}, 400, "missing_parameter"),
+            ({"action": "stop"}, 422, "validation_failed"),
+            ({"action": "apply", "now": True}, 422, "validation_failed"),
+        ],
+        ids=str,
+    )
+    def test_refuses_another_body(self, acme: Tenant, coming: Occurrence, body: Any, status: int, code: str) -> None:
+        answer = acme.person("member").post(f"/v1/schedules/{coming.schedule_id}/run-now", body)
+        refusal(answer, status, code)
+
+    def test_finds_no_unknown_foreign_or_deleted_schedule(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        foreign = factories.schedule(session, globex.organization)
+        gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
+        for schedule_id in (UNKNOWN, foreign.id, gone.id, "nonsense"):
+            refusal(self.run(acme, schedule_id, "lift"), 404, "schedule_not_found")

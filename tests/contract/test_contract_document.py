@@ -60,6 +60,8 @@ SPECIFIED_OPERATIONS = {
     "POST /v1/scope/preview": ("freeze:read", "session"),
     "POST /v1/freezes": ("freeze:write", "session"),
     "GET /v1/freezes": ("freeze:read", "session"),
+    "GET /v1/overview": ("freeze:read", "session"),
+    "GET /v1/attention": ("freeze:read", "session"),
     "POST /v1/freezes/lift": ("freeze:write", "session"),
     "GET /v1/freezes/{freezeId}": ("freeze:read", "session"),
     "GET /v1/freezes/{freezeId}/targets": ("freeze:read", "session"),

@@ -586,7 +586,19 @@ class TestLookupPullRequest:
     def test_every_field_is_told(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
         freeze = factories.freeze(session, acme.organization, [web])
-        assert self.look_up(acme, "7") == {
+        shown = self.look_up(acme, "7")
+        check = shown.pop("check")
+        assert "Release under way" in check.pop("summary")
+        assert check == {
+            "state": "pending",
+            "writtenAt": None,
+            "name": "change-freeze/main",
+            "conclusion": None,
+            "title": "Merging into main is frozen until it is lifted",
+        }
+        [covering] = shown.pop("freezes")
+        assert (covering["id"], covering["exceptionId"]) == (freeze.id, None)
+        assert shown == {
             "id": pull.id,
             "repository": "acme/web",
             "number": 7,
@@ -598,9 +610,10 @@ class TestLookupPullRequest:
             "headSha": pull.head_sha,
             "state": "open",
             "verdict": "blocked",
+            "nextChangeAt": None,
             "freezeIds": [freeze.id],
             "exceptionIds": [],
-            "check": {"state": "pending", "writtenAt": None},
+            "exceptions": [],
             "sharedHeadWith": [],
         }
 

@@ -11,11 +11,13 @@ from sqlalchemy import select
 from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
 from models.repositories import Repository, WatchedBranch
+from services.pulls import look_up
 from services.reconcile.passes import JOB
+from services.unit import Caller
 from tests import factories
 from tests.faults.test_merge_queue import enqueue, groups
 from tests.faults.test_new_branches import push
-from tests.jobs.conftest import REASON, Builder, Town
+from tests.jobs.conftest import ADA, REASON, Builder, Town
 from tests.services.conftest import MovedClock
 from tests.support.post import Post, work
 from tools.codehost.model.records import PullRequest
@@ -150,6 +152,22 @@ class TestAGrantedException:
         assert check(town, first)["conclusion"] == "failure"
         assert f"`{later}`" in check(town, first)["summary"]
         assert "granted" not in check(town, first)["summary"]
+
+
+@pytest.mark.parametrize("columns", [None, {}, {"expires": True}, {"decision": "denied"}], ids=str)
+def test_a_client_is_told_what_the_check_says(town: Town, frozen: Frozen, columns: dict[str, Any] | None) -> None:
+    freeze, (first, _second) = frozen
+    given = dict(columns or {})
+    if given.pop("expires", False):
+        given["expires_at"] = factories.now() + timedelta(hours=1)
+    if columns is not None:
+        grant(town, freeze, first.number, **given)
+        town.settle()
+    with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
+        told = look_up(unit, "acme/web#1", None)["check"]
+    shown = check(town, first)
+    assert (told["state"], told["conclusion"]) == ("written", shown["conclusion"])
+    assert (told["title"], told["summary"]) == (shown["title"], shown["summary"])
 
 
 class TestTwoPullRequestsWithOneHead:

@@ -1,0 +1,207 @@
+"""`GET /v1/pulls/lookup` on a frozen pull request: why it is blocked, until when, and what was asked for."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant
+
+HOUR = timedelta(hours=1)
+Shown = Callable[..., dict[str, Any]]
+
+
+def told(instant: datetime) -> str:
+    return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@pytest.fixture
+def web(acme: Tenant, session: Session) -> WatchedBranch:
+    return factories.branch(session, acme.repository("web"))
+
+
+@pytest.fixture
+def pull(session: Session, web: WatchedBranch) -> PullRequest:
+    return factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+
+
+@pytest.fixture
+def freeze(acme: Tenant, session: Session, web: WatchedBranch) -> Freeze:
+    return factories.freeze(session, acme.organization, [web])
+
+
+@pytest.fixture
+def look_up(acme: Tenant) -> Shown:
+    def ask(ref: str = "7") -> dict[str, Any]:
+        answer = acme.key("freeze:read").get("/v1/pulls/lookup", ref=ref)
+        assert answer.status_code == 200, answer.text
+        shown: dict[str, Any] = answer.json()
+        return shown
+
+    return ask
+
+
+class TestWhy:
+    def test_each_freeze_is_told_with_the_exception_that_passes_it(
+        self,
+        acme: Tenant,
+        session: Session,
+        web: WatchedBranch,
+        pull: PullRequest,
+        freeze: Freeze,
+        look_up: Shown,
+    ) -> None:
+        later = factories.freeze(session, acme.organization, [web], reason="Audit week", exceptions_allowed=False)
+        made = factories.exception(session, freeze, pull, web)
+        shown = look_up()
+        assert [(each["id"], each["exceptionId"], each["exceptionsAllowed"]) for each in shown["freezes"]] == [
+            (freeze.id, made.id, True),
+            (later.id, None, False),
+        ]
+        assert (shown["verdict"], shown["exceptionIds"]) == ("blocked", [made.id])
+        assert "Audit week" in shown["check"]["summary"]
+
+    def test_an_exception_from_every_freeze_allows_it(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        made = factories.exception(session, freeze, pull, web)
+        shown = look_up()
+        assert (shown["verdict"], shown["exceptionIds"]) == ("allowed", [made.id])
+        assert shown["check"]["title"] == "Allowed by an exception until the freeze ends"
+
+    @pytest.mark.parametrize(
+        ("columns", "state"),
+        [
+            pytest.param({"decision": None, "decided_at": None, "decided_by": None}, "pending", id="a request"),
+            pytest.param({"decision": "denied"}, "denied", id="a denial"),
+            pytest.param({"revoked_at": factories.now(), "revoked_by": factories.SYSTEM}, "revoked", id="revoked"),
+            pytest.param({"expires_at": factories.now() - HOUR}, "expired", id="expired, not recorded"),
+        ],
+    )
+    def test_what_was_asked_for_in_vain_is_told_and_blocks(
+        self,
+        session: Session,
+        web: WatchedBranch,
+        pull: PullRequest,
+        freeze: Freeze,
+        look_up: Shown,
+        columns: dict[str, Any],
+        state: str,
+    ) -> None:
+        made = factories.exception(session, freeze, pull, web, **columns)
+        shown = look_up()
+        assert [(each["id"], each["state"], each["freezeId"]) for each in shown["exceptions"]] == [
+            (made.id, state, freeze.id)
+        ]
+        assert (shown["verdict"], shown["exceptionIds"]) == ("blocked", [])
+
+    def test_one_that_is_pinned_to_another_head_is_told_and_blocks(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        factories.exception(session, freeze, pull, web, pin_to_head=True, head_sha="0" * 40)
+        shown = look_up()
+        assert (shown["verdict"], shown["exceptionIds"]) == ("blocked", [])
+        assert [each["headSha"] for each in shown["exceptions"]] == ["0" * 40]
+
+    def test_what_concerned_an_earlier_freeze_is_not_told(
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        over = factories.freeze(session, acme.organization, [web], ended_at=factories.now())
+        factories.exception(session, over, pull, web)
+        assert look_up()["exceptions"] == []
+
+    def test_another_one_on_the_same_head_without_an_exception_blocks_both(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        other = factories.pull_request(session, repository, 8, head_sha=pull.head_sha)
+        factories.exception(session, freeze, pull, web)
+        assert {number: look_up(number)["verdict"] for number in ("7", "8")} == {"7": "blocked", "8": "blocked"}
+        factories.exception(session, freeze, other, web)
+        assert {number: look_up(number)["verdict"] for number in ("7", "8")} == {"7": "allowed", "8": "allowed"}
+
+    def test_the_exception_of_another_pull_request_is_nothing_to_it(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        other = factories.pull_request(session, session.get_one(Repository, web.repository_id), 8)
+        factories.exception(session, freeze, other, web)
+        shown = look_up()
+        assert (shown["verdict"], shown["exceptions"]) == ("blocked", [])
+
+
+class TestUntilWhen:
+    def test_a_blocked_one_until_the_last_freeze_ends(
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+    ) -> None:
+        ends = [factories.now() + hours * HOUR for hours in (1, 3)]
+        for end in ends:
+            factories.freeze(session, acme.organization, [web], ends_at=end)
+        assert look_up()["nextChangeAt"] == told(ends[1])
+
+    def test_nobody_knows_while_one_waits_to_be_lifted(
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        factories.freeze(session, acme.organization, [web], ends_at=factories.now() + HOUR)
+        assert look_up()["nextChangeAt"] is None
+
+    def test_an_allowed_one_until_its_exception_ends(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        end = factories.now() + HOUR
+        factories.exception(session, freeze, pull, web, expires_at=end)
+        assert look_up()["nextChangeAt"] == told(end)
+
+    def test_an_exception_that_outlives_its_freeze_changes_nothing(
+        self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+    ) -> None:
+        short = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + HOUR)
+        factories.exception(session, short, pull, web, expires_at=factories.now() + 2 * HOUR)
+        shown = look_up()
+        assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
+
+    def test_an_unfrozen_one_for_as_long_as_nobody_freezes(self, pull: PullRequest, look_up: Shown) -> None:
+        shown = look_up()
+        assert (shown["verdict"], shown["nextChangeAt"], shown["freezes"]) == ("allowed", None, [])
+
+
+class TestTheCheck:
+    def test_it_tells_what_was_written_and_when(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        row = factories.head_check(session, web, pull.head_sha, "failure")
+        check = look_up()["check"]
+        assert (check["state"], check["conclusion"], check["name"]) == ("written", "failure", "change-freeze/main")
+        assert check["writtenAt"] == told(row.written_at)
+
+    def test_what_nobody_has_written_yet_has_no_conclusion(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
+    ) -> None:
+        factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, doubtful=True)
+        check = look_up()["check"]
+        assert (check["state"], check["conclusion"], check["title"]) == (
+            "pending",
+            None,
+            "No freeze covers this branch",
+        )
+
+    def test_a_closed_one_is_told_nothing_new(
+        self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+    ) -> None:
+        pull.state = "closed"
+        session.flush()
+        check = look_up()["check"]
+        assert (check["title"], check["summary"]) == (None, None)
+
+
+def test_lists_tell_the_same(
+    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
+) -> None:
+    factories.exception(session, freeze, pull, web, expires_at=factories.now() + HOUR)
+    [listed] = acme.key("freeze:read").get("/v1/repos/acme%2Fweb/pulls", verdict="allowed").json()["data"]
+    assert listed == look_up()

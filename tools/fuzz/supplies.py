@@ -10,11 +10,12 @@ from functools import cache
 from typing import Any
 
 from schemathesis import Case
-from sqlalchemy import create_engine, delete, make_url, pool
+from sqlalchemy import create_engine, delete, make_url, pool, update
 from sqlalchemy.orm import Session
 
 from models.identity import Attempt, DeviceAuthorization, Invitation, OneTimeToken
 from models.organizations import LoginSession, Organization, User
+from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
 from rules.user_codes import new_user_code
 from services.identity.passwords import hash_password
@@ -53,6 +54,17 @@ class Supplies:
     def key(self) -> str:
         """Return the id of a new API key."""
         return factories.api_key(self.session, self.organization, "freeze:read").row.id
+
+    def schedule(self) -> str:
+        """Return the id of a new schedule with a planned window."""
+        row = self._schedule()
+        factories.occurrence(self.session, row)
+        return row.id
+
+    def forget_windows(self) -> None:
+        """Forget when schedules freeze: of many that are made nearly all would overlap with one before."""
+        mine = update(Schedule).where(Schedule.organization_id == self.organization.id)
+        self.session.execute(mine.values(windows=None))
 
     def invitation(self, email: str | None = None) -> str:
         """Return the id of a pending invitation."""
@@ -129,6 +141,29 @@ class Supplies:
         self.session.flush()
         return user_code, code
 
+    def window(self, *, in_force: bool) -> Occurrence:
+        """Return a window of a new schedule that reaches nothing: in force since now, or still to come."""
+        scope = {"type": "glob", "patterns": ["nobody/nothing"]}
+        schedule = self._schedule(scope=scope, allow_overlap=True)
+        if not in_force:
+            return factories.occurrence(self.session, schedule)
+        occurrence = factories.occurrence(self.session, schedule, starts_at=factories.now(), begun_at=factories.now())
+        of: dict[str, Any] = {
+            "source": "schedule",
+            "schedule_id": schedule.id,
+            "occurrence_id": occurrence.id,
+            "scope": scope,
+        }
+        freeze = factories.freeze(self.session, self.organization, ends_at=occurrence.ends_at, **of)
+        occurrence.freeze_id = freeze.id
+        self.session.flush()
+        return occurrence
+
+    def _schedule(self, **columns: Any) -> Schedule:
+        """Add a schedule that the sweeper takes for planned: it begins no window of its terms meanwhile."""
+        planned_until = factories.now() + timedelta(days=365)
+        return factories.schedule(self.session, self.organization, planned_until=planned_until, **columns)
+
     def _person(self) -> User:
         person = factories.user(self.session, new_id("new"))
         person.email_verified_at = factories.now()
@@ -195,8 +230,23 @@ def _preview(supplies: Supplies, case: Case[Any], token: str) -> None:  # noqa: 
         case.query["token"] = supplies.link("invitation")
 
 
+def _without_overlaps(supplies: Supplies, case: Case[Any], token: str) -> None:  # noqa: ARG001 - the same
+    supplies.forget_windows()
+
+
+def _freeze_of_a_window(supplies: Supplies) -> str:
+    return str(supplies.window(in_force=True).freeze_id)
+
+
+def _window(supplies: Supplies, case: Case[Any], token: str) -> None:  # noqa: ARG001 - the same
+    if str(case.path_parameters.get("scheduleId", "")).startswith("sch_"):
+        lifts = isinstance(case.body, dict) and case.body.get("action") == "lift"
+        case.path_parameters["scheduleId"] = supplies.window(in_force=lifts).schedule_id
+
+
 _MEMBER = _in_path("userId", "usr_", lambda supplies, _: supplies.member())
 _KEY = _in_path("apiKeyId", "key_", lambda supplies, _: supplies.key())
+_SCHEDULE = _in_path("scheduleId", "sch_", lambda supplies, _: supplies.schedule())
 _INVITATION = _in_path("invitationId", "inv_", lambda supplies, _: supplies.invitation())
 
 FOR_ANYBODY: dict[str, Fresh] = {
@@ -215,6 +265,12 @@ FOR_PEOPLE: dict[str, Fresh] = {
     "accept_invitation": _in_path("invitationId", "inv_", lambda supplies, _: supplies.invitation_of("owner")),
     "preview_invitation": _preview,
     "device_approve": _in_body("userCode", lambda supplies: supplies.device(approved=False)[0]),
+    "create_schedule": _without_overlaps,
+    "update_schedule": _SCHEDULE,
+    "delete_schedule": _SCHEDULE,
+    "skip_next_occurrence": _SCHEDULE,
+    "run_schedule_now": _window,
+    "thaw_override_freeze": _in_path("freezeId", "frz_", lambda supplies, _: _freeze_of_a_window(supplies)),
     "revoke_session": _in_path("sessionId", "ses_", lambda supplies, token: supplies.session_id(token)),
     "sign_out": _as_somebody_else,
     "delete_organization": _of_another_organization,

@@ -8,7 +8,7 @@ from schemas.contract import load_contract
 from tools.sandbox.clients import Client, Refused
 
 EXAMPLE = "{}_06aq1m3k0v5t8c2n7d4e9f1g{}"
-FREEZE = EXAMPLE.format("frz", 31)
+FREEZE, SCHEDULE = EXAMPLE.format("frz", 31), EXAMPLE.format("sch", "a1")
 
 
 class Stage:
@@ -38,11 +38,24 @@ class Stage:
         branches = [each["id"] for name in (web, api) for each in self.service.pages(f"/v1/branches?repo={name}")]
         freezes = [self.freeze(), self.freeze()]
         kinds = {"rep": (11, [web, api]), "wbr": (21, branches[:3]), "frz": (31, freezes)}
-        return {
+        found = {
             EXAMPLE.format(kind, first + position): real
             for kind, (first, found) in kinds.items()
             for position, real in enumerate(found)
         }
+        return found | {SCHEDULE: self.schedule()}
+
+    def schedule(self) -> str:
+        """Make a schedule that freezes nothing before long, and return its id."""
+        terms = {
+            "name": "To be tried with anything",
+            "scope": {"type": "organization"},
+            "recurrence": {"frequency": "yearly", "byMonth": [2], "byMonthDay": [28], "startDate": "2026-01-01"},
+            "window": {"startTime": "03:00", "endTime": "03:01"},
+            "reason": "To be tried with anything",
+            "allowOverlap": True,
+        }
+        return str(self.service.call("POST", "/v1/schedules", terms)["id"])
 
     def freeze(self) -> str:
         """Start a freeze of a repository that no example names, and return its id."""

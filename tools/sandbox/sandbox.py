@@ -148,7 +148,8 @@ class Sandbox:
     def seed(self, database_url: str) -> None:
         """Add the rows that are missing, and sign everybody in."""
         ttl = timedelta(seconds=self.settings.session_ttl_seconds)
-        seed = Seed(database_url, base_url=self.settings.base_url, session_ttl=ttl)
+        secret_key = self.keepsakes.cursor_secret  # what the service is given as SECRET_KEY
+        seed = Seed(database_url, base_url=self.settings.base_url, session_ttl=ttl, secret_key=secret_key)
         for tenant in TENANTS:
             keys = self.keepsakes.keys[tenant.slug]
             organization = seed.tenant(tenant, keys)

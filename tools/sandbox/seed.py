@@ -14,6 +14,8 @@ from models.organizations import LoginSession, Membership, Organization, Signing
 from rules.ids import new_id
 from services.api_key_secrets import secret_hash
 from services.identity.passwords import hash_password
+from services.identity.signing_keys import USE
+from services.sealing import seal, unseal
 from services.secrets import new_session_token, token_hash
 from services.sessions import Signer, mint_session_jwt, new_key_pair
 from tools.codehost.model.installations import PERMISSIONS
@@ -25,12 +27,13 @@ SIGNED_IN = timedelta(days=30)
 class Seed:
     """Fills the database of `url`, as its owner; what is there already stays as it is."""
 
-    def __init__(self, url: str, *, base_url: str, session_ttl: timedelta) -> None:
+    def __init__(self, url: str, *, base_url: str, session_ttl: timedelta, secret_key: str) -> None:
         engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
         self.connection: Connection = engine.connect()
         self.session = Session(self.connection)
         self.base_url = base_url
         self.session_ttl = session_ttl
+        self._secret_key = secret_key.encode()
         self._password = hash_password(PASSWORD)
 
     def close(self) -> None:
@@ -140,14 +143,16 @@ class Seed:
 
     def _signer(self) -> Signer:
         key = self.session.scalar(select(SigningKey).where(SigningKey.retired_at.is_(None)))
-        if key is None:
+        if key is not None and key.sealed_private_key is not None:
+            private = unseal(self._secret_key, USE, key.kid, key.sealed_private_key).decode()
+        else:
             private, public = new_key_pair()
-            key = SigningKey(
-                kid=new_id("kid"), algorithm="ES256", public_key=public, private_key=private, created_at=now()
-            )
+            kid = new_id("kid")
+            sealed = seal(self._secret_key, USE, kid, private.encode())
+            key = SigningKey(kid=kid, algorithm="ES256", public_key=public, sealed_private_key=sealed, created_at=now())
             self.session.add(key)
             self.session.flush()
-        return Signer(key.kid, key.algorithm, key.private_key, issuer=self.base_url, audience=self.base_url)
+        return Signer(key.kid, key.algorithm, private, issuer=self.base_url, audience=self.base_url)
 
 
 def now() -> datetime:

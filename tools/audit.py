@@ -7,15 +7,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-import sqlalchemy.exc
-
-from app.config import Config, ConfigurationError, load_config
+from app.config import Config
 from app.database import WORKER_ROLE, make_engine
 from rules.permissions import SYSTEM
 from services.audit.verifying import Proof, chained_organizations, verify
 from services.clock import DatabaseClock
 from services.unit import Caller, Units
-from tools.support import NoWakeups
+from tools.operating import NoWakeups, ended, say
 
 _EPILOG = """\
 Each entry has a seal: a number, and the hash of the entry and of the seal before. All hashes are computed anew, in a
@@ -50,7 +48,7 @@ def run(given: argparse.Namespace, config: Config) -> int:
         with units.open(caller, read_only=True) as unit:
             named = chained_organizations(unit, given.organization)
         if given.organization is not None and not named:
-            _say(f"There is no organisation {given.organization!r}: name it by its id, org_..., or its slug.")
+            say(f"There is no organisation {given.organization!r}: name it by its id, org_..., or its slug.")
             return 1
         faults = 0
         for organization_id, slug in named:
@@ -71,21 +69,10 @@ def _report(proof: Proof) -> None:
         print(f"{place}: {fault.kind.upper()}: {fault.message} ({proof.sealed} before it are sound)")
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     given = read_arguments(arguments)
-    try:
-        return run(given, load_config())
-    except ConfigurationError as error:
-        _say(f"The environment is not that of the service.\n{error}")
-        return 3
-    except sqlalchemy.exc.OperationalError as error:
-        _say(f"The database does not answer: {error.orig}")
-        return 3
+    return ended(lambda config: run(given, config))
 
 
 if __name__ == "__main__":

@@ -8,16 +8,14 @@ import sys
 from collections.abc import Sequence
 from datetime import timedelta
 
-import sqlalchemy.exc
-
-from app.config import Config, ConfigurationError, load_config
+from app.config import Config
 from app.database import IDENTITY_ROLE, make_engine
 from app.wiring import surroundings_of
-from rules.errors import ServiceError
 from rules.permissions import SYSTEM
 from services.clock import DatabaseClock
 from services.identity import support
 from services.unit import Caller, Units
+from tools.operating import NoWakeups, ended, operator_name, say
 
 LONGEST_MINUTES = 480
 _COMMAND = Caller(None, SYSTEM, "system")
@@ -33,13 +31,6 @@ Run it where the service runs, with the same environment (DATABASE_URL, BASE_URL
 is refused, and with 3 when it cannot work at all."""
 
 
-class NoWakeups:
-    """For commands that leave no work behind."""
-
-    def send(self, names: set[str]) -> None:
-        """Wake nobody."""
-
-
 def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line; ends the process with 2 where it makes no sense."""
     parser = argparse.ArgumentParser(
@@ -50,7 +41,7 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("organization", help="the organisation's id (org_...) or its slug")
     parser.add_argument(
-        "--by", required=True, type=_name, metavar="OPERATOR", help="who looks, as the audit names them"
+        "--by", required=True, type=operator_name, metavar="OPERATOR", help="who looks, as the audit names them"
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--reason", type=str.strip, help="why, in at least 8 characters; the organisation can read it")
@@ -63,21 +54,14 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def _name(text: str) -> str:
-    name = text.strip()
-    if not name or not name.isprintable() or len(name) > 100:
-        raise argparse.ArgumentTypeError("has to be 1 to 100 printable characters")
-    return name
-
-
 def _minutes(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= LONGEST_MINUTES:
         raise argparse.ArgumentTypeError(f"has to be a whole number from 1 to {LONGEST_MINUTES}")
     return int(text)
 
 
-def run(given: argparse.Namespace, config: Config) -> None:
-    """Do what the command line says; raises ServiceError, OperationalError."""
+def run(given: argparse.Namespace, config: Config) -> int:
+    """Do what the command line says, and return 0; raises ServiceError, OperationalError."""
     engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
     try:
         units = Units(engine, DatabaseClock(), NoWakeups(), surroundings_of(config))
@@ -85,6 +69,7 @@ def run(given: argparse.Namespace, config: Config) -> None:
             _end(units, given)
         else:
             _begin(units, given)
+        return 0
     finally:
         engine.dispose()
 
@@ -94,35 +79,20 @@ def _begin(units: Units, given: argparse.Namespace) -> None:
     with units.open(_COMMAND) as unit:
         begun = support.begin(unit, given.organization, by=given.by, reason=given.reason, lifetime=lifetime)
     whose = f"{begun.organization.name} ({begun.organization.id})"
-    _say(f"{begun.session_id}: {given.by} may read {whose} until {begun.expires_at:%Y-%m-%d %H:%M:%S} UTC.")
+    say(f"{begun.session_id}: {given.by} may read {whose} until {begun.expires_at:%Y-%m-%d %H:%M:%S} UTC.")
     print(begun.token)
 
 
 def _end(units: Units, given: argparse.Namespace) -> None:
     with units.open(_COMMAND) as unit:
         ended = support.end_all(unit, given.organization, by=given.by)
-    _say(f"{ended} open support session{'' if ended == 1 else 's'} ended.")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    say(f"{ended} open support session{'' if ended == 1 else 's'} ended.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status."""
     given = read_arguments(arguments)
-    try:
-        run(given, load_config())
-    except ServiceError as error:
-        _say(error.message)
-        return 1
-    except ConfigurationError as error:
-        _say(f"The environment is not that of the service.\n{error}")
-        return 3
-    except sqlalchemy.exc.OperationalError as error:
-        _say(f"The database does not answer: {error.orig}")
-        return 3
-    return 0
+    return ended(lambda config: run(given, config))
 
 
 if __name__ == "__main__":

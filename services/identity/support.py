@@ -38,7 +38,7 @@ def begin(unit: Unit, reference: str, *, by: str, reason: str, lifetime: timedel
 
     Raises `not_found`, `organization_deleted`, `reason_required`.
     """
-    organization = _organization(unit, reference)
+    organization = find_organization(unit, reference)
     if not is_reason(reason):
         raise ServiceError("reason_required", f"The reason has to have at least {SHORTEST_REASON} characters.")
     operator = _operator(unit, by)
@@ -56,7 +56,7 @@ def begin(unit: Unit, reference: str, *, by: str, reason: str, lifetime: timedel
     )
     unit.session.add(session)
     unit.session.flush()
-    _audit(unit, "started", session, operator, reason=reason, expiresAt=expires_at.isoformat())
+    _audit(unit, "started", session, operator, reason=reason, before=None, after={"expiresAt": expires_at})
     token = mint_session_jwt(
         current_signer(unit),
         user=operator.id,
@@ -71,7 +71,7 @@ def begin(unit: Unit, reference: str, *, by: str, reason: str, lifetime: timedel
 
 def end_all(unit: Unit, reference: str, *, by: str) -> int:
     """End every open support session of an organisation, and return how many there were; raises `not_found`."""
-    organization = _organization(unit, reference, deleted=True)
+    organization = find_organization(unit, reference, deleted=True)
     operator = _operator(unit, by)
     sessions = unit.session.scalars(
         select(LoginSession)
@@ -86,11 +86,15 @@ def end_all(unit: Unit, reference: str, *, by: str) -> int:
     ).all()
     for session in sessions:
         session.revoked_at = unit.now
-        _audit(unit, "ended", session, operator)
+        _audit(unit, "ended", session, operator, before={"expiresAt": session.expires_at}, after=None)
     return len(sessions)
 
 
-def _organization(unit: Unit, reference: str, *, deleted: bool = False) -> Organization:
+def find_organization(unit: Unit, reference: str, *, deleted: bool = False) -> Organization:
+    """Return the organisation that an operator names, by id or slug; deleted ones only where they count too.
+
+    Raises `not_found`, `organization_deleted`.
+    """
     named = or_(Organization.id == reference, Organization.slug == reference)
     organization = unit.session.scalar(select(Organization).where(named))
     if organization is None:
@@ -113,7 +117,7 @@ def _operator(unit: Unit, by: str) -> User:
     return unit.session.scalars(select(User).where(User.email == address)).one()
 
 
-def _audit(unit: Unit, what: str, session: LoginSession, operator: User, **details: str) -> None:
+def _audit(unit: Unit, what: str, session: LoginSession, operator: User, **details: Any) -> None:
     assert session.organization_id is not None
     unit.enter(session.organization_id, Actor("support", operator.id, operator.name))
     unit.audit(f"support.session_{what}", ("session", session.id, session.support_by or ""), **details)

@@ -1,0 +1,87 @@
+"""The operator's command that changes a plan."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.organizations import Organization
+from tests import factories
+from tests.support.product import address_of
+from tools.plan import main, read_arguments
+
+
+@pytest.fixture
+def session(
+    database: str, shared_database: psycopg.Connection, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Session]:
+    """Open a session on what the command works on, too."""
+    monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
+    monkeypatch.setenv("REDIS_URL", redis_url)
+    monkeypatch.setenv("SECRET_KEY", factories.SECRET_KEY)
+    engine = create_engine(database, isolation_level="AUTOCOMMIT")
+    with Session(engine, expire_on_commit=False) as session:
+        yield session
+    engine.dispose()
+
+
+@pytest.fixture
+def acme(session: Session) -> Organization:
+    return factories.organization(session, plan="free")
+
+
+def plan_of(session: Session, organization: Organization) -> str:
+    return session.get_one(Organization, organization.id, populate_existing=True).plan
+
+
+def test_it_changes_the_plan_and_the_audit_says_so(
+    session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([acme.slug, "team", "--by", " grace@example.com "]) == 0
+    assert capsys.readouterr().err == f"Acme ({acme.id}) had the plan free, and has team now.\n"
+    assert plan_of(session, acme) == "team"
+    entry = session.scalars(select(AuditEntry)).one()
+    assert (entry.action, entry.organization_id, entry.source) == ("organization.plan_changed", acme.id, "system")
+    assert (entry.actor["type"], entry.actor["name"]) == ("support", "grace@example.com")
+    assert entry.target == {"type": "organization", "id": acme.id, "name": "Acme"}
+    assert entry.details == {"before": {"plan": "free"}, "after": {"plan": "team"}}
+
+
+def test_without_an_operator_the_service_did_it(session: Session, acme: Organization) -> None:
+    assert main([acme.id, "business"]) == 0
+    assert plan_of(session, acme) == "business"
+    assert session.scalars(select(AuditEntry.actor)).one()["type"] == "system"
+
+
+def test_it_refuses_what_is_so_already_unknown_or_deleted(
+    session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = factories.organization(session, "Gone")
+    gone.deleted_at = factories.now()
+    session.flush()
+    for name, plan, told in (
+        (acme.slug, "free", "has the plan free already"),
+        ("nothing", "team", "There is no organisation 'nothing'"),
+        (gone.slug, "team", "has been deleted"),
+    ):
+        assert main([name, plan]) == 1
+        assert told in capsys.readouterr().err
+    assert session.scalars(select(AuditEntry)).all() == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["acme"], ["acme", "platinum"], ["acme", "team", "--by", ""]], ids=str)
+def test_a_command_that_makes_no_sense_is_told_how_it_is_used(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        read_arguments(arguments)
+    assert ended.value.code == 2
+
+
+def test_without_its_environment_it_cannot_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    assert main(["acme", "team"]) == 3
+    assert "DATABASE_URL is required" in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""Windows from end to end: heads are blocked while they are open, by a sweeper that comes in time, whatever it does."""
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from time import monotonic, sleep
+from typing import cast
+
+import pytest
+from sqlalchemy import text
+
+from jobs import context
+from jobs.context import Context
+from jobs.sweep import SHORTEST_PAUSE, Sweeper
+from models.schedules import Occurrence
+from services.chores import end_freezes
+from services.schedules.beginning import begin_windows
+from tests import factories
+from tests.jobs.conftest import Builder, Town
+from tests.services.conftest import Listener, MovedClock
+from tests.support.post import work
+
+NEVER = timedelta(days=1000)
+HUNG = 6.0
+"""Seconds that the code host does not answer."""
+SweeperOf = Callable[..., Sweeper]
+
+
+@pytest.fixture
+def sweeper(town: Town) -> Iterator[SweeperOf]:
+    """Make sweepers whose workers can be woken, or not."""
+
+    def make(*, workers_come: bool = True) -> Sweeper:
+        return Sweeper(context.given(), lambda: workers_come, NEVER)
+
+    context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    make().sweep()  # takes the chores that a new database has due
+    yield make
+    context._given.clear()
+
+
+def window(town: Town, after: timedelta = timedelta(hours=1), length: timedelta = timedelta(hours=1)) -> Occurrence:
+    """Plan a window of the whole organisation that begins so long from now."""
+    schedule = factories.schedule(town.session, town.organization, planned_until=factories.now() + NEVER)
+    starts_at = factories.now() + after
+    row = factories.occurrence(town.session, schedule, starts_at=starts_at, ends_at=starts_at + length)
+    town.session.commit()
+    return row
+
+
+def pass_time(town: Town, **length: float) -> None:
+    cast(MovedClock, town.jobs.clock).ahead += timedelta(**length)
+
+
+def verdicts(town: Town) -> set[str | None]:
+    return set(town.conclusions().values())
+
+
+class TestAWindow:
+    @pytest.mark.parametrize("workers_come", [True, False], ids=["with Redis", "without Redis"])
+    def test_blocks_every_head_and_lets_go_of_them(
+        self, town: Town, build: Builder, sweeper: SweeperOf, *, workers_come: bool
+    ) -> None:
+        build("api", "web")
+        work(town)
+        window(town)
+        sweeping = sweeper(workers_come=workers_come)
+
+        def settle() -> set[str | None]:
+            sweeping.sweep()
+            if workers_come:
+                work(town)
+            return verdicts(town)
+
+        assert settle() == {"success"}
+        pass_time(town, hours=1)
+        assert settle() == {"failure"}
+        pass_time(town, hours=1)
+        assert settle() == {"success"}
+        [row] = town.sql("SELECT source, end_reason, enforced_at IS NOT NULL, released_at IS NOT NULL FROM freezes")
+        assert tuple(row) == ("schedule", "schedule_ended", True, True)
+
+    def test_that_follows_another_leaves_no_moment_in_which_a_head_is_green(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
+        build("web")
+        work(town)
+        window(town)
+        window(town, timedelta(hours=2))
+        for _ in range(2):
+            pass_time(town, hours=1, seconds=1)
+            sweeper(workers_come=False).sweep()
+            assert verdicts(town) == {"failure"}
+        written = [write["conclusion"] for write in town.host.calls.writes]
+        assert "success" not in written[written.index("failure") :]
+
+    def test_whose_freeze_was_overridden_stays_open_for_merges(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
+        build("web")
+        work(town)
+        window(town)
+        pass_time(town, hours=1)
+        sweeper(workers_come=False).sweep()
+        [[freeze]] = town.sql("SELECT id FROM freezes")
+        town.lift(freeze)
+        for _ in range(2):
+            sweeper(workers_come=False).sweep()
+        assert verdicts(town) == {"success"}
+        assert town.sql("SELECT count(*) FROM freezes") == [(1,)]
+
+
+class TestTheSweeper:
+    def test_comes_back_in_time_for_the_next_window(self, town: Town, sweeper: SweeperOf) -> None:
+        window(town, timedelta(seconds=1000))
+        assert sweeper().pause(2.0) == 2.0
+        assert 995 < sweeper().pause(5000.0) <= 1000
+
+    def test_comes_back_in_time_for_the_end_of_a_freeze(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        with_end = factories.now() + timedelta(seconds=1000)
+        town.freeze(ends_at=with_end)
+        assert 995 < sweeper().pause(5000.0) <= 1000
+
+    def test_takes_a_breath_however_much_is_due(self, town: Town, sweeper: SweeperOf) -> None:
+        window(town, timedelta(milliseconds=-5))
+        window(town, timedelta(seconds=1))
+        assert sweeper().pause(2.0) >= SHORTEST_PAUSE
+
+    def test_waits_its_period_while_the_database_is_away(self, town: Town, sweeper: SweeperOf) -> None:
+        window(town, timedelta(seconds=10))
+        town.sql("REVOKE SELECT ON occurrences FROM change_freeze_worker")
+        try:
+            assert sweeper().pause(2.0) == 2.0
+        finally:
+            town.sql("GRANT SELECT ON occurrences TO change_freeze_worker")
+
+    def test_begins_windows_while_its_other_work_waits_for_the_code_host(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
+        """Without workers it does their work itself, and a fan-out takes as long as it takes."""
+        build("web")
+        hang = town.host.faults.add("timeout", "graphql", count=1, seconds=HUNG)
+        stop = threading.Event()
+        running = threading.Thread(target=sweeper(workers_come=False).run, args=(stop, 0.2))
+        running.start()
+        try:
+            until(lambda: bool(hang.struck))
+            struck_at = monotonic()
+            window(town, timedelta(milliseconds=200))
+            until(lambda: town.sql("SELECT count(*) FROM freezes") == [(1,)])
+            assert monotonic() - struck_at < HUNG
+        finally:
+            stop.set()
+            running.join(60)
+        assert not running.is_alive()
+
+
+def until(reached: Callable[[], bool]) -> None:
+    """Look until something is reached, for half a minute."""
+    end = monotonic() + 30
+    while not reached():
+        assert monotonic() < end
+        sleep(0.02)
+
+
+def test_sweepers_begin_and_end_each_window_once(town: Town, build: Builder) -> None:
+    build("api", "web")
+    work(town)
+    for _ in range(6):
+        window(town)
+    pass_time(town, hours=1)
+    _together(lambda: begin_windows(town.jobs))
+    begin_windows(town.jobs)
+    pass_time(town, hours=1)
+    _together(lambda: end_freezes(town.jobs))
+    counts = {
+        action: town.sql("SELECT count(*) FROM audit_entries WHERE action = :action", action=action)[0][0]
+        for action in ("freeze.started", "freeze.expired")
+    }
+    assert counts == {"freeze.started": 6, "freeze.expired": 6}
+    town.settle()
+    assert verdicts(town) == {"success"}
+    assert town.session.scalar(text("SELECT count(*) FROM freezes WHERE ended_at IS NULL")) == 0
+    assert "reconcile" in cast(Listener, town.jobs.wakeups).heard
+
+
+def _together(step: Callable[[], object]) -> None:
+    threads = [threading.Thread(target=step) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)

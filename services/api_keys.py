@@ -74,8 +74,8 @@ def create(unit: Unit, wanted: NewKey) -> dict[str, Any]:
     unit.session.add(key)
     unit.session.flush()
     _keep(unit, key, secret)
-    expires_at = wanted.expires_at.isoformat() if wanted.expires_at else None
-    _audit(unit, "created", key, scopes=key.scopes, agent=key.agent, expiresAt=expires_at, prefix=key.prefix)
+    told = {"scopes": key.scopes, "agent": key.agent, "expiresAt": key.expires_at, "prefix": key.prefix}
+    _audit(unit, "created", key, None, told)
     return {"api_key": _view(key, None, unit.now), "secret": secret}
 
 
@@ -92,9 +92,9 @@ def rotate(unit: Unit, key_id: str, grace_seconds: int) -> dict[str, Any]:
     for old in unit.session.scalars(select(ApiKeySecret).where(ApiKeySecret.api_key_id == key.id, working)):
         old.ends_at = grace_ends_at if old.ends_at is None else unit.now
     secret = new_secret()
-    key.prefix, key.rotated_at = secret[:_SHOWN], unit.now
+    before, key.prefix, key.rotated_at = key.prefix, secret[:_SHOWN], unit.now
     _keep(unit, key, secret)
-    _audit(unit, "rotated", key, graceEndsAt=grace_ends_at.isoformat(), prefix=key.prefix)
+    _audit(unit, "rotated", key, {"prefix": before}, {"prefix": key.prefix, "graceEndsAt": grace_ends_at})
     return {"api_key": _view(key, grace_ends_at if grace_seconds else None, unit.now), "secret": secret}
 
 
@@ -102,7 +102,7 @@ def revoke(unit: Unit, key_id: str) -> None:
     """End a key with all its secrets; raises `api_key_not_found`, `invalid_state` for one that is not active."""
     key = _active(unit, key_id)
     key.revoked_at = unit.now
-    _audit(unit, "revoked", key)
+    _audit(unit, "revoked", key, {"state": "active"}, {"state": "revoked"})
 
 
 def state_of(key: ApiKey, now: datetime) -> State:
@@ -165,8 +165,8 @@ def _require_expiry(wanted: NewKey, now: datetime) -> None:
         raise ServiceError("invalid_parameter", f"expiresAt {fault}.", details=details)
 
 
-def _audit(unit: Unit, what: str, key: ApiKey, **details: Any) -> None:
-    unit.audit(f"api_key.{what}", ("api_key", key.id, key.name), **details)
+def _audit(unit: Unit, what: str, key: ApiKey, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+    unit.audit(f"api_key.{what}", ("api_key", key.id, key.name), before=before, after=after)
 
 
 def _view(key: ApiKey, grace_ends_at: datetime | None, now: datetime) -> dict[str, Any]:

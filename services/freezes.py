@@ -63,8 +63,8 @@ def start(unit: Unit, wanted: NewFreeze, *, most_targets: int) -> Freeze:
     unit.audit(
         "freeze.started",
         ("freeze", freeze.id, freeze.reason),
-        scope=freeze.scope,
-        endsAt=freeze.ends_at.isoformat() if freeze.ends_at else None,
+        before=None,
+        after={"scope": freeze.scope, "endsAt": freeze.ends_at, "exceptionsAllowed": freeze.exceptions_allowed},
         targets=len(resolved.branches),
         previewedRepoCount=freeze.previewed_repo_count,
         impactAcknowledged=freeze.impact_acknowledged,
@@ -179,7 +179,7 @@ def extend(unit: Unit, freeze_id: str, ends_at: datetime | None) -> Freeze:
     unit.audit(
         "freeze.extended",
         ("freeze", freeze.id, freeze.reason),
-        before={"endsAt": before.isoformat() if before else None},
-        after={"endsAt": ends_at.isoformat() if ends_at else None},
+        before={"endsAt": before},
+        after={"endsAt": ends_at},
     )
     return freeze

@@ -98,7 +98,8 @@ def claim(unit: Unit, installation_id: int, state: str, code: str) -> dict[str, 
         raise ServiceError("installation_claimed_by_other_org", message)
     installation = unit.session.get_one(Installation, proof.info.id, with_for_update=True, populate_existing=True)
     target = ("installation", str(installation.id), proof.info.account_login)
-    unit.audit("installation.claimed", target, provedBy=proof.login)
+    after = {"state": installation.state, "repositorySelection": proof.info.repository_selection}
+    unit.audit("installation.claimed", target, before=None, after=after, provedBy=proof.login)
     record(unit, installation, proof.info)
     _take_over(unit, installation)
     return view(installation)

@@ -10,7 +10,7 @@ from rules.app_permissions import missing_permissions
 from rules.permissions import CODE_HOST, SYSTEM
 from services.attention import Item, clear_item, raise_item
 from services.codehost import page
-from services.lifting import end, lock_branches
+from services.lifting import audit_end, end, lock_branches
 from services.unit import Caller, Unit, Units
 
 
@@ -46,7 +46,7 @@ def record(unit: Unit, installation: Installation, info: InstallationInfo | None
         installation.permissions = dict(info.permissions)
     _attend(unit, installation)
     if before != after:
-        _react(unit, installation, after)
+        _react(unit, installation, before, after)
     elif after == "active" and allowed != installation.permissions:
         look_at_everything(unit, installation.id)
     return after
@@ -89,15 +89,16 @@ def _state(info: InstallationInfo | None) -> str:
     return "suspended" if info.suspended_at else "active"
 
 
-def _react(unit: Unit, installation: Installation, state: str) -> None:
-    unit.audit(f"installation.{state}", ("installation", str(installation.id), installation.account))
+def _react(unit: Unit, installation: Installation, before: str, state: str) -> None:
+    target = ("installation", str(installation.id), installation.account)
+    unit.audit(f"installation.{state}", target, before={"state": before}, after={"state": state})
     if state == "removed":
         running = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
         ending = unit.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
         lock_branches(unit, ending)
         for freeze in ending:
             end(unit, freeze, "installation_removed", unit.now, unit.actor)
-            unit.audit("freeze.ended", ("freeze", freeze.id, freeze.reason), reason="installation_removed")
+            audit_end(unit, "freeze.ended", freeze)
     elif state == "active":
         look_at_everything(unit, installation.id)
 

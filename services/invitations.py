@@ -71,8 +71,9 @@ def accept(unit: Unit, invitation_id: str, token: str | None = None) -> dict[str
     unit.session.flush()
     act_in(unit, organization.id)
     unit.enter(organization.id)
-    unit.audit("invitation.accepted", ("invitation", invitation.id, invitation.email))
-    unit.audit("member.joined", ("user", user.id, user.name), role=invitation.role)
+    target = ("invitation", invitation.id, invitation.email)
+    unit.audit("invitation.accepted", target, before={"state": "pending"}, after={"state": "accepted"})
+    unit.audit("member.joined", ("user", user.id, user.name), before=None, after={"role": invitation.role})
     return _view(unit, invitation, organization)
 
 

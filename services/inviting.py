@@ -72,7 +72,7 @@ def invite(unit: Unit, email: str, role: Role) -> dict[str, Any]:
         url=_new_url(unit, invitation),
         expires_at=invitation.expires_at,
     )
-    unit.audit("invitation.created", ("invitation", invitation.id, email), role=role)
+    unit.audit("invitation.created", ("invitation", invitation.id, email), before=None, after={"role": role})
     return view(unit, invitation)
 
 
@@ -81,7 +81,8 @@ def revoke(unit: Unit, invitation_id: str) -> None:
     invitation = _pending(unit, invitation_id)
     invitation.revoked_at = unit.now
     one_time_tokens.void(unit, "invitation", invitation.id)
-    unit.audit("invitation.revoked", ("invitation", invitation.id, invitation.email), role=invitation.role)
+    target = ("invitation", invitation.id, invitation.email)
+    unit.audit("invitation.revoked", target, before={"role": invitation.role}, after=None)
 
 
 def link(unit: Unit, invitation_id: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.enforcement import Landing as LandingRow
 from rules.ids import new_id
+from rules.instants import format_instant
 from rules.landings import Classified, Landing
 from rules.permissions import Actor
 from services.attention import Item, Severity, raise_item
@@ -67,7 +68,7 @@ def _insert(unit: Unit, branch: LandedBranch, landing: Landing, judged: Classifi
 def _details(landing: Landing, judged: Classified) -> dict[str, object]:
     return {
         "commit": landing.commit,
-        "landedAt": landing.instant.isoformat().replace("+00:00", "Z"),
+        "landedAt": format_instant(landing.instant),
         "how": landing.how,
         "who": landing.actor,
         "pullRequest": landing.pull_request,

@@ -34,7 +34,7 @@ def lift(unit: Unit, freeze_id: str, reason: str | None) -> Freeze:
     if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
     end(unit, freeze, "lifted", unit.now, unit.actor)
-    unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=_trimmed(reason))
+    audit_end(unit, "freeze.lifted", freeze, reason=_trimmed(reason))
     return freeze
 
 
@@ -52,7 +52,7 @@ def override(unit: Unit, freeze_id: str, reason: str) -> Freeze:
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")
     end(unit, freeze, "overridden", unit.now, unit.actor)
     of = {"scheduleId": freeze.schedule_id, "occurrenceId": freeze.occurrence_id}
-    unit.audit("freeze.overridden", ("freeze", freeze.id, freeze.reason), reason=why, **of)
+    audit_end(unit, "freeze.overridden", freeze, reason=why, **of)
     return freeze
 
 
@@ -88,6 +88,17 @@ def end(unit: Unit, freeze: Freeze, end_reason: str, ended_at: datetime, actor: 
     unit.wake("reconcile")
 
 
+def audit_end(unit: Unit, action: str, freeze: Freeze, **details: Any) -> None:
+    """Record the end of a freeze in the audit."""
+    unit.audit(
+        action,
+        ("freeze", freeze.id, freeze.reason),
+        before={"endedAt": None, "endReason": None},
+        after={"endedAt": freeze.ended_at, "endReason": freeze.end_reason},
+        **details,
+    )
+
+
 def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict[str, Any]:
     """End every freeze in force whose own scope lies inside `scope`.
 
@@ -102,7 +113,7 @@ def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict
     lock_branches(unit, inside)
     for freeze in inside:
         end(unit, freeze, "lifted", unit.now, unit.actor)
-        unit.audit("freeze.lifted", ("freeze", freeze.id, freeze.reason), reason=_trimmed(reason), scope=scope)
+        audit_end(unit, "freeze.lifted", freeze, reason=_trimmed(reason), scope=scope)
     still = covering_freezes(unit.session, covered, unit.now)
     return {
         "data": views(unit, inside),
@@ -164,5 +175,5 @@ def end_what_is_over(unit: Unit, freeze_id: str) -> bool:
         return False
     recorded = ended_by_time(freeze)
     end(unit, freeze, recorded["end_reason"], freeze.ends_at, unit.actor)
-    unit.audit("freeze.expired", ("freeze", freeze.id, freeze.reason), endsAt=freeze.ends_at.isoformat())
+    audit_end(unit, "freeze.expired", freeze)
     return True

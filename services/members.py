@@ -48,7 +48,7 @@ def remove(unit: Unit, user_id: str) -> None:
     if membership.role == "owner":
         require_owner(unit)
         _require_another_owner(unit, user_id)
-    unit.audit("member.removed", ("user", user_id, name), role=membership.role)
+    unit.audit("member.removed", ("user", user_id, name), before={"role": membership.role}, after=None)
     unit.session.delete(membership)
     unit.session.flush()
 

@@ -101,7 +101,8 @@ def _found(unit: Unit, user: User, name: str) -> Organization:
         Membership(organization_id=organization.id, user_id=user.id, role="owner", created_at=unit.now),
     )
     unit.session.flush()
-    unit.audit("organization.created", ("organization", organization.id, name))
+    after = {"name": name, "slug": organization.slug}
+    unit.audit("organization.created", ("organization", organization.id, name), before=None, after=after)
     return organization
 
 

@@ -16,7 +16,7 @@ from models.organizations import Membership, Organization, User
 from models.queries import in_force
 from rules.errors import Detail, ServiceError
 from rules.permissions import SYSTEM
-from services.lifting import end, lock_branches
+from services.lifting import audit_end, end, lock_branches
 from services.organizations import locked
 from services.outbox import post
 from services.unit import Caller, Unit, Units
@@ -69,7 +69,8 @@ def delete(unit: Unit, name: str) -> dict[str, Any]:
         raise ServiceError("validation_failed", message, details=(Detail("/name", message),))
     organization.deleted_at, organization.withdrawal_due_at = unit.now, unit.now + WITHDRAWN_AFTER
     purged_at = unit.now + PURGED_AFTER
-    unit.audit("organization.deleted", _target(organization), purgedAt=purged_at.isoformat())
+    after = {"deletedAt": unit.now, "purgedAt": purged_at}
+    unit.audit("organization.deleted", _target(organization), before={"deletedAt": None, "purgedAt": None}, after=after)
     end_everything(unit, organization)
     for owner in owners(unit):
         told = {"by": unit.actor.name, "deleted_at": unit.now, "purged_at": purged_at}
@@ -90,7 +91,7 @@ def end_everything(unit: Unit, organization: Organization) -> None:
     lock_branches(unit, ending)
     for freeze in ending:
         end(unit, freeze, "organization_deleted", unit.now, unit.actor)
-        unit.audit("freeze.ended", ("freeze", freeze.id, freeze.reason), reason="organization_deleted")
+        audit_end(unit, "freeze.ended", freeze)
     values = {"organization": unit.organization, "now": unit.now, "deleted_at": organization.deleted_at}
     for statement in (_END_KEYS, _END_INVITATIONS, _END_TOKENS, _END_SETUPS):
         unit.session.execute(statement, values)

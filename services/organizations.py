@@ -7,6 +7,7 @@ from sqlalchemy import select
 
 from models.installations import Installation
 from models.organizations import Organization
+from rules.audit_changes import differences
 from rules.errors import ServiceError
 from rules.organization_settings import OrganizationSettings
 from rules.zones import check_zone
@@ -42,9 +43,9 @@ def update(unit: Unit, name: str | None, settings: Mapping[str, Any] | None) -> 
         organization.name = name
     if settings:
         organization.settings = {**organization.settings, **settings}
-    after = _told(organization)
+    old, new = differences(before, _told(organization))
     target = ("organization", organization.id, organization.name)
-    unit.audit("organization.updated", target, before=before, after=after)
+    unit.audit("organization.updated", target, before=old, after=new)
     return view(unit, organization)
 
 

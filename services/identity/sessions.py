@@ -63,7 +63,7 @@ def start(unit: Unit, user: User, *, kind: Kind = "browser", organization_id: st
     )
     unit.session.add(session)
     unit.session.flush()
-    record(unit, user, "session.started", _target(session), kind=kind)
+    record(unit, user, "session.started", _target(session), before=None, after={"kind": kind})
     return SignedIn(token, session, user)
 
 
@@ -137,7 +137,8 @@ def revoke(unit: Unit, session_id: str) -> bool:
         return False
     session.revoked_at = unit.now
     unit.session.flush()
-    record(unit, unit.session.get_one(User, session.user_id), "session.ended", _target(session), kind=session.kind)
+    person = unit.session.get_one(User, session.user_id)
+    record(unit, person, "session.ended", _target(session), before={"kind": session.kind}, after=None)
     return True
 
 

@@ -7,6 +7,7 @@ person without password, membership or address, so that nobody can sign in as on
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import or_, select
 from sqlalchemy.dialects.postgresql import insert

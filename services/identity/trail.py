@@ -1,6 +1,7 @@
 """What a person does to their own account, in the audit of every organisation that they belong to."""
 
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy import select
 
@@ -25,7 +26,7 @@ def actor_of(user: User) -> Actor:
     return Actor("user", user.id, user.name)
 
 
-def record(unit: Unit, user: User, action: str, target: tuple[str, str, str], **details: str) -> None:
+def record(unit: Unit, user: User, action: str, target: tuple[str, str, str], **details: Any) -> None:
     """Audit what a person did, in each of their organisations; in that of nobody where they have none.
 
     A unit of somebody who is not signed in yet acts as the person.

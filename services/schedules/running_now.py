@@ -9,7 +9,7 @@ from models.queries import in_force
 from models.schedule_queries import next_planned, state_is, with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
-from services.lifting import end, lock_branches
+from services.lifting import audit_end, end, lock_branches
 from services.schedules.beginning import begin, uninstalled
 from services.schedules.occurrence_views import occurrence_views
 from services.schedules.views import get_schedule
@@ -65,7 +65,7 @@ def lift(unit: Unit, schedule: Schedule) -> Occurrence:
     lock_branches(unit, running)
     for freeze in running:
         end(unit, freeze, "lifted", unit.now, unit.actor)
-        target = ("freeze", freeze.id, freeze.reason)
-        unit.audit("freeze.lifted", target, reason=None, scheduleId=schedule.id, occurrenceId=freeze.occurrence_id)
+        window = {"scheduleId": schedule.id, "occurrenceId": freeze.occurrence_id}
+        audit_end(unit, "freeze.lifted", freeze, reason=None, **window)
     latest = max(running, key=lambda freeze: (freeze.started_at, freeze.id))
     return unit.session.get_one(Occurrence, latest.occurrence_id)

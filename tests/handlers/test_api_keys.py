@@ -266,7 +266,7 @@ class TestCreateApiKey:
             "Release pipeline",
         )
         assert entry.actor["type"] == "user"
-        assert entry.details["scopes"] == ["freeze:read"]
+        assert entry.details["after"]["scopes"] == ["freeze:read"]
         assert body["secret"] not in str(entry.details)
 
     def test_a_repeat_shows_the_secret_again_for_an_hour_and_makes_no_second_key(
@@ -419,7 +419,7 @@ class TestRotateApiKey:
         entry = audited(acme)
         assert (entry.action, entry.target["id"]) == ("api_key.rotated", body["apiKey"]["id"])
         assert body["secret"] not in str(entry.details)
-        assert datetime.fromisoformat(entry.details["graceEndsAt"]) == datetime.fromisoformat(
+        assert datetime.fromisoformat(entry.details["after"]["graceEndsAt"]) == datetime.fromisoformat(
             body["apiKey"]["graceEndsAt"]
         )
 

@@ -170,7 +170,7 @@ class TestRemoveMember:
             refusal(caller.get(MEMBERS), 403, "organization_not_provisioned")
         assert grace.id not in roles(session, acme)
         entry = last_entry(session)
-        assert (entry.action, entry.details) == ("member.removed", {"role": "member"})
+        assert (entry.action, entry.details) == ("member.removed", {"before": {"role": "member"}, "after": None})
         assert entry.target == {"type": "user", "id": grace.id, "name": "Grace Hopper"}
 
     def test_a_member_of_two_organisations_stays_in_the_other(

@@ -78,6 +78,8 @@ class Operation:
     """Whose rows its unit sees: those of one organisation, or what concerns people, in all of them."""
     body_limit: int
     mcp_tool: str | None
+    audit: tuple[str, ...]
+    """What the audit records of a success: one of these at least, and nothing else; empty where it records nothing."""
     error_codes: frozenset[str]
     parameters: tuple[Parameter, ...]
     body: Mapping[str, Node] = field(default_factory=dict)
@@ -234,6 +236,7 @@ def _operation(document: Node, path: str, method: str, item: Node, raw: Node) ->
         realm=raw.get("x-realm", "organization"),
         body_limit=raw.get("x-body-limit", DEFAULT_BODY_LIMIT),
         mcp_tool=raw.get("x-mcp-tool"),
+        audit=tuple(raw.get("x-audit", ())),
         error_codes=frozenset(raw.get("x-errors", ())),
         parameters=tuple(_parameters(document, item, raw)),
         body={media.lower(): content.get("schema", {}) for media, content in body.get("content", {}).items()},

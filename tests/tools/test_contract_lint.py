@@ -31,6 +31,21 @@ BROKEN = {
         "document: quote 2026-11-21, which YAML does not read as text",
     ),
     "a bare on": ("title: Kettles", "title: on", "document: quote on, which YAML does not read as text"),
+    "a write that the audit may or may not know of": (
+        "      x-audit: [freeze.started]\n",
+        "",
+        "create_kettle: writes and has no x-audit",
+    ),
+    "a read that the audit knows of": (
+        "      x-effect: read\n      x-least",
+        "      x-effect: read\n      x-audit: []\n      x-least",
+        "list_kettles: only reads and has an x-audit",
+    ),
+    "an action that there is not": (
+        "x-audit: [freeze.started]",
+        "x-audit: [kettle.boiled]",
+        "create_kettle: its x-audit kettle.boiled is not in the vocabulary",
+    ),
     "no YAML": ("info: {title", "info: {title: {", "document: is no YAML"),
     "a reference to nothing": (
         "schemas/KettleList",

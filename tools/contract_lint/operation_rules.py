@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
+from rules.audit_actions import ACTIONS
 from tools.contract_lint.document import Fault, Operation
 from tools.contract_lint.vocabulary import OPERATION_VALUES, SNAKE_CASE
 
@@ -58,6 +59,15 @@ def effect(operation: Operation) -> Iterator[Fault]:
     """Demand read or write, which decides idempotency, budgets, support sessions and audit."""
     if "x-effect" not in operation.raw:
         yield operation.fault("has no x-effect")
+
+
+def audit(operation: Operation) -> Iterator[Fault]:
+    """Demand that every write says what the audit has of it afterwards, in words of the vocabulary."""
+    if operation.writes != ("x-audit" in operation.raw):
+        yield operation.fault("writes and has no x-audit" if operation.writes else "only reads and has an x-audit")
+    for action in operation.raw.get("x-audit", ()):
+        if action not in ACTIONS:
+            yield operation.fault(f"its x-audit {action} is not in the vocabulary", "x-audit")
 
 
 def policy_values(operation: Operation) -> Iterator[Fault]:
@@ -168,6 +178,7 @@ RULES: tuple[Callable[[Operation], Iterator[Fault]], ...] = (
     summary,
     security,
     effect,
+    audit,
     policy_values,
     mcp_tool,
     least_role,

@@ -16,5 +16,5 @@ OPERATION_VALUES: dict[str, tuple[str, ...]] = {
     "x-realm": ("organization", "identity"),
     "x-installation": ("required", "none"),
 }
-OPERATION_KEYS = frozenset({*OPERATION_VALUES, "x-errors", "x-mcp-tool", "x-body-limit"})
+OPERATION_KEYS = frozenset({*OPERATION_VALUES, "x-audit", "x-errors", "x-mcp-tool", "x-body-limit"})
 CATALOGUE_KEYS = frozenset({"status", "type", "meaning", "alsoStatus", "emitted"})

@@ -1,0 +1,44 @@
+"""Begins a window in processes that die before each statement in turn: `python -m tests.faults.dying_sweeper`.
+
+Like `tests.faults.dying`, for what no request asks for: each child is a sweeper that keeps time once. The parent prints
+how each one ended, one JSON line each, and goes on when it is given a line, until one has lived through it.
+"""
+
+import json
+import os
+import signal
+import sys
+
+from app.config import load_config
+from app.wiring import job_context
+from jobs.sweep import Sweeper
+from tests.faults.dying import die_before
+
+MOST = 200
+
+
+def keep_time() -> None:
+    """Be a sweeper that looks at the clock once."""
+    config = load_config()
+    Sweeper(job_context(config), lambda: True, config.full_pass_every).keep_time()
+
+
+def main() -> None:
+    """Fork until a child survives."""
+    for statement in range(1, MOST):
+        child = os.fork()
+        if child == 0:
+            die_before(statement)
+            keep_time()
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        told = {"statement": statement, "killed": os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL}
+        sys.stdout.write(json.dumps({**told, "status": status}) + "\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        if not told["killed"]:
+            return
+
+
+if __name__ == "__main__":
+    main()

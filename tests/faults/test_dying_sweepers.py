@@ -1,0 +1,100 @@
+"""I7 and I9: what a sweeper does about time is done once and as a whole, wherever it dies."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
+
+from tests import factories
+
+HOUR = timedelta(hours=1)
+BEGUN = text(
+    "SELECT (SELECT count(*) FROM freezes WHERE ended_at IS NULL AND ends_at > now()), "
+    "(SELECT count(*) FROM occurrences WHERE begun_at IS NOT NULL AND freeze_id IS NOT NULL), "
+    "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.started')"
+)
+COVERED = text(
+    "SELECT (SELECT count(*) FROM freeze_targets), (SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL), "
+    "(SELECT count(*) FROM freezes WHERE partly_covered), "
+    "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.grew')"
+)
+MISSED = text(
+    "SELECT (SELECT count(*) FROM occurrences WHERE missed_at IS NOT NULL), "
+    "(SELECT count(*) FROM audit_entries WHERE action = 'occurrence.missed'), "
+    "(SELECT count(*) FROM attention_items WHERE type = 'missed_window')"
+)
+ENDED = text(
+    "SELECT (SELECT count(*) FROM freezes WHERE end_reason = 'expired'), "
+    "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.expired')"
+)
+STATES: dict[Any, set[tuple[int, ...]]] = {
+    BEGUN: {(0, 0, 0), (1, 1, 1)},
+    COVERED: {(0, 0, 0, 0), (1, 1, 1, 0), (2, 2, 0, 1)},
+    MISSED: {(0, 0, 0), (1, 1, 1)},
+    ENDED: {(0, 0), (1, 1)},
+}
+"""What is found together, and in which states: each a commit, and nothing between them."""
+
+
+def seed(database_url: str) -> None:
+    """Have a window of two branches be due, another one be over, and a freeze have come to its end."""
+    now = factories.now()
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        acme = factories.organization(session)
+        factories.watched(session, acme, "acme/api")
+        factories.watched(session, acme, "acme/web")
+        for starts_at in (now, now - 2 * HOUR):
+            factories.occurrence(session, factories.schedule(session, acme), starts_at=starts_at)
+        factories.freeze(session, acme, started_at=now - 2 * HOUR, ends_at=now - HOUR)
+        session.commit()
+    engine.dispose()
+
+
+def test_a_sweeper_killed_before_any_statement_leaves_nothing_half_done_and_the_next_one_goes_on(
+    own_database: str, redis_url: str, private_key: rsa.RSAPrivateKey
+) -> None:
+    seed(own_database)
+    pem = private_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    environment = {
+        **os.environ,
+        "DATABASE_URL": own_database,
+        "REDIS_URL": redis_url,
+        "SECRET_KEY": "a secret of tests",
+        "GITHUB_APP_ID": "1",
+        "GITHUB_APP_PRIVATE_KEY": pem.decode(),
+        "MAX_TARGETS": "1",
+    }
+    engine = create_engine(own_database)
+    met: dict[Any, set[tuple[int, ...]]] = {query: set() for query in STATES}
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.dying_sweeper"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as dying:
+        assert dying.stdin is not None
+        assert dying.stdout is not None
+        for line in dying.stdout:
+            told = json.loads(line)
+            with engine.connect() as connection:
+                for query, allowed in STATES.items():
+                    found = tuple(connection.execute(query).one())
+                    assert found in allowed, f"{query} after {told}"
+                    met[query].add(found)
+            assert told["killed"] or told["status"] == 0
+            dying.stdin.write("go on\n")
+    assert dying.returncode == 0
+    assert met == STATES, "every state was met: some died before each commit, and some behind it"
+    engine.dispose()

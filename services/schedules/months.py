@@ -5,7 +5,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Text, column, func, select, true, values
+from sqlalchemy import Integer, Text, column, func, select, true, values
 from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
 
 from models.schedule_queries import with_freezes
@@ -88,13 +88,14 @@ def _placed(
     last_moment = func.greatest(Occurrence.ends_at - _MOMENT, Occurrence.starts_at)
     first = func.greatest(func.width_bucket(Occurrence.starts_at, zones.c.edges), 1)
     last = func.least(func.width_bucket(last_moment, zones.c.edges), count)
-    day = func.generate_series(first, last).column_valued("day")
+    days = func.generate_series(first, last).table_valued(column("day", Integer)).lateral("day")
+    day = days.c.day
     order = func.row_number().over(partition_by=day, order_by=(Occurrence.starts_at, Occurrence.id)).label("place")
     query = (
         select(day, func.count().over(partition_by=day).label("total"), Occurrence.id, order)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
         .join(zones, true() if timezone is not None else zones.c.zone == Schedule.timezone)
-        .join(day, true())
+        .join(days, true())
         .where(*touching(unit, since, until))
     )
     if schedule_id is not None:

@@ -1,6 +1,6 @@
 """Looking ahead: the next windows of a schedule, saved or drafted, and what it would collide with."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -9,7 +9,7 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, ServiceError, together
 from rules.organization_settings import OrganizationSettings
 from rules.placing import Placed
 from rules.wall_clock import reading
@@ -33,9 +33,10 @@ def preview_draft(unit: Unit, draft: Mapping[str, Any], limit: int) -> dict[str,
 
     Raises what `checking.check_terms` raises, `invalid_parameter` for the id of a schedule that there is not.
     """
-    check_terms(unit, {name: draft[name] for name in _CHECKED if name in draft})
+    if faults := list(_faults(unit, draft)):
+        raise together(faults)
     schedule = Schedule(
-        id=_replaced(unit, draft.get("schedule_id")),
+        id=draft.get("schedule_id"),
         organization_id=unit.organization,
         scope=draft.get("scope"),
         timezone=draft.get("timezone") or _own_timezone(unit),
@@ -45,14 +46,17 @@ def preview_draft(unit: Unit, draft: Mapping[str, Any], limit: int) -> dict[str,
     return _preview(unit, schedule, limit, {}, stored=False)
 
 
-def _replaced(unit: Unit, schedule_id: str | None) -> str | None:
-    if schedule_id is None:
-        return None
+def _faults(unit: Unit, draft: Mapping[str, Any]) -> Iterator[ServiceError]:
+    if "schedule_id" in draft:
+        try:
+            known_schedule(unit, draft["schedule_id"])
+        except ServiceError as unknown:
+            detail = Detail("/scheduleId", "this organisation has no such schedule", "invalid_parameter")
+            yield ServiceError("invalid_parameter", unknown.message, details=(detail,))
     try:
-        return known_schedule(unit, schedule_id)
-    except ServiceError as unknown:
-        detail = Detail("/scheduleId", f"this organisation has no schedule {schedule_id!r}", "invalid_parameter")
-        raise ServiceError("invalid_parameter", unknown.message, details=(detail,)) from None
+        check_terms(unit, {name: draft[name] for name in _CHECKED if name in draft})
+    except ServiceError as fault:
+        yield fault
 
 
 def _own_timezone(unit: Unit) -> str:

@@ -59,6 +59,16 @@ some = st.integers(0, 999)
 """Chooses one of as many things as there are."""
 
 
+def empty(town: Town, database: psycopg.Connection[Any]) -> None:
+    """Forget everything, here and at the code host."""
+    town.session.rollback()
+    town.session.expunge_all()
+    tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
+    names = ", ".join(name for (name,) in database.execute(tables).fetchall())
+    database.execute(f"TRUNCATE {names}")
+    town.host.reset()
+
+
 class Machine(RuleBasedStateMachine):
     """Everything that can happen to an organisation of two repositories."""
 
@@ -69,7 +79,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.clock = cast(MovedClock, self.town.jobs.clock)
         self.clock.ahead = timedelta()
-        self._empty()
+        empty(self.town, self.database)
         self._found()
         self.post = Post(self.town)
         self.late: list[tuple[Pass, list[Any]]] = []
@@ -77,14 +87,6 @@ class Machine(RuleBasedStateMachine):
         """Whether nothing was lost that only a full pass can find."""
         self.unheard_of: set[str] = set()
         """Commits with a check that the service does not know to have been written."""
-
-    def _empty(self) -> None:
-        self.town.session.rollback()
-        self.town.session.expunge_all()
-        tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
-        names = ", ".join(name for (name,) in self.database.execute(tables).fetchall())
-        self.database.execute(f"TRUNCATE {names}")
-        self.town.host.reset()
 
     def _found(self) -> None:
         town, host = self.town, self.town.host.organization("acme")
@@ -374,16 +376,15 @@ class Machine(RuleBasedStateMachine):
                 assert not [base for base in into if (repository.id, base, write["name"]) in blocked], write
 
 
-def test_at_rest_every_open_head_carries_the_verdict_of_the_database(
-    town: Town, shared_database: psycopg.Connection[Any]
-) -> None:
+def explore(machine: type[RuleBasedStateMachine], town: Town, database: psycopg.Connection[Any]) -> None:
+    """Run a machine on a town and its database, as often as is asked for."""
     chosen = chosen_seed()
     examples = int(os.environ.get("INVARIANT_EXAMPLES", "8"))
 
-    class OfThisTown(Machine):
+    class OfThisTown(machine):  # type: ignore[misc, valid-type]
         pass
 
-    OfThisTown.town, OfThisTown.database = town, shared_database
+    OfThisTown.town, OfThisTown.database = town, database
     seed(chosen)(OfThisTown)
     run_state_machine_as_test(
         OfThisTown,
@@ -397,3 +398,9 @@ def test_at_rest_every_open_head_carries_the_verdict_of_the_database(
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+def test_at_rest_every_open_head_carries_the_verdict_of_the_database(
+    town: Town, shared_database: psycopg.Connection[Any]
+) -> None:
+    explore(Machine, town, shared_database)

@@ -1,0 +1,346 @@
+"""Exceptions in whatever order things happen: what a model of a few lines allows merges, what it blocks does not.
+
+Freezes begin and end, exceptions are asked for, granted, denied, revoked and end by their time, people push, and push
+back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue.
+
+TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
+the shortest failure.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import count
+from typing import Any, ClassVar, cast
+
+import psycopg
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from models.exceptions import PullRequestException
+from rules.errors import ServiceError
+from rules.permissions import Actor as Somebody
+from services.chores import end_freezes
+from services.exceptions.covering import Wanted
+from services.exceptions.deciding import Decision, decide
+from services.exceptions.granting import grant
+from services.exceptions.requesting import request
+from services.exceptions.revoking import revoke
+from services.exceptions.sweeping import end_exceptions
+from services.reconcile.passes import JOB
+from services.unit import Caller, Unit
+from tests import factories
+from tests.faults.test_invariants import empty, explore
+from tests.jobs.conftest import Town
+from tests.services.conftest import MovedClock
+from tests.support.exceptions_model import Frozen, Granted, Model
+from tests.support.post import Post, look_everywhere, work
+from tools.codehost.model import branches, pulls, queue
+from tools.codehost.model.records import PullRequest, Repository
+from tools.codehost.model.refusals import Refusal
+from tools.codehost.model.world import Actor
+
+BASES = ("main", "release/1", "release/2")
+"""Watched in both repositories; the two releases share a check. `main` of `line` has a merge queue."""
+SCOPES: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
+    ({"type": "organization"}, {(name, base) for name in ("line", "web") for base in BASES}),
+    ({"type": "organization", "branches": ["main"]}, {("line", "main"), ("web", "main")}),
+    ({"type": "repositories", "repositories": ["acme/web"]}, {("web", base) for base in BASES}),
+    ({"type": "branch", "repository": "acme/web", "branch": "release/1"}, {("web", "release/1")}),
+    ({"type": "branch", "repository": "acme/line", "branch": "main"}, {("line", "main")}),
+]
+"""What is frozen, and which branches that covers."""
+PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
+ADA = Somebody("user", "usr_ada", "Ada")
+REASON = "The hotfix that has to go in"
+installation_ids = count(800_001)
+some = st.integers(0, 999)
+"""Chooses one of as many things as there are."""
+
+
+def only(error: ServiceError, *codes: str) -> None:
+    """Let a refusal pass that has one of these codes."""
+    if error.code not in codes:
+        raise error
+
+
+class Machine(RuleBasedStateMachine):
+    """People, release managers, time, and the service between them."""
+
+    town: ClassVar[Town]
+    database: ClassVar[psycopg.Connection[Any]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = cast(MovedClock, self.town.jobs.clock)
+        self.clock.ahead = timedelta()
+        empty(self.town, self.database)
+        self._found()
+        self.model = Model()
+        self.post = Post(self.town)
+        self.heard_all = True
+        self.asked: list[str] = []
+        """Exceptions that were requested, in whatever state they are by now."""
+
+    def _found(self) -> None:
+        town, host = self.town, self.town.host.organization("acme")
+        town.organization = factories.organization(town.session)
+        installed = next(installation_ids)
+        factories.installation(town.session, town.organization, "acme", id=installed)
+        self.repositories: list[Repository] = []
+        for name in ("line", "web"):
+            builder = host.repository(name, branches=("release/1", "release/2"))
+            builder.requires("change-freeze/main", "main").requires("change-freeze/release/*", "release/*")
+            record = builder.record
+            self.repositories.append(record)
+            known = {"github_id": record.id, "node_id": record.node_id, "auto_watch": ["release/*"]}
+            row = factories.repository(town.session, town.organization, f"acme/{name}", **known)
+            for base in BASES:
+                factories.branch(town.session, row, base, due_at=factories.now(), wanted_generation=1)
+            for base in ("main", "main", "release/1"):
+                builder.pull_request(base=base)
+            builder.pull_request(base="release/2", sharesHeadWith=3)
+        host.repository("line").merge_queue()
+        host.installed(installation_id=installed)
+        town.session.commit()
+        work(town)
+
+    @property
+    def now(self) -> datetime:
+        with self.town.jobs.open(JOB) as unit:
+            return unit.now
+
+    @property
+    def person(self) -> Actor:
+        return Actor(self.town.host.maintainer)
+
+    def _any(self, which: int) -> tuple[Repository, PullRequest] | None:
+        found = [(each, pull) for each in self.repositories for pull in each.pulls.values() if pull.state == "open"]
+        return found[which % len(found)] if found else None
+
+    # --- freezes --------------------------------------------------------------------------------------------------
+
+    @rule(which=some, minutes=st.sampled_from([None, None, 45, 125]), exceptions=st.sampled_from([True, True, False]))
+    def freeze(self, which: int, minutes: int | None, exceptions: bool) -> None:
+        now = self.now
+        if len([each for each in self.model.freezes.values() if each.until is None or now < each.until]) >= 4:
+            return
+        until = now + timedelta(minutes=minutes) if minutes else None
+        scope, covers = SCOPES[which % len(SCOPES)]
+        made = self.town.freeze(scope, ends_at=until, exceptions_allowed=exceptions)
+        self.model.freezes[made] = Frozen(covers, until, exceptions)
+
+    @precondition(lambda self: self.model.freezes)
+    @rule(which=some)
+    def lift(self, which: int) -> None:
+        names = sorted(self.model.freezes)
+        name = names[which % len(names)]
+        try:
+            self.town.lift(name)
+        except ServiceError as error:
+            only(error, "not_frozen")
+        del self.model.freezes[name]
+
+    # --- exceptions -----------------------------------------------------------------------------------------------
+
+    def _by(self, actor: Somebody) -> Any:
+        return self.town.units.open(Caller(self.town.organization.id, actor, "api", "business"))
+
+    def _wanted(self, unit: Unit, minutes: int | None, *, pin: bool) -> Wanted:
+        return Wanted(REASON, unit.now + timedelta(minutes=minutes) if minutes else None, pin)
+
+    def _learn(self, rows: Sequence[PullRequestException], pull: PullRequest) -> None:
+        for row in rows:
+            if row.decision == "granted":
+                pin = row.head_sha if row.pin_to_head else None
+                self.model.grants[row.id] = Granted(row.freeze_id, pull, pin, row.expires_at)
+
+    @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans(), asks=st.booleans())
+    def ask_or_grant(self, which: int, minutes: int | None, pin: bool, asks: bool) -> None:
+        if (found := self._any(which)) is None:
+            return
+        repository, pull = found
+        name = f"acme/{repository.name}#{pull.number}"
+        covering = self.model.covering(repository, pull, self.now)
+        permitted = all(self.model.freezes[each].exceptions for each in covering)
+        try:
+            with self._by(ADA if asks else PIPELINE) as unit:
+                rows = (request if asks else grant)(unit, name, None, self._wanted(unit, minutes, pin=pin))
+        except ServiceError as error:
+            expected = "not_frozen" if not covering else "already_exists" if permitted else "exceptions_not_permitted"
+            only(error, expected, "pull_request_not_found")
+            return
+        assert permitted
+        assert {row.freeze_id for row in rows} <= covering
+        self.asked += [row.id for row in rows if asks]
+        self._learn(rows, pull)
+
+    @precondition(lambda self: self.asked)
+    @rule(which=some, granted=st.sampled_from([True, True, False]), only_this=st.booleans())
+    def decide_on(self, which: int, granted: bool, only_this: bool) -> None:
+        name = self.asked[which % len(self.asked)]
+        try:
+            with self._by(PIPELINE) as unit:
+                rows = decide(unit, name, Decision(granted, only_this=only_this))
+        except ServiceError as error:
+            only(error, "invalid_state", "exceptions_not_permitted")
+            return
+        self._learn(rows, self._pull_of(rows[0].pull_request_id))
+
+    def _pull_of(self, pull_request_id: str) -> PullRequest:
+        query = (
+            "SELECT r.github_id, p.number FROM pull_requests p JOIN repositories r ON r.id = p.repository_id "
+            "WHERE p.id = :id"
+        )
+        [(github_id, number)] = self.town.sql(query, id=pull_request_id)
+        return self.town.host.world.repositories[github_id].pulls[number]
+
+    @precondition(lambda self: self.model.grants)
+    @rule(which=some)
+    def revoke(self, which: int) -> None:
+        names = sorted(self.model.grants)
+        self._revoke(names[which % len(names)])
+
+    def _revoke(self, name: str) -> None:
+        try:
+            with self._by(PIPELINE) as unit:
+                rows = revoke(unit, name, None)
+        except ServiceError as error:
+            only(error, "invalid_state")
+            return
+        for row in rows:
+            self.model.grants.pop(row.id, None)
+
+    # --- time and people ------------------------------------------------------------------------------------------
+
+    @rule(minutes=st.sampled_from([20, 70]))
+    def pass_time(self, minutes: int) -> None:
+        self.clock.ahead += timedelta(minutes=minutes)
+
+    @rule(which=some)
+    def push(self, which: int) -> None:
+        if (found := self._any(which)) is not None:
+            repository, pull = found
+            world = self.town.host.world
+            with world.lock:
+                tip = repository.branches[pull.head_ref]
+                commit = branches.make_commit(world, repository, self.person.account.id, "More", [tip])
+                branches.push(world, self.person, repository, pull.head_ref, commit.sha)
+
+    @rule(which=some)
+    def push_back(self, which: int) -> None:
+        """Force the head back to the commit before, after the newer one was seen."""
+        self.rest()
+        if (found := self._any(which)) is not None:
+            repository, pull = found
+            world = self.town.host.world
+            with world.lock:
+                before = repository.commits[pull.head_sha].parents[0]
+                if before != repository.branches[pull.base_ref]:
+                    branches.push(world, self.person, repository, pull.head_ref, before, force=True)
+
+    @rule(which=some, base=st.sampled_from(BASES))
+    def propose_the_same_head(self, which: int, base: str) -> None:
+        found, world = self._any(which), self.town.host.world
+        if found is None or len(found[0].pulls) > 8:
+            return
+        repository, pull = found
+        head = f"same-{repository.next_number}"
+        with world.lock:
+            branches.create_branch(world, self.person, repository, head, pull.head_sha)
+            pulls.open_pull_request(world, self.person, repository, pulls.Proposal("Same", head, base))
+
+    @rule(which=some, base=st.sampled_from(BASES))
+    def propose(self, which: int, base: str) -> None:
+        repository, world = self.repositories[which % 2], self.town.host.world
+        if len(repository.pulls) > 8:
+            return
+        with world.lock:
+            head = f"more-{repository.next_number}"
+            tip = repository.branches[base]
+            commit = branches.make_commit(world, repository, self.person.account.id, "New", [tip])
+            branches.create_branch(world, self.person, repository, head, commit.sha)
+            pulls.open_pull_request(world, self.person, repository, pulls.Proposal("New", head, base))
+
+    @rule(passes=st.sampled_from([1, 9]), hears=st.booleans())
+    def go_on_for_a_while(self, passes: int, hears: bool) -> None:
+        if hears:
+            self.post.hand_over(self.post.take())
+            self.model.see_pushes() if passes == 9 else None
+        while passes and self.town.reconciler.run_pass():
+            passes -= 1
+
+    @rule()
+    def webhooks_are_lost(self) -> None:
+        if self.post.take():
+            self.heard_all = False
+
+    # --- the judge ------------------------------------------------------------------------------------------------
+
+    def rest(self) -> None:
+        self.post.run()
+        end_freezes(self.town.jobs)
+        end_exceptions(self.town.jobs)
+        work(self.town)
+        if not self.heard_all:
+            look_everywhere(self.town)
+            self.heard_all = True
+            self.post.run()
+        self.model.see_pushes()
+
+    @rule(which=some)
+    def merge(self, which: int) -> None:
+        self.rest()
+        if (found := self._any(which)) is not None:
+            repository, pull = found
+            if (repository.name, pull.base_ref) != ("line", "main"):
+                allowed = self.model.allows(repository, pull, self.now)
+                answer = self.town.merge(f"acme/{repository.name}", pull.number)
+                assert answer.status_code == (200 if allowed else 405), (allowed, answer.text)
+
+    @rule(ends=st.sampled_from(["nothing", "an exception", "the freezes", "time"]), heard=st.booleans())
+    def merge_by_the_queue(self, ends: str, heard: bool) -> None:
+        """Queue all that may be, change something, and see that just those in front of the first blocked one land."""
+        self.rest()
+        line, world, now = self.repositories[0], self.town.host.world, self.now
+        mine = [pull for pull in line.pulls.values() if pull.state == "open" and pull.base_ref == "main"]
+        for pull in mine:
+            with world.lock:
+                assert self._enqueues(line, pull) is self.model.allows(line, pull, now)
+        queued = [line.pulls[entry.number] for entry in world.queues.get((line.id, "main"), [])]
+        self._change(ends, queued)
+        now, landing = self.now, True
+        expected = [
+            landing := landing and self.model.covering(line, pull, now) <= self.model.passed(pull, now)
+            for pull in queued
+        ]
+        if not heard:
+            self.webhooks_are_lost()
+        self.rest()
+        assert [pull.merged_at is not None for pull in queued] == expected
+
+    def _enqueues(self, line: Repository, pull: PullRequest) -> bool:
+        try:
+            queue.enqueue(self.town.host.world, self.person, line, pull)
+        except Refusal:
+            return False
+        return True
+
+    def _change(self, what: str, queued: Sequence[PullRequest]) -> None:
+        theirs = sorted(name for name, each in self.model.grants.items() if any(each.pull is one for one in queued))
+        if what == "an exception" and theirs:
+            self._revoke(theirs[len(theirs) // 2])
+        elif what == "the freezes":
+            for name in sorted(self.model.freezes):
+                self.lift(0) if name in self.model.freezes else None
+        elif what == "time":
+            self.pass_time(70)
+
+    def teardown(self) -> None:
+        for which in range(sum(len(each.pulls) for each in self.repositories)):
+            self.merge(which)
+
+
+def test_what_the_model_allows_merges_and_what_it_blocks_does_not(
+    town: Town, shared_database: psycopg.Connection[Any]
+) -> None:
+    explore(Machine, town, shared_database)

@@ -1,0 +1,62 @@
+"""Which pull requests may merge while freezes and exceptions come and go: the whole of it, in a few lines."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tools.codehost.model.records import PullRequest, Repository
+
+
+@dataclass
+class Frozen:
+    """A freeze of the model."""
+
+    covers: set[tuple[str, str]]
+    until: datetime | None
+    exceptions: bool
+
+
+@dataclass
+class Granted:
+    """An exception of the model."""
+
+    freeze: str
+    pull: PullRequest
+    pin: str | None
+    until: datetime | None
+
+
+@dataclass
+class Model:
+    """What may merge: a pull request that has an exception from every freeze, as have all that share its check."""
+
+    freezes: dict[str, Frozen] = field(default_factory=dict)
+    grants: dict[str, Granted] = field(default_factory=dict)
+
+    def covering(self, repository: Repository, pull: PullRequest, now: datetime) -> set[str]:
+        place = (repository.name, pull.base_ref)
+        return {
+            name
+            for name, freeze in self.freezes.items()
+            if place in freeze.covers and (freeze.until is None or now < freeze.until)
+        }
+
+    def passed(self, pull: PullRequest, now: datetime) -> set[str]:
+        return {
+            each.freeze
+            for each in self.grants.values()
+            if each.pull is pull and each.pin in {None, pull.head_sha} and (each.until is None or now < each.until)
+        }
+
+    def allows(self, repository: Repository, pull: PullRequest, now: datetime) -> bool:
+        def check(of: PullRequest) -> str:
+            return of.base_ref.split("/")[0]
+
+        return all(
+            self.covering(repository, other, now) <= self.passed(other, now)
+            for other in repository.pulls.values()
+            if other.state == "open" and other.head_sha == pull.head_sha and check(other) == check(pull)
+        )
+
+    def see_pushes(self) -> None:
+        """End what is pinned to a commit that is not the head any more."""
+        self.grants = {name: each for name, each in self.grants.items() if each.pin in {None, each.pull.head_sha}}

@@ -6,11 +6,10 @@ expire, an installation that has gone, limits of the code host. Its ids follow f
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, String, case, cast, func, literal, literal_column, select, union_all
-from sqlalchemy.dialects.postgresql import INTERVAL, JSONB
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql.selectable import Subquery
 
 from models.api_keys import ApiKey
@@ -27,8 +26,10 @@ from services.installation_views import NOT_REMOVED, own
 from services.pages import Page, page_of
 from services.unit import Unit
 
-EXPIRES_SOON = timedelta(days=14)
-"""How long before its end a key is told of, or a quarter of its life where that is less."""
+_EXPIRES_SOON = "api_keys.expires_at - least(interval '14 days', (api_keys.expires_at - api_keys.created_at) / 4)"
+"""From when on a key is told of: two weeks before its end, or a quarter of its life where that is less."""
+TYPES = ("failed_targets", "pending_request", "expiring_key", "installation_gone", "code_host_limit")
+"""Types of items that are not stored."""
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 
 NOT_BLOCKED = "%s branches may not be blocked by the freeze “%s”: checks could not be written."
@@ -120,7 +121,7 @@ def _failed_targets(unit: Unit) -> Query:
 
 
 def _requests(unit: Unit) -> Query:
-    """Return an item for each group of requests: they are decided together."""
+    """Return an item for each group of requests whose pull request is open: they are decided together."""
     row = PullRequestException
     name = Repository.owner + "/" + Repository.name + "#" + cast(PullRequest.number, String)
     somebody = func.coalesce(func.min(row.requested_by["name"].astext), "Somebody")
@@ -146,14 +147,13 @@ def _requests(unit: Unit) -> Query:
         query.join_from(row, Freeze, Freeze.id == row.freeze_id)
         .join(PullRequest, PullRequest.id == row.pull_request_id)
         .join(Repository, Repository.id == PullRequest.repository_id)
-        .where(row.organization_id == unit.organization, state_is("pending", unit.now))
+        .where(row.organization_id == unit.organization, state_is("pending", unit.now), PullRequest.state == "open")
         .group_by(row.request_group_id, PullRequest.id, Repository.id)
     )
 
 
 def _expiring_keys(unit: Unit) -> Query:
-    lasts = ApiKey.expires_at - ApiKey.created_at
-    since = ApiKey.expires_at - func.least(cast(literal(EXPIRES_SOON), INTERVAL), lasts / 4)
+    since = literal_column(_EXPIRES_SOON, ApiKey.expires_at.type)
     message = func.format(
         EXPIRING,
         ApiKey.name,

@@ -173,7 +173,7 @@ def api_key(session: Session, of: Organization, *scopes: str, **columns: Any) ->
         name=columns.pop("name", "pipeline"),
         scopes=list(scopes or SCOPES),
         prefix=secret[: len(PREFIX) + 4],
-        created_at=now(),
+        created_at=columns.pop("created_at", now()),
         **columns,
     )
     _added(session, row)

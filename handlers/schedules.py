@@ -4,7 +4,18 @@ from typing import Any
 
 from schemas.names import snake_case
 from services.pages import Page
-from services.schedules import deleting, months, occurrences, previewing, running_now, saving, skipping, views
+from services.schedules import (
+    deleting,
+    importing,
+    months,
+    occurrences,
+    previewing,
+    running_now,
+    saving,
+    skipping,
+    views,
+)
+from services.schedules.matching import Import
 from services.unit import Unit
 
 TERMS = ("recurrence", "window")
@@ -67,6 +78,11 @@ def list_occurrences(unit: Unit, limit: int, cursor: str | None, **filters: Any)
 def get_schedule_calendar(unit: Unit, month: str, timezone: str | None, schedule_id: str | None) -> object:
     """See the calendar of a month."""
     return months.calendar_of(unit, month, timezone, schedule_id)
+
+
+def import_schedules(unit: Unit, body: dict[str, Any]) -> object:
+    """Import a calendar."""
+    return importing.import_calendar(unit, Import(**with_terms(body)))
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ observance that falls on a public holiday adds nothing.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Literal
@@ -21,7 +20,6 @@ from integrations.calendars.found import (
     first_day,
     listed,
     name_from,
-    part_of,
     shape_of_days,
     stored_recurrence,
     stored_window,
@@ -97,17 +95,13 @@ def _windows(prefix: str, days: Mapping[date, Sequence[str]], options: Options) 
         by_name.setdefault(_INSTEAD.sub("", name), {}).setdefault(length, []).append(start)
     clocks = Clocks(options, options.timezone)
     for name, by_length in by_name.items():
-        usual = Counter(
-            {length: len(starts) for length, starts in sorted(by_length.items(), reverse=True)}
-        ).most_common(1)[0][0]
         for length, starts in by_length.items():
             window = shape_of_days(options, length)
             recurrence, cut = listed(first_day(options, start) for start in starts)
-            part = "" if length == usual else part_of(window)
             yield Found(
                 prefix + name,
-                part,
-                name_from(name, suffix=f" ({length} day{'s'[: length > 1]})" if part else ""),
+                f"{length} days" if length > 1 else "",
+                name_from(name, suffix=f" ({length} day{'s'[: length > 1]})" if len(by_length) > 1 else ""),
                 options.timezone,
                 stored_recurrence(recurrence),
                 stored_window(window),

@@ -69,6 +69,11 @@ def create(unit: Unit, wanted: NewSchedule) -> Schedule:
     check_terms(unit, {**given, "reason": wanted.reason})
     count = select(func.count()).select_from(Schedule).where(existing(unit.organization))
     require_schedules(unit.caller.plan, unit.session.scalar(count) or 0, 1)
+    return insert_checked(unit, wanted, timezone)
+
+
+def insert_checked(unit: Unit, wanted: NewSchedule, timezone: str) -> Schedule:
+    """Make a schedule whose terms and whose number have been checked, and plan it; raises `schedule_overlap`."""
     schedule = _new(unit, wanted, timezone)
     plan(unit, schedule)
     _refuse_overlaps(unit, schedule)
@@ -117,14 +122,14 @@ def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedu
     for name, value in changes.items():
         setattr(schedule, _COLUMNS.get(name, name), checked_reason(value) if name == "reason" else value)
     after = told(schedule)
-    changed = {name for name in _TOLD if before[_camel_case(name)] != after[_camel_case(name)]}
+    changed = {name for name in _TOLD if before[camel_case(name)] != after[camel_case(name)]}
     if changed:
         schedule.updated_at = unit.now
     if changed & _TERMS:
         plan(unit, schedule)
     if changed & _COMPARED:
         _refuse_overlaps(unit, schedule)
-    names = sorted(_camel_case(name) for name in changed)
+    names = sorted(camel_case(name) for name in changed)
     unit.audit(
         "schedule.updated",
         alerts.subject(schedule),
@@ -143,11 +148,12 @@ def _refuse_overlaps(unit: Unit, schedule: Schedule) -> None:
 
 def told(schedule: Schedule) -> dict[str, Any]:
     """Return what the audit tells of a schedule, by the names of the contract."""
-    shown = {_camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _TOLD}
+    shown = {camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _TOLD}
     for name in ("recurrence", "window"):
-        shown[name] = {_camel_case(key): value for key, value in shown[name].items()}
+        shown[name] = {camel_case(key): value for key, value in shown[name].items()}
     return shown
 
 
-def _camel_case(name: str) -> str:
+def camel_case(name: str) -> str:
+    """Return the contract's name of a property."""
     return re.sub(r"_([a-z])", lambda found: found[1].upper(), name)

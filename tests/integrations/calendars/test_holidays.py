@@ -32,7 +32,7 @@ def test_a_day_that_is_given_instead_belongs_to_its_holiday() -> None:
 
 def test_days_that_follow_each_other_are_one_window() -> None:
     found = read("CN")
-    assert spans(found["Chinese New Year (Spring Festival)"]) == [("2027-02-06T00:00", "2027-02-09T00:00")]
+    assert spans(found["Chinese New Year (Spring Festival) (3 days)"]) == [("2027-02-06T00:00", "2027-02-09T00:00")]
     assert spans(found["Chinese New Year (Spring Festival) (2 days)"]) == [("2027-02-09T00:00", "2027-02-11T00:00")]
 
 

@@ -1,0 +1,204 @@
+"""Bringing schedules to what a calendar says: which event was imported as which schedule, and what has changed.
+
+A schedule that was imported keeps what its event is known by (`import_key`): the calendar's format, the event's UID or
+the holiday's place and name, and the times of day where it has several. It keeps a digest of what was imported, too.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import Any, Literal
+
+import orjson
+from sqlalchemy import func, select
+
+from integrations.calendars.found import Found, Reading, listed, stored_recurrence
+from models.schedule_queries import existing
+from models.schedules import Schedule
+from rules.entitlements import require_schedules
+from services.schedules.deleting import delete_schedule
+from services.schedules.saving import NewSchedule, camel_case, change, insert_checked
+from services.unit import Unit
+
+Format = Literal["ics", "holidays"]
+Action = Literal["created", "updated", "unchanged", "removed", "skipped"]
+
+_TERMS = ("name", "timezone", "recurrence", "window", "reason")
+_IMPORTED = (*_TERMS, "scope", "exceptions_allowed", "allow_overlap")
+_REASONS = {"ics": "Calendar", "holidays": "Holiday"}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What a client asks for; `window` as it is stored."""
+
+    format: Format
+    scope: dict[str, Any]
+    content: str = ""
+    country: str = ""
+    subdivision: str | None = None
+    years: list[int] = field(default_factory=list)
+    observances: bool = False
+    timezone: str | None = None
+    """None: that of the organisation's settings."""
+    window: dict[str, Any] | None = None
+    day_before: bool = False
+    reason: str | None = None
+    exceptions_allowed: bool = True
+    allow_overlap: bool = True
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one event: the contract's `ImportedEvent`."""
+
+    action: Action
+    uid: str
+    name: str
+    schedule_id: str | None = None
+    terms: dict[str, Any] | None = None
+    changed: list[str] = field(default_factory=list)
+    before: dict[str, Any] | None = None
+    code: str | None = None
+    message: str | None = None
+
+
+class Matching:
+    """The schedules that calendars of one format were imported as. The caller has the organisation locked."""
+
+    def __init__(self, unit: Unit, wanted: Import, reading: Reading) -> None:
+        self._unit = unit
+        self._wanted = wanted
+        self._reading = reading
+        query = select(Schedule).where(existing(unit.organization), Schedule.import_key.startswith(f"{wanted.format}:"))
+        rows = unit.session.scalars(query.order_by(Schedule.id).with_for_update(key_share=True)).all()
+        unit.catch_up()
+        self._rows = {str(row.import_key): row for row in rows}
+        keys = {self._key(found) for found in reading.found}
+        self._adoptable = {row.import_digest: row for key, row in self._rows.items() if key not in keys}
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield what becomes of each event, while it becomes that; removals come first, since they make room.
+
+        Raises `feature_not_available`, `schedule_overlap`.
+        """
+        yield from self._removals()
+        pairs = [(found, self._row_of(found)) for found in self._reading.found]
+        self._require_room(sum(row is None and not found.past for found, row in pairs))
+        for found, row in pairs:
+            yield self._created(found) if row is None else self._brought(found, row)
+        for left_out in self._reading.left_out:
+            if left_out.code != "cancelled" or not self._of_uid(left_out.uid):
+                yield Entry("skipped", left_out.uid, left_out.name, code=left_out.code, message=left_out.message)
+
+    def _require_room(self, added: int) -> None:
+        self._unit.session.flush()
+        count = select(func.count()).select_from(Schedule).where(existing(self._unit.organization))
+        require_schedules(self._unit.caller.plan, self._unit.session.scalar(count) or 0, added)
+
+    def _removals(self) -> Iterator[Entry]:
+        """Remove the schedules of cancelled events, and those of times of day at which an event happens no more."""
+        cancelled = {item.uid for item in self._reading.left_out if item.code == "cancelled"}
+        keys = {self._key(found) for found in self._reading.found}
+        for uid in sorted(cancelled):
+            yield from (self._removed(uid, row, "cancelled", "is cancelled") for row in self._of_uid(uid))
+        for uid in sorted({found.uid for found in self._reading.found}):
+            for row in self._of_uid(uid):
+                if row.import_key not in keys and not self._days_of_other_years(row):
+                    yield self._removed(uid, row, "moved", "does not happen at these times any more")
+
+    def _removed(self, uid: str, row: Schedule, code: str, message: str) -> Entry:
+        delete_schedule(self._unit, row.id, end_active=False)
+        return Entry("removed", uid, row.name, row.id, before=_terms(row), code=code, message=message)
+
+    def _of_uid(self, uid: str) -> list[Schedule]:
+        key = f"{self._wanted.format}:{uid}"
+        return [row for known, row in self._rows.items() if known == key or known.startswith(f"{key}\t")]
+
+    def _key(self, found: Found) -> str:
+        return f"{self._wanted.format}:{found.uid}" + (f"\t{found.part}" if found.part else "")
+
+    def _row_of(self, found: Found) -> Schedule | None:
+        """Return the schedule that an event was imported as; also if it had another UID then and said the same."""
+        row = self._rows.get(self._key(found))
+        if row is None:
+            row = self._adoptable.pop(_digest(self._new(found)), None)
+        return row if row is not None and row.deleted_at is None else None
+
+    def _new(self, found: Found) -> NewSchedule:
+        wanted = self._wanted
+        return NewSchedule(
+            name=found.name,
+            scope=wanted.scope,
+            recurrence=found.recurrence,
+            window=found.window,
+            reason=wanted.reason or f"{_REASONS[wanted.format]}: {found.name}",
+            timezone=found.timezone,
+            exceptions_allowed=wanted.exceptions_allowed,
+            allow_overlap=wanted.allow_overlap,
+            source="import",
+            import_key=self._key(found),
+        )
+
+    def _created(self, found: Found) -> Entry:
+        if found.past:
+            return Entry("skipped", found.uid, found.name, code="past", message="is over")
+        new = self._new(found)
+        made = insert_checked(self._unit, replace(new, import_digest=_digest(new)), found.timezone)
+        code, message = _cut(found)
+        return Entry("created", found.uid, made.name, made.id, _terms(made), code=code, message=message)
+
+    def _brought(self, found: Found, row: Schedule) -> Entry:
+        new = self._new(replace(found, recurrence=self._with_other_years(found, row)))
+        digest = _digest(new)
+        code, message = _cut(found)
+        if found.past or row.import_digest == digest:
+            row.import_key = new.import_key
+            return Entry("unchanged", found.uid, row.name, row.id, _terms(row), code=code, message=message)
+        before = _terms(row)
+        changes = {name: getattr(new, name) for name in _IMPORTED}
+        changed = [camel_case(name) for name, value in changes.items() if value != _said(row, name)]
+        change(self._unit, row, {**changes, "import_digest": digest, "import_key": new.import_key})
+        return Entry("updated", found.uid, row.name, row.id, _terms(row), changed, before, code, message)
+
+    def _with_other_years(self, found: Found, row: Schedule) -> dict[str, Any]:
+        """Return the days of a holiday with those that were imported for years that are not asked for now."""
+        others = self._days_of_other_years(row) if row.wall_clock_window == found.window else []
+        if not others:
+            return found.recurrence
+        return stored_recurrence(listed([*others, *_days(found.recurrence)])[0])
+
+    def _days_of_other_years(self, row: Schedule) -> list[date]:
+        if self._wanted.format != "holidays":
+            return []
+        shift = timedelta(days=int(self._wanted.day_before))
+        return [day for day in _days(row.recurrence) if (day + shift).year not in self._wanted.years]
+
+
+def _days(recurrence: Mapping[str, Any]) -> list[date]:
+    """Return the days of a stored recurrence that lists them."""
+    texts = recurrence.get("dates") or ([recurrence["start_date"]] if recurrence["frequency"] == "once" else [])
+    return [date.fromisoformat(text) for text in texts]
+
+
+def _said(row: Schedule, name: str) -> Any:
+    return row.wall_clock_window if name == "window" else getattr(row, name)
+
+
+def _terms(row: Schedule) -> dict[str, Any]:
+    """Return what a schedule says of itself; not its scope, which is the same in all of an import, and may be long."""
+    return {name: _said(row, name) for name in _TERMS}
+
+
+def _digest(new: NewSchedule) -> str:
+    said = {name: getattr(new, name) for name in _IMPORTED}
+    return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _cut(found: Found) -> tuple[str | None, str | None]:
+    """Return what to tell of an event that has more days than a schedule lists."""
+    if not found.cut:
+        return None, None
+    return "cut", f"has more days than a schedule lists; import it again before {found.recurrence['dates'][-1]}"

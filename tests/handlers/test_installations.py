@@ -86,7 +86,8 @@ class TestClaimInstallation:
         town.claim(body)
         [row] = session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.claimed"))
         assert row.target == {"type": "installation", "id": str(body["installationId"]), "name": "acme"}
-        assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace"})
+        after = {"state": "active", "repositorySelection": "all"}
+        assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace", "before": None, "after": after})
 
     def test_under_a_key_is_one_claim(self, town: Town) -> None:
         body, headers = town.install(), {"Idempotency-Key": "one"}

@@ -270,8 +270,12 @@ class TestUpdateCurrentOrganization:
         entry = session.scalars(select(AuditEntry)).one()
         assert entry.action == "organization.updated"
         assert entry.target == {"type": "organization", "id": acme.id, "name": "Acme Corporation"}
-        assert entry.details["before"]["name"] == "Acme"
-        assert entry.details["after"]["name"] == "Acme Corporation"
+        assert entry.details == {"before": {"name": "Acme"}, "after": {"name": "Acme Corporation"}}
+
+    def test_of_settings_the_audit_tells_those_that_changed(self, acme: Tenant, session: Session) -> None:
+        acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London", "approval": "admin"}})
+        entry = session.scalars(select(AuditEntry)).one()
+        assert entry.details["after"] == {"settings": {"timezone": "Europe/London"}}
 
     @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "europe/london", "../etc/passwd", 7], ids=repr)
     def test_a_zone_that_is_none_is_pointed_at(self, acme: Tenant, zone: object) -> None:

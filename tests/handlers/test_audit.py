@@ -1,0 +1,266 @@
+"""Operations of the tag Audit."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from app.database import WORKER_ROLE, make_engine
+from models.audit import AuditEntry
+from rules.audit_actions import ACTIONS
+from rules.ids import new_id
+from rules.instants import format_instant
+from services.audit.sealing import LATE, seal_entries
+from services.clock import DatabaseClock
+from services.unit import Units
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.guards import takes_credentials
+
+PATH = "/v1/audit"
+ADA = {"type": "user", "id": "usr_ada", "name": "Ada"}
+Seal = Callable[[], int]
+
+
+def entry(tenant: Tenant, ago: timedelta = timedelta(), **columns: Any) -> str:
+    """Write an entry that was made some time ago, and return its id."""
+    row = AuditEntry(
+        **{
+            "id": new_id("aud"),
+            "organization_id": tenant.id,
+            "at": factories.now() - ago,
+            "action": "freeze.started",
+            "actor": ADA,
+            "source": "dashboard",
+            "target": {"type": "freeze", "id": "frz_1", "name": "Quarter-end close"},
+            "request_id": None,
+            "details": {},
+            **columns,
+        }
+    )
+    tenant.session.add(row)
+    tenant.session.flush()
+    return row.id
+
+
+def listed(caller: Caller, **params: Any) -> list[str]:
+    """Return the ids of a page."""
+    answer = caller.get(PATH, **params)
+    assert answer.status_code == 200, answer.text
+    return [row["id"] for row in answer.json()["data"]]
+
+
+def paged(caller: Caller, **params: Any) -> list[str]:
+    """Return the ids of all pages."""
+    found: list[str] = []
+    while True:
+        page = caller.get(PATH, **params).json()
+        found += [row["id"] for row in page["data"]]
+        if page["nextCursor"] is None:
+            return found
+        params["cursor"] = page["nextCursor"]
+
+
+@pytest.fixture
+def seal(database: str) -> Iterator[Seal]:
+    """Have the sealer look."""
+    engine = make_engine(database, 2, role=WORKER_ROLE)
+    units = Units(engine, DatabaseClock(), RecordedWakeups())
+    yield lambda: seal_entries(units)
+    engine.dispose()
+
+
+class TestListAuditEntries:
+    def test_it_takes_the_scope_and_every_role(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get(PATH), scope="audit:read", least_role="viewer")
+
+    def test_an_entry_tells_who_did_what_when_and_by_which_way(self, acme: Tenant) -> None:
+        changed = acme.person("admin").patch("/v1/orgs/current", {"name": "Acme International"})
+        assert changed.status_code == 200, changed.text
+        [row] = acme.person("viewer").get(PATH).json()["data"]
+        assert row == {
+            "id": row["id"],
+            "at": row["at"],
+            "action": "organization.updated",
+            "actor": row["actor"],
+            "source": "dashboard",
+            "target": {"type": "organization", "id": acme.id, "name": row["target"]["name"]},
+            "requestId": changed.headers["X-Request-Id"],
+            "details": {"before": {"name": acme.organization.name}, "after": {"name": "Acme International"}},
+            "seal": None,
+        }
+        assert row["actor"]["type"] == "user"
+
+    def test_the_newest_come_first_page_by_page(self, acme: Tenant) -> None:
+        made = [entry(acme, timedelta(minutes=minutes)) for minutes in range(5)]
+        assert paged(acme.key("audit:read"), limit=2) == made
+
+    def test_it_shows_an_entry_from_its_commit_on_and_its_seal_once_it_has_one(self, acme: Tenant, seal: Seal) -> None:
+        made = entry(acme)
+        assert acme.key().get(PATH).json()["data"][0]["seal"] is None
+        seal()
+        [row] = acme.key().get(PATH).json()["data"]
+        assert (row["id"], row["seal"]["sequence"], len(row["seal"]["hash"])) == (made, 1, 64)
+
+    @pytest.mark.parametrize(
+        ("name", "value", "columns"),
+        [
+            ("action", "freeze.lifted", {"action": "freeze.lifted"}),
+            ("actorId", "key_1", {"actor": {"type": "api_key", "id": "key_1", "name": "CI"}}),
+            ("targetId", "frz_2", {"target": {"type": "freeze", "id": "frz_2", "name": "x"}}),
+            ("source", "schedule", {"source": "schedule"}),
+        ],
+    )
+    @pytest.mark.parametrize("order", ["asc", "desc"])
+    def test_it_can_be_narrowed(
+        self, acme: Tenant, seal: Seal, name: str, value: str, columns: dict[str, Any], order: str
+    ) -> None:
+        entry(acme)
+        wanted = entry(acme, **columns)
+        entry(acme)
+        seal()
+        assert listed(acme.key(), order=order, **{name: value}) == [wanted]
+
+    @pytest.mark.parametrize("order", ["asc", "desc"])
+    def test_filters_add_up(self, acme: Tenant, seal: Seal, order: str) -> None:
+        wanted = entry(acme, source="api", action="freeze.lifted")
+        entry(acme, source="api")
+        entry(acme, action="freeze.lifted")
+        seal()
+        assert listed(acme.key(), source="api", action="freeze.lifted", order=order) == [wanted]
+
+    @pytest.mark.parametrize("order", ["asc", "desc"])
+    def test_from_is_included_and_to_is_not(self, acme: Tenant, seal: Seal, order: str) -> None:
+        now = factories.now().replace(microsecond=0)
+        early, first, last, after = (entry(acme, at=now - timedelta(minutes=minutes)) for minutes in (9, 8, 7, 6))
+        seal()
+        since, until = (format_instant(now - timedelta(minutes=minutes)) for minutes in (8, 6))
+        between = listed(acme.key(), **{"from": since, "to": until, "order": order})
+        assert sorted(between) == sorted([first, last])
+        assert early not in listed(acme.key(), **{"from": since, "order": order})
+        assert after not in listed(acme.key(), to=until, order=order)
+
+    @pytest.mark.parametrize("order", ["asc", "desc"])
+    @pytest.mark.parametrize(("plan", "days"), [("free", 7), ("team", 90), ("business", 365)])
+    def test_it_goes_back_as_far_as_the_plan_and_forgets_nothing(
+        self, acme: Tenant, seal: Seal, order: str, plan: str, days: int
+    ) -> None:
+        within = entry(acme, timedelta(days=days) - timedelta(minutes=1))
+        beyond = entry(acme, timedelta(days=days) + timedelta(minutes=1))
+        seal()
+        acme.organization.plan = plan
+        acme.session.flush()
+        long_ago = {"from": "2020-01-01T00:00:00Z"}
+        assert listed(acme.key(), order=order) == listed(acme.key(), order=order, **long_ago) == [within]
+        assert acme.session.get(AuditEntry, beyond) is not None
+
+    def test_a_better_plan_shows_more_at_once(self, globex: Tenant) -> None:
+        old = entry(globex, timedelta(days=30))
+        assert listed(globex.key()) == []
+        globex.organization.plan = "team"
+        globex.session.flush()
+        assert listed(globex.key()) == [old]
+
+    def test_what_another_organisation_did_is_not_in_it(self, acme: Tenant, globex: Tenant, seal: Seal) -> None:
+        entry(globex)
+        seal()
+        for order in ("asc", "desc"):
+            assert listed(acme.key(), order=order, targetId="frz_1") == []
+
+    def test_an_action_that_there_is_not_is_refused(self, acme: Tenant) -> None:
+        error = refusal(acme.key().get(PATH, action="freeze.begun"), 400, "invalid_parameter")
+        assert error["details"][0]["path"] == "action"
+
+    @pytest.mark.parametrize("params", [{"source": "fax"}, {"order": "up"}, {"from": "yesterday"}, {"actorId": "ü"}])
+    def test_what_makes_no_sense_is_refused(self, acme: Tenant, params: dict[str, str]) -> None:
+        refusal(acme.key().get(PATH, **params), 400, "invalid_parameter")
+
+    def test_a_cursor_belongs_to_its_filters_its_order_and_its_organisation(
+        self, acme: Tenant, globex: Tenant, seal: Seal
+    ) -> None:
+        for tenant in (acme, globex, acme, globex):
+            entry(tenant)
+        seal()
+        cursor = acme.key().get(PATH, limit=1).json()["nextCursor"]
+        foreign = globex.key().get(PATH, limit=1).json()["nextCursor"]
+        for wrong in (
+            {"cursor": cursor, "source": "dashboard"},
+            {"cursor": cursor, "order": "asc"},
+            {"cursor": foreign},
+            {"cursor": "x"},
+        ):
+            refusal(acme.key().get(PATH, **wrong), 400, "invalid_cursor")
+
+
+class TestFollowingTheSeals:
+    def test_entries_come_in_the_order_of_their_seals(self, acme: Tenant, seal: Seal) -> None:
+        second = entry(acme)
+        seal()
+        late = entry(acme, timedelta(minutes=5))
+        seal()
+        assert paged(acme.key(), order="asc", limit=1) == [second, late]
+
+    def test_what_has_no_seal_yet_is_not_in_it(self, acme: Tenant, seal: Seal) -> None:
+        sealed = entry(acme)
+        seal()
+        entry(acme)
+        assert listed(acme.key(), order="asc") == [sealed]
+
+    def test_the_last_page_tells_where_to_go_on(self, acme: Tenant, seal: Seal) -> None:
+        first = entry(acme)
+        seal()
+        page = acme.key().get(PATH, order="asc").json()
+        assert ([row["id"] for row in page["data"]], page["nextCursor"]) == ([first], None)
+        again = acme.key().get(PATH, order="asc", cursor=page["followCursor"]).json()
+        assert (again["data"], again["followCursor"]) == ([], page["followCursor"])
+        second = entry(acme, timedelta(hours=2))
+        seal()
+        assert listed(acme.key(), order="asc", cursor=page["followCursor"]) == [second]
+
+    def test_it_can_be_followed_before_there_is_anything(self, acme: Tenant, seal: Seal) -> None:
+        page = acme.key().get(PATH, order="asc").json()
+        first = entry(acme)
+        seal()
+        assert listed(acme.key(), order="asc", cursor=page["followCursor"]) == [first]
+
+    def test_the_newest_first_cannot_be_followed(self, acme: Tenant) -> None:
+        entry(acme)
+        assert acme.key().get(PATH).json()["followCursor"] is None
+
+    def test_a_range_has_what_was_sealed_long_after_it(self, acme: Tenant, seal: Seal) -> None:
+        old = factories.now() - LATE - timedelta(hours=5)
+        in_range, beside = entry(acme, at=old), entry(acme, at=old + timedelta(hours=1))
+        seal()
+        until = format_instant(old + timedelta(minutes=1))
+        assert listed(acme.key(), to=until, order="asc") == [in_range]
+        assert beside in listed(acme.key(), order="asc")
+
+
+class TestListAuditActions:
+    def test_it_takes_the_scope_and_every_role(self, acme: Tenant) -> None:
+        call = f"{PATH}/actions"
+        takes_credentials(acme, lambda caller: caller.get(call), scope="audit:read", least_role="viewer")
+
+    def test_it_tells_every_action_and_what_it_means(self, acme: Tenant) -> None:
+        found: dict[str, str] = {}
+        params: dict[str, Any] = {"limit": 30}
+        while True:
+            page = acme.key().get(f"{PATH}/actions", **params).json()
+            found |= {row["action"]: row["meaning"] for row in page["data"]}
+            if page["nextCursor"] is None:
+                break
+            params["cursor"] = page["nextCursor"]
+        assert found == ACTIONS
+        assert list(found) == sorted(found)
+
+    def test_every_action_of_it_can_be_asked_for(self, acme: Tenant) -> None:
+        for action in ACTIONS:
+            assert listed(acme.key(), action=action) == []
+
+    def test_a_cursor_of_another_list_is_refused(self, acme: Tenant) -> None:
+        entry(acme)
+        entry(acme)
+        cursor = acme.key().get(PATH, limit=1).json()["nextCursor"]
+        refusal(acme.key().get(f"{PATH}/actions", cursor=cursor), 400, "invalid_cursor")

@@ -130,6 +130,7 @@ SPECIFIED_OPERATIONS = {
     "POST /v1/schedules/preview": ("schedule:read", "session"),
     "GET /v1/schedules/occurrences": ("schedule:read", "session"),
     "GET /v1/schedules/calendar": ("schedule:read", "session"),
+    "POST /v1/schedules/import": ("session",),
     "GET /v1/schedules/{scheduleId}": ("schedule:read", "session"),
     "PATCH /v1/schedules/{scheduleId}": ("schedule:write", "session"),
     "DELETE /v1/schedules/{scheduleId}": ("schedule:write", "session"),

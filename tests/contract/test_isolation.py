@@ -375,7 +375,8 @@ def send(http: httpx.Client, caller: Estate, place: Place, value: str) -> httpx.
                 value if place.where == "path" and parameter.name == place.name else caller.names(parameter.name)[0][0]
             )
             path = path.replace("{" + parameter.name + "}", given.replace("/", "%2F"))
-    query = {one.name: "7" for one in operation.parameters if one.location == "query" and one.required}
+    required = [one.name for one in operation.parameters if one.location == "query" and one.required]
+    query = {name: "2026-12" if name == "month" else "7" for name in required}
     if place.where == "query":
         query[place.name] = value
     body = deepcopy(place.body)

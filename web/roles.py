@@ -3,7 +3,7 @@
 from rules.permissions import ROLES
 
 _ADDS = {
-    "viewer": "See freezes, schedules, repositories, branches, and whether their rules really block; ask for exceptions.",
+    "viewer": "See freezes, schedules, repositories, branches, and whether rules really block; ask for exceptions.",
     "member": "Start, change and lift freezes; make and change schedules; enable repositories and watch branches.",
     "admin": "Manage members, invitations, API keys, settings, the rules at GitHub; decide on exceptions.",
     "owner": "Make and unmake owners, and delete the organisation.",

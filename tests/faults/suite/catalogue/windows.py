@@ -1,0 +1,135 @@
+"""Windows of schedules: each begins and ends once, late rather than never, whoever dies."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from rules.ids import new_id
+from tests.faults.suite.catalogue.sweepers import all_ended, require_once
+from tests.faults.suite.processes import wait_until
+from tests.faults.suite.trial import Trial, fault
+
+HOUR = 3600.0
+_SCHEDULE = """
+    INSERT INTO schedules (id, organization_id, name, scope, timezone, recurrence, wall_clock_window, reason,
+        exceptions_allowed, enabled, allow_overlap, source, created_by, created_at, updated_at, planned_until)
+    VALUES (%s, %s, %s, %s, 'UTC', '{"frequency": "once", "start_date": "2000-01-01"}',
+        '{"start_time": "01:00", "end_time": "02:00"}', 'A window of the fault suite', true, true, true, 'manual',
+        '{"type": "system", "id": null, "name": "Fault suite"}', '2000-01-01', '2000-01-01', '2100-01-01')
+"""
+_OCCURRENCE = (
+    "INSERT INTO occurrences (id, organization_id, schedule_id, starts_at, ends_at) VALUES (%s, %s, %s, %s, %s)"
+)
+_STARTED_OTHERWISE = """
+    SELECT o.id, count(DISTINCT f.id), count(DISTINCT a.id)
+    FROM occurrences o LEFT JOIN freezes f ON f.occurrence_id = o.id
+    LEFT JOIN audit_entries a ON a.target->>'id' = f.id AND a.action = 'freeze.started'
+    WHERE o.id = ANY(%s) GROUP BY o.id HAVING count(DISTINCT f.id) <> 1 OR count(DISTINCT a.id) <> 1
+"""
+
+
+def plan(trial: Trial, after: float, *, length: float = HOUR, count: int = 1) -> list[str]:
+    """Plan windows of one repository each, which begin so many seconds from now; returns their occurrences."""
+    stack, made = trial.stack, []
+    starts_at = datetime.now(UTC) + timedelta(seconds=after)
+    for name in stack.acme.names[:count]:
+        schedule, occurrence = new_id("sch"), new_id("occ")
+        scope = json.dumps({"type": "repositories", "repositories": [name]})
+        stack.sql(_SCHEDULE, schedule, stack.acme.id, f"Window of {name}", scope)
+        ends_at = starts_at + timedelta(seconds=length)
+        stack.sql(_OCCURRENCE, occurrence, stack.acme.id, schedule, starts_at, ends_at)
+        made.append(occurrence)
+    return made
+
+
+def begun(trial: Trial, occurrences: list[str]) -> bool:
+    """Tell whether all of them have begun."""
+    rows = trial.stack.sql("SELECT bool_and(begun_at IS NOT NULL) FROM occurrences WHERE id = ANY(%s)", occurrences)
+    return bool(rows[0][0])
+
+
+def freezes_of(trial: Trial, occurrences: list[str]) -> list[str]:
+    """Return the freezes that the windows started."""
+    return [row[0] for row in trial.stack.sql("SELECT id FROM freezes WHERE occurrence_id = ANY(%s)", occurrences)]
+
+
+def require_begun_once(trial: Trial, occurrences: list[str]) -> None:
+    """Require one freeze and one audit row for each window, and that all of it is frozen."""
+    rows = trial.stack.sql(_STARTED_OTHERWISE, occurrences)
+    trial.require(not rows, f"windows began otherwise than once: {rows}")
+
+
+@fault("The sweepers are killed again and again while windows begin")
+def killed_while_windows_begin(trial: Trial) -> None:
+    stack = trial.stack
+    sweepers = [stack.processes[name] for name in sorted(stack.usual) if name.startswith("sweeper")]
+    for sweeper in sweepers:
+        sweeper.kill()
+    occurrences = plan(trial, -1, count=len(stack.acme.names))
+    for _ in range(2):
+        wires = [stack.wire(sweeper, "postgres") for sweeper in sweepers]
+        before = [wire.taken for wire in wires]
+        for sweeper in sweepers:
+            sweeper.start()
+        wait_until(
+            lambda wires=wires, before=before: all(w.taken > b for w, b in zip(wires, before, strict=True)),
+            "the sweepers",
+        )
+        wait_until(lambda: trial.random.random() < 0.05 or begun(trial, occurrences), "a moment", 30, 0.01)
+        for sweeper in sweepers:
+            sweeper.kill()
+    trial.injected()
+    for sweeper in sweepers:
+        sweeper.start()
+    wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
+    require_begun_once(trial, occurrences)
+
+
+@fault("Two sweepers at once: each window begins and ends once")
+def windows_of_two_sweepers(trial: Trial) -> None:
+    stack = trial.stack
+    second, wire = stack.processes["sweeper-2"], stack.wire("sweeper-2", "postgres")
+    if not second.runs:
+        before = wire.taken
+        second.start()
+        wait_until(lambda: wire.taken > before, "the second sweeper", 20)
+    occurrences = plan(trial, 1, length=3, count=6)
+    trial.injected()
+    wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
+    require_begun_once(trial, occurrences)
+    wait_until(lambda: all_ended(trial, freezes_of(trial, occurrences)), "the end of the windows", 60)
+    require_once(trial, freezes_of(trial, occurrences))
+    if "sweeper-2" not in stack.usual:
+        second.terminate()
+        code = second.ended(20)
+        trial.require(code == 0, f"the second sweeper exited with {code}")
+
+
+@fault("No sweeper runs for hours: a window that is open begins late, one that has passed is missed")
+def no_sweeper_for_hours(trial: Trial) -> None:
+    stack = trial.stack
+    sweepers = [stack.processes[name] for name in sorted(stack.usual) if name.startswith("sweeper")]
+    for sweeper in sweepers:
+        sweeper.kill()
+    passed = plan(trial, -2 * HOUR)
+    still_open = plan(trial, -HOUR / 2, count=3)
+    trial.injected()
+    for sweeper in sweepers:
+        sweeper.start()
+    wait_until(lambda: begun(trial, still_open), "the beginning of what is open", 60)
+    require_begun_once(trial, still_open)
+    late = stack.sql("SELECT bool_and(late) FROM occurrences WHERE id = ANY(%s)", still_open)
+    trial.require(late[0][0], "windows that began late say so")
+    missed = "SELECT missed_at IS NOT NULL AND freeze_id IS NULL FROM occurrences WHERE id = ANY(%s)"
+    wait_until(lambda: stack.sql(missed, passed) == [(True,)], "recording what has passed", 30)
+
+
+@fault("PostgreSQL crashes as windows begin: each begins once", load=False)
+def database_crashes_as_windows_begin(trial: Trial) -> None:
+    stack = trial.stack
+    occurrences = plan(trial, 1.0, count=len(stack.acme.names))
+    wait_until(lambda: bool(freezes_of(trial, occurrences)), "the first window", 30, 0.01)
+    stack.stop_postgres(crash=True)
+    trial.injected()
+    stack.start_postgres()
+    wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
+    require_begun_once(trial, occurrences)

@@ -13,7 +13,12 @@ from services.unit import Unit
 def record_end(unit: Unit, subject: tuple[str, str, str], row: PullRequestException, ended_at: datetime) -> None:
     """Write down the end of a locked row that is over; the audit names the service, whoever happens to notice."""
     row.expired_at = ended_at
-    told = {"id": row.id, "freezeId": row.freeze_id, "endedAt": ended_at.isoformat()}
+    told = {
+        "id": row.id,
+        "freezeId": row.freeze_id,
+        "before": {"state": row.decision or "pending"},
+        "after": {"state": "expired", "endedAt": ended_at.isoformat()},
+    }
     with as_service(unit):
         unit.audit("exception.expired", subject, rows=[told])
 

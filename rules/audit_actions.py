@@ -77,3 +77,33 @@ ACTIONS: dict[str, str] = {
     "support.session_started": "An operator began to look at the organisation, for a stated reason; read-only.",
     "user.password_changed": "A person's password was changed.",
 }
+
+EVENTS = frozenset(
+    {
+        "device.approved",
+        "device.denied",
+        "enforcement.authorization_requested",
+        "enforcement.authorized",
+        "enforcement.seed_requested",
+        "enforcement.setup_requested",
+        "enforcement.verify_requested",
+        "freeze.bypassed",
+        "freeze.enforcement_gap",
+        "freeze.grew",
+        "freeze.landed_before_block",
+        "freeze.retried",
+        "installation.requested",
+        "invitation.link_minted",
+        "occurrence.missed",
+        "organization.rules_left",
+        "repository.sync_requested",
+        "repository.synced",
+        "schedule.imported",
+        "session.organization_chosen",
+        "user.password_changed",
+    }
+)
+"""What happened or was asked for, is about many things at once, or is secret.
+
+The details of all others have `before` and `after`, or `rows` of which each has them.
+"""

@@ -21,11 +21,18 @@ def subject(schedule: Schedule) -> tuple[str, str, str]:
 
 def window(occurrence: Occurrence) -> dict[str, Any]:
     """Return what an audit entry tells of an occurrence."""
-    return {
-        "occurrenceId": occurrence.id,
-        "startsAt": occurrence.starts_at.isoformat(),
-        "endsAt": occurrence.ends_at.isoformat(),
-    }
+    return {"occurrenceId": occurrence.id, "startsAt": occurrence.starts_at, "endsAt": occurrence.ends_at}
+
+
+def audit_skipped(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> None:
+    """Record that an occurrence is left out, and why."""
+    unit.audit(
+        "occurrence.skipped",
+        subject(schedule),
+        before={"state": "planned", "skipReason": None},
+        after={"state": "skipped", "skipReason": occurrence.skip_reason},
+        **window(occurrence),
+    )
 
 
 def of_windows_past(schedule: Schedule) -> tuple[str, str]:

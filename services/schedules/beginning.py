@@ -150,7 +150,7 @@ def begin(unit: Unit, schedule: Schedule, occurrence: Occurrence, late_by: timed
 
 def _skip(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> None:
     occurrence.skip_reason, occurrence.skipped_by = "no_targets", unit.actor.as_json()
-    unit.audit("occurrence.skipped", alerts.subject(schedule), **alerts.window(occurrence), skipReason="no_targets")
+    alerts.audit_skipped(unit, schedule, occurrence)
     raise_item(unit, alerts.without_targets(unit, schedule, occurrence))
 
 

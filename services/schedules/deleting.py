@@ -31,7 +31,7 @@ def delete_schedule(unit: Unit, schedule_id: str, *, end_active: bool) -> None:
     schedule.deleted_at, schedule.windows = unit.now, None
     clear_items(unit, alerts.of_windows_past(schedule))
     ended = _end_freezes(unit, schedule) if end_active else []
-    unit.audit("schedule.deleted", alerts.subject(schedule), before=told(schedule), endedFreezes=ended)
+    unit.audit("schedule.deleted", alerts.subject(schedule), before=told(schedule), after=None, endedFreezes=ended)
 
 
 def _end_freezes(unit: Unit, schedule: Schedule) -> list[str]:

@@ -77,7 +77,7 @@ def insert_checked(unit: Unit, wanted: NewSchedule, timezone: str) -> Schedule:
     schedule = _new(unit, wanted, timezone)
     plan(unit, schedule)
     _refuse_overlaps(unit, schedule)
-    unit.audit("schedule.created", alerts.subject(schedule), after=told(schedule), source=schedule.source)
+    unit.audit("schedule.created", alerts.subject(schedule), before=None, after=told(schedule), source=schedule.source)
     return schedule
 
 

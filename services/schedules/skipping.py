@@ -21,5 +21,5 @@ def skip_next(unit: Unit, schedule_id: str) -> dict[str, Any]:
         raise ServiceError("occurrence_not_found", "No window of this schedule is planned.")
     unit.catch_up()
     occurrence.skip_reason, occurrence.skipped_by = "asked", unit.actor.as_json()
-    unit.audit("occurrence.skipped", alerts.subject(schedule), **alerts.window(occurrence), skipReason="asked")
+    alerts.audit_skipped(unit, schedule, occurrence)
     return occurrence_view(occurrence, None, unit.now)

@@ -28,9 +28,10 @@ from tests import factories
 from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
 from tests.handlers.connecting import BACK, Town
+from tests.support.audited import AuditWatch
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
-from tests.support.second_opinion import checked_client
+from tests.support.second_opinion import checked_client, watching
 from tests.support.serving import serving
 from tools.codehost import CodeHost, Handle, serve
 from tools.codehost.model.installations import client_id_of
@@ -104,7 +105,7 @@ def served(
         github_webhook_secret=WEBHOOK_SECRET,
     )
     parts = Parts(clock=clock_of_session, wakeups=wakeups_of_session, access_log=False)
-    with serving(create_app(config, parts)) as url:
+    with serving(create_app(config, parts)) as url, watching(AuditWatch(shared_database)):
         yield url
 
 

@@ -1,12 +1,17 @@
 """A client for tests whose every answer from an operation is checked against the contract by openapi-core."""
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 import httpx
 
 from schemas.contract import load_contract
 from tests.support.conformance import assert_conforms
+
+Look = Callable[[str, httpx.Response], None]
+_also: list[Look] = []
 
 
 def check_answer(response: httpx.Response) -> None:
@@ -15,6 +20,8 @@ def check_answer(response: httpx.Response) -> None:
     operation_id = _operation_id(response.request)
     if operation_id is not None:
         assert_conforms(operation_id, response)
+        for look in _also:
+            look(operation_id, response)
 
 
 def checked_client(base_url: str) -> httpx.Client:
@@ -22,7 +29,16 @@ def checked_client(base_url: str) -> httpx.Client:
     return httpx.Client(base_url=base_url, timeout=30, event_hooks={"response": [check_answer]})
 
 
+@contextmanager
+def watching(look: Look) -> Iterator[None]:
+    """Have somebody else look at every answer of an operation too."""
+    _also.append(look)
+    yield
+    _also.remove(look)
+
+
 def _operation_id(request: httpx.Request) -> str | None:
+    """Return the id of the operation that a request is for; None for other routes."""
     path = request.url.raw_path.decode("ascii").partition("?")[0]
     return next(
         (found for method, pattern, found in _routes() if method == request.method and pattern.fullmatch(path)), None

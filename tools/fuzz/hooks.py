@@ -13,10 +13,12 @@ from schemathesis import Case, CheckContext, HookContext, Response
 from schemathesis.auths import GLOBAL_AUTH_STORAGE
 from schemathesis.core.failures import AcceptedNegativeData, Failure
 from schemathesis.openapi.checks import MissingHeaderNotRejected
+from sqlalchemy import text
 
 from integrations.github.signatures import sign
 from schemas.contract import Operation, load_contract
 from tools.fuzz.credentials import Credential, is_guarded
+from tools.fuzz.recorded import QUERY, Recorded, fault
 from tools.fuzz.stage import Stage
 from tools.fuzz.supplies import FOR_ANYBODY, FOR_PEOPLE, open_supplies
 from tools.sandbox.clients import Client
@@ -50,7 +52,8 @@ ABOUT_FORM = {
     "validation_failed",
 }
 MEANS_SOMETHING = re.compile(
-    r"/(endsAt|expiresAt|state|code)$|/scope/|/repositories/\d+$|(ref|repo|branch|branchId|organization|action)$"
+    r"/(endsAt|expiresAt|state|code|scheduleId)$|/scope/|/repositories/\d+$|"
+    r"(ref|repo|branch|branchId|organization|action|to|timezone)$"
 )
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""
 
@@ -201,6 +204,17 @@ def what_fits_is_not_refused_for_its_form(ctx: CheckContext, response: Response,
     assert details, error["message"]
     of_form = [detail["path"] for detail in details if detail.get("code") in {None, *ABOUT_FORM}]
     assert all(MEANS_SOMETHING.match(path) for path in of_form), f"{error['message']} {details}"
+
+
+@schemathesis.check
+def every_change_is_recorded(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+    """Find in the audit what the contract says of a success, and nothing else."""
+    request_id = header(response, "x-request-id")
+    if response.status_code >= 300 or header(response, "idempotency-replayed") or request_id is None:
+        return
+    rows = SUPPLIES.session.execute(text(QUERY + ":request"), {"request": request_id})
+    found = fault(operation_of(case), [Recorded(*row) for row in rows])
+    assert found is None, found
 
 
 @schemathesis.check

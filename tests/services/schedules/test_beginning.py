@@ -132,7 +132,7 @@ class TestWhatHasGoneFromAScope:
         seen = planned.seen()
         assert (seen["state"], seen["skip_reason"]) == ("skipped", "no_targets")
         [entry] = planned.audit("occurrence.skipped")
-        assert entry.details["skipReason"] == "no_targets"
+        assert entry.details["after"]["skipReason"] == "no_targets"
         [(kind, message)] = planned.attention()
         assert kind == "window_without_targets"
         assert "reaches no watched branch" in message

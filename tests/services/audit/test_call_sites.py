@@ -1,0 +1,71 @@
+"""Whatever the services record is in the vocabulary, and tells what was before and after: read from their source."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rules.audit_actions import ACTIONS, EVENTS
+
+SERVICES = Path(__file__).parents[3] / "services"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A place where an entry with a written-out action is recorded."""
+
+    place: str
+    actions: tuple[str, ...]
+    keywords: frozenset[str | None]
+
+    def __str__(self) -> str:
+        return f"{self.place} {'/'.join(self.actions)}"
+
+
+def calls() -> Iterator[Call]:
+    """Yield every call that has a word of the form `noun.verb` among its positional arguments, and more after it."""
+    for path in sorted(SERVICES.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and (actions := [name for each in node.args for name in _actions(each)]):
+                keywords = frozenset(keyword.arg for keyword in node.keywords)
+                yield Call(f"{path.relative_to(SERVICES.parent)}:{node.lineno}", tuple(actions), keywords)
+
+
+def _actions(argument: ast.expr) -> list[str]:
+    """Return the actions that an argument can be."""
+    if isinstance(argument, ast.IfExp):
+        return [*_actions(argument.body), *_actions(argument.orelse)]
+    nouns = {action.partition(".")[0] for action in ACTIONS}
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        noun, dot, verb = argument.value.partition(".")
+        return [argument.value] if dot and noun in nouns and verb.isidentifier() and verb.islower() else []
+    return []
+
+
+CALLS = list(calls())
+
+
+def test_most_of_the_vocabulary_is_found_in_the_source() -> None:
+    assert len({action for call in CALLS for action in call.actions}) > len(ACTIONS) / 2
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_what_is_recorded_is_in_the_vocabulary(call: Call) -> None:
+    assert set(call.actions) <= ACTIONS.keys()
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if not set(call.actions) <= EVENTS], ids=str)
+def test_a_change_tells_what_was_before_and_after(call: Call) -> None:
+    passed_on = not call.keywords or None in call.keywords or "audit_end" in _source(call)
+    assert {"before", "after"} <= call.keywords or "rows" in call.keywords or passed_on
+
+
+def _source(call: Call) -> str:
+    path, _, line = call.place.rpartition(":")
+    return (SERVICES.parent / path).read_text().splitlines()[int(line) - 1]
+
+
+def test_events_are_actions() -> None:
+    assert ACTIONS.keys() >= EVENTS

@@ -1,0 +1,58 @@
+"""What the audit has of a request, compared with what the contract says that it records (`x-audit`)."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rules.audit_actions import EVENTS
+from schemas.contract import Operation
+
+MAY_LEAVE_ALL_AS_IT_IS = {
+    "setup_enforcement": "a plan is only shown",
+    "enable_repositories": "they are enabled already",
+    "disable_repositories": "they are disabled already",
+    "update_member": "the member has that role already",
+    "claim_installation": "it is the organisation's already",
+    "import_schedules": "a dry run, or a calendar that has not changed",
+}
+"""Operations that may succeed without a change, and when; then nothing is recorded."""
+QUERY = "SELECT action, organization_id, target ->> 'id', details FROM audit_entries WHERE request_id = "
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An entry that a request has left."""
+
+    action: str
+    organization_id: str
+    target_id: str
+    details: Mapping[str, Any]
+
+    @property
+    def tells_the_change(self) -> bool:
+        """Whether it says what was before and after, where its action is a change."""
+        rows = self.details.get("rows", [self.details])
+        return self.action in EVENTS or all({"before", "after"} <= row.keys() for row in rows)
+
+
+def fault(operation: Operation, entries: Sequence[Recorded]) -> str | None:
+    """Return what is wrong with what a success of an operation has left in the audit; None where it is as it says.
+
+    Each action is recorded once of each thing. What people do to their own account is recorded in each of their
+    organisations, and some have none.
+    """
+    if extra := sorted({entry.action for entry in entries} - set(operation.audit)):
+        return f"{operation.id} recorded {', '.join(extra)}, which its x-audit does not name"
+    if not entries and operation.audit and operation.realm == "organization" and not _may_rest(operation):
+        return f"{operation.id} succeeded and recorded nothing; its x-audit names {', '.join(operation.audit)}"
+    times = Counter((entry.action, entry.organization_id, entry.target_id) for entry in entries)
+    if repeated := [action for (action, _, _), count in times.items() if count > 1]:
+        return f"{operation.id} recorded {', '.join(repeated)} of one thing more than once"
+    if silent := sorted({entry.action for entry in entries if not entry.tells_the_change}):
+        return f"{operation.id} recorded {', '.join(silent)} without what was before and after"
+    return None
+
+
+def _may_rest(operation: Operation) -> bool:
+    return operation.id in MAY_LEAVE_ALL_AS_IT_IS

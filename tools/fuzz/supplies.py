@@ -17,10 +17,12 @@ from models.identity import Attempt, DeviceAuthorization, Invitation, OneTimeTok
 from models.organizations import LoginSession, Organization, User
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
+from rules.pull_references import read_reference
 from rules.user_codes import new_user_code
 from services.identity.passwords import hash_password
 from services.secrets import new_one_time_token, new_session_token, token_hash
 from tests import factories
+from tools.fuzz.excepting import new_pull, new_request
 
 SOON = timedelta(minutes=5)
 EXAMPLE_EMAIL, EXAMPLE_PASSWORD = "eve@example.com", "seven green bicycles"
@@ -244,6 +246,18 @@ def _window(supplies: Supplies, case: Case[Any], token: str) -> None:  # noqa: A
         case.path_parameters["scheduleId"] = supplies.window(in_force=lifts).schedule_id
 
 
+def _frozen_pull(supplies: Supplies, case: Case[Any], token: str) -> None:  # noqa: ARG001 - the same
+    if not isinstance(case.body, dict) or read_reference(str(case.body.get("pullRequest", ""))) is None:
+        return
+    body = {**case.body, "pullRequest": new_pull(supplies.session, supplies.organization).url}
+    case.body = {name: value for name, value in body.items() if name != "repo" or not isinstance(value, str)}
+
+
+def _new_request(supplies: Supplies) -> str:
+    return new_request(supplies.session, supplies.organization).id
+
+
+_EXCEPTION = _in_path("exceptionId", "exc_", lambda supplies, _: _new_request(supplies))
 _MEMBER = _in_path("userId", "usr_", lambda supplies, _: supplies.member())
 _KEY = _in_path("apiKeyId", "key_", lambda supplies, _: supplies.key())
 _SCHEDULE = _in_path("scheduleId", "sch_", lambda supplies, _: supplies.schedule())
@@ -271,6 +285,11 @@ FOR_PEOPLE: dict[str, Fresh] = {
     "skip_next_occurrence": _SCHEDULE,
     "run_schedule_now": _window,
     "thaw_override_freeze": _in_path("freezeId", "frz_", lambda supplies, _: _freeze_of_a_window(supplies)),
+    "create_exception": _frozen_pull,
+    "create_exception_request": _frozen_pull,
+    "get_exception": _EXCEPTION,
+    "revoke_exception": _EXCEPTION,
+    "decide_exception_request": _EXCEPTION,
     "revoke_session": _in_path("sessionId", "ses_", lambda supplies, token: supplies.session_id(token)),
     "sign_out": _as_somebody_else,
     "delete_organization": _of_another_organization,

@@ -319,7 +319,7 @@ class TestWhatIsFoundOut:
             "acme/web#7",
         )
         assert item["message"].startswith("Bob asks that acme/web#7 may merge during a freeze")
-        assert f"/v1/exceptions/{item['subject']['id']}/decide" in item["message"]
+        assert f"/v1/exception-requests/{item['subject']['id']}/decide" in item["message"]
         assert item["action"] == {"label": "Open the pull request", "url": hotfix.url}
         for row in rows:
             row.decision = "denied"

@@ -19,7 +19,7 @@ Pure: dates without zone or clock. https://www.rfc-editor.org/rfc/rfc5545#sectio
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from itertools import islice
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ _FREQUENCIES: dict[str, Any] = {
     "monthly": rrule.MONTHLY,
     "yearly": rrule.YEARLY,
 }
+_STEPS = {"daily": 1, "weekly": 7}
+"""Days between two steps of the frequencies that step by days."""
 _WEEKDAYS = {
     "MO": rrule.MO,
     "TU": rrule.TU,
@@ -80,16 +82,24 @@ def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
         yield from sorted(day for day in set(recurrence.dates) if max(first, recurrence.start_date) <= day <= last)
         return
     end = min(last, recurrence.until or last)
-    for moment in islice(_rule(recurrence, end), recurrence.count):
+    for moment in islice(_rule(recurrence, _near(recurrence, first), end), recurrence.count):
         if moment.date() >= first:
             yield moment.date()
 
 
-def _rule(recurrence: Recurrence, end: date) -> rrule.rrule:
+def _near(recurrence: Recurrence, first: date) -> date:
+    """Return a day not after `first` from which the rule can be followed as from its start: years are not walked."""
+    step = recurrence.interval * _STEPS.get(recurrence.frequency, 0)
+    if not step or recurrence.count is not None or first <= recurrence.start_date:
+        return recurrence.start_date
+    return first - timedelta(days=(first - recurrence.start_date).days % step)
+
+
+def _rule(recurrence: Recurrence, start: date, end: date) -> rrule.rrule:
     """Return the rule until a day; its count is left to the caller: one that is never reached would be searched for."""
     return rrule.rrule(
         _FREQUENCIES[recurrence.frequency],
-        dtstart=datetime.combine(recurrence.start_date, MIDNIGHT),
+        dtstart=datetime.combine(start, MIDNIGHT),
         interval=recurrence.interval,
         wkst=rrule.MO,
         byweekday=[_weekday(text) for text in recurrence.by_day] or None,

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import and_, insert, or_, select
-from sqlalchemy.dialects.postgresql import Range
+from sqlalchemy import and_, cast, func, insert, or_, select, update
+from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
@@ -25,6 +25,7 @@ from rules.placing import Placed
 from rules.wall_clock import reading
 from rules.zones import DATA_VERSION
 from services.chores import JOB, one_by_one
+from services.schedules import alerts
 from services.schedules.terms import windows_of
 from services.unit import Caller, Unit, Units
 
@@ -161,24 +162,41 @@ def _extend_one(units: Units, schedule_id: str, organization_id: str) -> bool:
         schedule = unit.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
         if schedule is None:
             return False
-        version, until = schedule.planned_with, schedule.planned_until
-        if version == DATA_VERSION or until is None:
+        if schedule.planned_until is None or schedule.planned_until <= unit.now:
             plan(unit, schedule)
-            return True
-        before = _starts(unit, schedule, until)
-        plan(unit, schedule)
-        after = _starts(unit, schedule, until)
-        if before != after:
-            unit.audit(
-                "schedule.replanned",
-                ("schedule", schedule.id, schedule.name),
-                before={"timezoneData": version, "windows": before},
-                after={"timezoneData": DATA_VERSION, "windows": after},
-            )
+        elif schedule.planned_with == DATA_VERSION:
+            _move_on(unit, schedule, schedule.planned_until)
+        else:
+            _plan_with_other_data(unit, schedule, schedule.planned_until)
         return True
 
 
-def _starts(unit: Unit, schedule: Schedule, until: datetime) -> list[list[str]]:
+def _move_on(unit: Unit, schedule: Schedule, until: datetime) -> None:
+    """Add to a plan what begins after its end, to the rows and to the ranges; what is planned already is right."""
+    horizon, seen = unit.now + HORIZON, until - HORIZON + LOOKED_AHEAD
+    _insert(unit, schedule, [one for one in windows_of(schedule, until, horizon) if one.start > until])
+    far = [one for one in windows_of(schedule, seen, unit.now + LOOKED_AHEAD) if one.start > seen]
+    ahead = func.tstzmultirange(func.tstzrange(unit.now, None), type_=TSTZMULTIRANGE())
+    more = cast(ranges(far), TSTZMULTIRANGE())
+    moved = {"windows": Schedule.windows.op("*")(ahead).op("+")(more), "planned_until": horizon}
+    unit.session.execute(update(Schedule).where(Schedule.id == schedule.id).values(moved))
+
+
+def _plan_with_other_data(unit: Unit, schedule: Schedule, until: datetime) -> None:
+    """Plan anew what data of another version planned until an instant; tells the audit what that has changed."""
+    version, before = schedule.planned_with, _windows(unit, schedule, until)
+    plan(unit, schedule)
+    after = _windows(unit, schedule, until)
+    if before != after:
+        unit.audit(
+            "schedule.replanned",
+            alerts.subject(schedule),
+            before={"timezoneData": version, "windows": before},
+            after={"timezoneData": DATA_VERSION, "windows": after},
+        )
+
+
+def _windows(unit: Unit, schedule: Schedule, until: datetime) -> list[list[str]]:
     """Return the windows to come until an instant, as the audit tells them."""
     unit.session.flush()
     query = select(Occurrence.starts_at, Occurrence.ends_at).where(

@@ -227,6 +227,31 @@ class TestExtending:
         assert len(office.windows(made)) == 90
         assert office.audit("schedule.replanned") == []
 
+    @pytest.mark.parametrize(
+        "terms",
+        [
+            {},
+            {"recurrence": FRIDAYS, "window": WEEKEND},
+            {"recurrence": {"frequency": "daily", "interval": 3, "start_date": "2025-11-06", "count": 170}},
+            {"window": {"start_time": "01:10", "end_time": "01:50"}},
+            {"window": {"start_time": "23:00", "end_time": "22:00", "days": 5}},
+        ],
+        ids=str,
+    )
+    def test_day_by_day_comes_to_what_is_planned_at_once(self, office: Office, terms: dict[str, object]) -> None:
+        made = office.at("2026-11-21 12:00").create(**terms)
+        for day in range(1, 9):
+            assert extend_plans(office.at(f"2026-11-{21 + day} 18:00").jobs) == 1
+        anew = office.create(**terms, allow_overlap=True)
+        now = office.clock.at
+        assert now is not None
+        planned = [[(row.starts_at, row.ends_at, row.skip_reason) for row in office.rows(one)] for one in (made, anew)]
+        assert [row for row in planned[0] if row[1] > now] == [row for row in planned[1] if row[1] > now]
+        grown, whole = (office.schedule(one).windows for one in (made, anew))
+        assert grown is not None
+        assert whole is not None
+        assert grown[1:] == whole[1:]
+
     def test_catches_up_after_a_long_downtime(self, office: Office) -> None:
         made = office.at("2026-06-01 12:00").create()
         extend_plans(office.at("2026-11-21 12:00").jobs)

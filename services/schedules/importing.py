@@ -105,7 +105,10 @@ def _counted(entries: Iterable[Entry]) -> dict[str, int]:
 def _record(
     unit: Unit, wanted: Import, organization: Organization, entries: Iterable[Entry], counts: Mapping[str, int]
 ) -> None:
-    """Tell the audit of the import as a whole; each schedule has an entry of its own."""
+    """Tell the audit of an import that changed something as a whole; each schedule has an entry of its own."""
+    changed = [entry.schedule_id for entry in entries if entry.action in {"created", "updated", "removed"}]
+    if not changed:
+        return
     place = {name: getattr(wanted, name) for name in ("country", "subdivision", "years")}
     unit.audit(
         "schedule.imported",
@@ -114,5 +117,5 @@ def _record(
         **(place if wanted.format == "holidays" else {}),
         scope=wanted.scope,
         counts=dict(counts),
-        schedules=[entry.schedule_id for entry in entries if entry.action in {"created", "updated", "removed"}],
+        schedules=changed,
     )

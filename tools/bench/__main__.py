@@ -14,6 +14,10 @@ NAMES = (
     "two_installations",
     "webhook_acks",
     "full_pass",
+    "windows",
+    "audit_list",
+    "audit_export",
+    "overview",
 )
 
 

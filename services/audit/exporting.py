@@ -84,9 +84,9 @@ async def export(context: ReadContext, filters: AuditFilters) -> Export:
     conditions = matching(since, context.organization, filters)
     download = await context.downloads.open(context.organization)
     try:
-        counted = await download.fetch(*_compiled(select(func.count().label("rows")).where(*conditions)))
+        counted = await download.fetch(*compiled(select(func.count().label("rows")).where(*conditions)))
         _refuse_too_many(counted[0]["rows"])
-        query, values = _compiled(_entries(conditions))
+        query, values = compiled(entries(conditions))
         return Export(download, download.copy(f"COPY ({query}) TO STDOUT (FORMAT csv, HEADER)", values))
     except BaseException:
         await download.close()
@@ -101,14 +101,15 @@ def _refuse_too_many(rows: int) -> None:
         )
 
 
-def _entries(conditions: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
+def entries(conditions: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
+    """Return the query of the file's rows."""
     columns = [literal_column(source, String).label(name) for name, source in COLUMNS.items()]
     return (
         select(*columns).select_from(AuditEntry).where(*conditions).order_by(AuditEntry.at.desc(), AuditEntry.id.desc())
     )
 
 
-def _compiled(query: Select[*tuple[Any, ...]]) -> tuple[LiteralString, dict[str, Any]]:
+def compiled(query: Select[*tuple[Any, ...]]) -> tuple[LiteralString, dict[str, Any]]:
     """Return a query as psycopg takes it; values are never part of its text."""
-    compiled = query.compile(dialect=_DIALECT)
-    return str(compiled), dict(compiled.params)
+    written = query.compile(dialect=_DIALECT)
+    return str(written), dict(written.params)

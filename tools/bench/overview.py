@@ -1,0 +1,94 @@
+"""`GET /v1/overview` and `GET /v1/attention` of an organisation with 1,000 watched branches.
+
+All of them are frozen by one of 20 freezes in force, 200 freezes have ended, 50 schedules have their windows of 90
+days, 100 requests wait, 100 exceptions hold, and 100,000 audit entries lie behind. Two API processes, 4 connections.
+Aim: p99 of the overview at most 100 ms.
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import requests
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
+
+from models.organizations import Organization
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tools.bench import load
+from tools.bench.audit_export import FILL
+from tools.bench.servers import machine, storage, web
+from tools.bench.stack import scaled
+
+BRANCHES, ENTRIES = scaled(1_000), scaled(100_000)
+FREEZES, ENDED, SCHEDULES, WINDOWS, REQUESTS = 20, 200, 50, 90, 100
+CONNECTIONS, SECONDS = 4, 5.0
+PATHS = ("/v1/overview", "/v1/attention")
+AIM_MS = 100
+
+
+def seed(database_url: str) -> str:
+    """Fill the database, and return a key's secret."""
+    engine = create_engine(database_url)
+    with Session(engine) as session:
+        acme = factories.organization(session, "Acme")
+        secret = factories.api_key(session, acme, "freeze:read").secret
+        repositories = [factories.repository(session, acme, f"acme/service-{number}") for number in range(BRANCHES)]
+        branches = [factories.branch(session, repository) for repository in repositories]
+        for number, branch in enumerate(branches):
+            factories.branch_enforcement(session, branch, "red" if number % 20 == 0 else "green")
+        _freezes(session, acme, repositories, branches)
+        _schedules(session, acme)
+        session.execute(text("SET LOCAL session_replication_role = replica"))
+        session.execute(FILL, {"organization": acme.id, "rows": ENTRIES})
+        session.commit()
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE"))
+    engine.dispose()
+    return secret
+
+
+def _freezes(
+    session: Session, acme: Organization, repositories: Sequence[Repository], branches: Sequence[WatchedBranch]
+) -> None:
+    """Freeze everything, with exceptions and requests, and leave a history."""
+    running = [factories.freeze(session, acme, branches[number::FREEZES]) for number in range(FREEZES)]
+    for number, (repository, branch) in enumerate(zip(repositories, branches, strict=True)):
+        pull = factories.pull_request(session, repository)
+        if number < 2 * REQUESTS:
+            decision = "granted" if number % 2 else None
+            factories.exception(session, running[number % FREEZES], pull, branch, decision=decision)
+    for _ in range(ENDED):
+        ended = factories.freeze(session, acme, [], ended_at=factories.now(), end_reason="lifted")
+        for branch in branches[::10]:
+            factories.target(session, ended, branch, operation="release", state="released")
+
+
+def _schedules(session: Session, acme: Organization) -> None:
+    for _ in range(SCHEDULES):
+        schedule = factories.schedule(session, acme)
+        for day in range(WINDOWS):
+            factories.occurrence(session, schedule, starts_at=factories.now() + timedelta(days=day, hours=1))
+
+
+def main() -> None:
+    """Measure and print."""
+    with storage() as stores:
+        secret = seed(stores.database_url)
+        environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
+        authorization = {"Authorization": f"Bearer {secret}"}
+        with web("app.main:app", environment, "/healthz") as address:
+            print(f"{BRANCHES} watched branches, all frozen ({machine()}; {CONNECTIONS} connections, 2 workers)")
+            for path in PATHS:
+                size = len(requests.get(address + path, headers=authorization, timeout=10).content)
+                headers = [f"Authorization: Bearer {secret}"]
+                found = load.run(address + path, headers=headers, connections=CONNECTIONS, seconds=SECONDS)
+                aim = f" (aim {AIM_MS})" if path == PATHS[0] else ""
+                print(
+                    f"  GET {path:13} {found.per_second:6.0f} requests/s   p50 {found.p50_ms:6.1f} ms   "
+                    f"p99 {found.p99_ms:6.1f} ms{aim}   {size / 1000:.1f} kB   statuses {sorted(found.statuses)}"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ NAMES = (
     "sign_in",
     "pushes",
     "fan_out",
+    "grants",
     "priorities",
     "two_installations",
     "webhook_acks",

@@ -1,0 +1,73 @@
+"""What looks at the clock every second finds its rows by an index, however many windows have passed."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.orm import Session
+
+from app.database import make_engine
+from services.chores import end_freezes, seconds_to_next
+from services.schedules.beginning import begin_windows, cover_the_rest
+from services.schedules.missing import record_missed
+from services.schedules.verifying import compare_windows, verify_windows
+from services.unit import Surroundings, Units
+from tests import factories
+from tests.services.conftest import Listener
+from tests.support.clocks import MovableClock
+
+PASSED = text("""
+    WITH passed AS (
+        SELECT n, now() - interval '400 days' + n * interval '1 minute' AS at FROM generate_series(1, 20000) n
+    ), frozen AS (
+        INSERT INTO freezes (id, organization_id, reason, scope, source, started_at, ends_at, ended_at,
+                             exceptions_allowed, impact_acknowledged, created_by, enforced_at, released_at)
+        SELECT 'frz_' || n, :organization, 'long over', '{}', 'schedule', at, at, at, true, true, '{}', at, at
+        FROM passed
+    )
+    INSERT INTO occurrences (id, organization_id, schedule_id, starts_at, ends_at, begun_at)
+    SELECT 'occ_' || n, :organization, :schedule, at, at, at FROM passed
+""")
+
+
+@pytest.fixture
+def busy(own_database: str) -> Iterator[Units]:
+    """Units of a sweeper on a database where 20,000 windows have passed and one is due."""
+    owner = create_engine(own_database)
+    with Session(owner) as session:
+        acme = factories.organization(session)
+        schedule = factories.schedule(session, acme)
+        factories.occurrence(session, schedule, starts_at=factories.now())
+        session.execute(PASSED, {"organization": acme.id, "schedule": schedule.id})
+        session.commit()
+        session.execute(text("ANALYZE"))
+        session.commit()
+    engine = make_engine(own_database, 2, role="change_freeze_worker")
+    yield Units(engine, MovableClock(), Listener(), Surroundings())
+    engine.dispose()
+    owner.dispose()
+
+
+@pytest.mark.parametrize(
+    "chore",
+    [begin_windows, record_missed, verify_windows, compare_windows, cover_the_rest, end_freezes, seconds_to_next],
+    ids=lambda chore: chore.__name__,
+)
+def test_reads_no_table_of_windows_or_freezes_from_end_to_end(busy: Units, chore: Callable[[Units], object]) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        if statement.lstrip().startswith("SELECT"):
+            asked.append((statement, parameters))
+
+    event.listen(busy.engine, "before_cursor_execute", remember)
+    chore(busy)
+    event.remove(busy.engine, "before_cursor_execute", remember)
+    with busy.engine.connect() as connection:
+        for statement, parameters in asked:
+            plan = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars().all()
+            told = "\n".join(plan)
+            assert "Seq Scan on occurrences" not in told, f"{statement}\n{told}"
+            assert "Seq Scan on freezes" not in told, f"{statement}\n{told}"
+    assert any("occurrences" in statement or "freezes" in statement for statement, _ in asked)

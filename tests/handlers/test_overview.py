@@ -13,7 +13,7 @@ from models.pull_requests import PullRequest
 from models.repositories import WatchedBranch
 from rules.ids import new_id
 from schemas.contract import load_contract
-from services import attention_items, landing_reports
+from services import attention_sources, landing_reports
 from services.enforcement import orphans
 from services.schedules import alerts, overlap_items
 from tests import factories
@@ -262,7 +262,7 @@ class TestListAttentionItems:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["enum"])
         raised_types = {kind for kind, _ in landing_reports.ITEMS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_items.TYPE, orphans.TYPE}
-        raised_types |= {"unenforced_branch", "missing_permissions"} | set(attention_items.TYPES)
+        raised_types |= {"unenforced_branch", "missing_permissions"} | set(attention_sources.TYPES)
         assert raised_types == known
 
 

@@ -4,15 +4,12 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import Connection, create_engine, event
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.orm import Session
 
 from models.organizations import Organization
-from rules.permissions import SYSTEM
-from services import attention_items, overview
-from services.clock import DatabaseClock
-from services.unit import Caller, Unit
+from services import attention_items, attention_sources, overview
+from services.unit import Unit
 from tests import factories
 from tests.services.conftest import Opener
 from tests.services.test_indexes import MANY
@@ -75,18 +72,15 @@ def connection(own_database: str) -> Iterator[Connection]:
 @pytest.mark.parametrize(
     ("source", "index"),
     [
-        pytest.param(attention_items._raised, "attention_items", id="raised items"),
-        pytest.param(attention_items._failed_targets, "ix_freeze_targets_failed", id="failed targets"),
-        pytest.param(attention_items._requests, "ix_exceptions_pending", id="requests"),
+        pytest.param(attention_sources.raised, "attention_items", id="raised items"),
+        pytest.param(attention_sources.failed_targets, "ix_freeze_targets_failed", id="failed targets"),
+        pytest.param(attention_sources.pending_requests, "ix_exceptions_pending", id="requests"),
     ],
 )
 def test_items_are_found_by_an_index(
-    connection: Connection, source: Callable[[Unit], attention_items.Query], index: str
+    connection: Connection, source: Callable[[], attention_sources.Query], index: str
 ) -> None:
-    with Session(connection) as session:
-        caller = Caller("org_1", SYSTEM, "system")
-        unit = Unit(session, factories.now(), caller, DatabaseClock())
-        query = source(unit).compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True})  # type: ignore[no-untyped-call]
-        plan = [str(row[0]) for row in connection.exec_driver_sql(f"EXPLAIN {query}".replace("%%", "%"))]
+    values = {"organization": "org_1", "now": factories.now(), "home": "https://changefreeze.example/"}
+    plan = connection.execute(text(f"EXPLAIN {attention_sources.written(source())}"), values).scalars().all()
     assert any(index in line for line in plan), "\n".join(plan)
     assert not any("Seq Scan on freeze_targets" in line or "Seq Scan on exceptions" in line for line in plan)

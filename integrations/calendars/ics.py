@@ -18,7 +18,7 @@ from rules.errors import ServiceError
 logger = logging.getLogger(__name__)
 
 AT_A_TIME = 2
-SECONDS = 15
+SECONDS = 20
 """Until a reader is stopped whatever it does; its computing is limited to less (`reader`)."""
 _ROOT = Path(__file__).parents[2]
 _COMMAND = (sys.executable, "-W", "ignore", "-m", "integrations.calendars.reader")

@@ -104,10 +104,16 @@ class Matching:
         keys = {self._key(found) for found in self._reading.found}
         for uid in sorted(cancelled):
             yield from (self._removed(uid, row, "cancelled", "is cancelled") for row in self._of_uid(uid))
-        for uid in sorted({found.uid for found in self._reading.found}):
+        known = {found.uid for found in self._reading.found}
+        over = {item.uid for item in self._reading.left_out if item.code == "past"}
+        for uid in sorted(known | over):
             for row in self._of_uid(uid):
-                if row.import_key not in keys and not self._days_of_other_years(row):
+                if row.import_key not in keys and self._goes_on(row) and not self._days_of_other_years(row):
                     yield self._removed(uid, row, "moved", "does not happen at these times any more")
+
+    def _goes_on(self, row: Schedule) -> bool:
+        """Tell whether a schedule has windows to come."""
+        return not row.enabled or any(window.upper > self._unit.now for window in row.windows or () if window.upper)
 
     def _removed(self, uid: str, row: Schedule, code: str, message: str) -> Entry:
         delete_schedule(self._unit, row.id, end_active=False)
@@ -154,7 +160,7 @@ class Matching:
         new = self._new(replace(found, recurrence=self._with_other_years(found, row)))
         digest = _digest(new)
         code, message = _cut(found)
-        if found.past or row.import_digest == digest:
+        if row.import_digest == digest:
             row.import_key = new.import_key
             return Entry("unchanged", found.uid, row.name, row.id, _terms(row), code=code, message=message)
         before = _terms(row)

@@ -55,6 +55,7 @@ class PullRequestException(Base):
         Index("ix_exceptions_group", "request_group_id"),
         Index("ix_exceptions_freeze_id", "freeze_id"),
         Index("ix_exceptions_pull_request_id", "pull_request_id"),
+        Index("ix_exceptions_branch_id", "branch_id"),
         Index(
             "uq_exceptions_open",
             "freeze_id",

@@ -113,6 +113,7 @@ CREATE INDEX ix_exceptions_pending ON exceptions (organization_id, created_at, i
 CREATE INDEX ix_exceptions_group ON exceptions (request_group_id);
 CREATE INDEX ix_exceptions_freeze_id ON exceptions (freeze_id);
 CREATE INDEX ix_exceptions_pull_request_id ON exceptions (pull_request_id);
+CREATE INDEX ix_exceptions_branch_id ON exceptions (branch_id);
 CREATE UNIQUE INDEX uq_exceptions_open ON exceptions (freeze_id, pull_request_id, branch_id)
     WHERE decision IS DISTINCT FROM 'denied' AND revoked_at IS NULL AND expired_at IS NULL;
 CREATE INDEX ix_exceptions_expires_at ON exceptions (expires_at)

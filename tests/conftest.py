@@ -107,6 +107,13 @@ def database(shared_database: psycopg.Connection, postgres_url: str) -> str:
 numbers = itertools.count(1)
 
 
+@pytest.fixture(scope="module")
+def module_database(postgres_url: str, template_database: str, worker: str) -> Iterator[str]:
+    """Return the address of a database for the tests of one module, which set up much and change little."""
+    with new_database(postgres_url, f"module_{worker}_{os.getpid()}_{next(numbers)}", template_database) as url:
+        yield url
+
+
 @pytest.fixture
 def own_database(postgres_url: str, template_database: str, worker: str) -> Iterator[str]:
     """Return the address of a migrated database that no other test uses."""

@@ -1,6 +1,5 @@
 """The product served over real HTTP, without a code host: what is asked here never gets that far."""
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +11,6 @@ from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
 from models.identity import Attempt
-from tests.conftest import new_database, numbers
 from tests.support.accounts import SECRET_KEY, Town, found_town
 from tests.support.product import address_of, product_config
 from tests.support.serving import serving
@@ -49,13 +47,6 @@ def served_with_one_request_a_minute(shared_database: psycopg.Connection, redis_
 def http(served: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=served, timeout=30) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def module_database(postgres_url: str, template_database: str, worker: str) -> Iterator[str]:
-    """Return the address of a database for the tests of one module, which set up much and change little."""
-    with new_database(postgres_url, f"module_{worker}_{os.getpid()}_{next(numbers)}", template_database) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,129 @@
+"""Every filter of the audit finds its rows by an index, in either order, behind row-level security as the API reads."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, create_engine, event, text
+
+from app.database import make_engine
+from services.audit.filters import AuditFilters
+from services.audit.listing import list_entries
+from services.clock import DatabaseClock
+from services.unit import Caller, Surroundings, Unit, Units
+from tests import factories
+from tests.services.conftest import ADA, Listener
+
+ROWS = 20_000
+MANY = f"""
+    SET session_replication_role = replica;
+    INSERT INTO organizations (id, name, slug, plan, settings, created_at)
+    VALUES ('org_1', 'Acme', 'acme', 'business', '{{}}', now()), ('org_2', 'Globex', 'globex', 'free', '{{}}', now());
+    INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)
+    SELECT 'aud_' || lpad(n::text, 6, '0'), 'org_1', now() - ({ROWS} - n) * interval '10 minutes',
+           CASE n % 1000 WHEN 7 THEN 'freeze.bypassed' ELSE 'freeze.started' END,
+           jsonb_build_object('type', 'user', 'id', 'usr_' || n % 1000, 'name', 'Ada'),
+           CASE n % 1000 WHEN 8 THEN 'mcp' ELSE 'api' END,
+           jsonb_build_object('type', 'freeze', 'id', 'frz_' || n % 1000, 'name', 'x'), '{{}}'
+    FROM generate_series(1, {ROWS}) n;
+    INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at, late)
+    SELECT organization_id, row_number() OVER (ORDER BY at), id, '', '', at, false FROM audit_entries;
+    ANALYZE;
+"""
+RARE = {
+    "action": AuditFilters(action="freeze.bypassed"),
+    "actor": AuditFilters(actor_id="usr_9"),
+    "target": AuditFilters(target_id="frz_9"),
+    "source": AuditFilters(source="mcp"),
+}
+
+
+class Explained:
+    """Has PostgreSQL explain what is read of the audit, with the very values it is read with."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.plans: list[str] = []
+        event.listen(engine, "before_cursor_execute", self._explain)
+
+    def _explain(self, connection: Any, _cursor: Any, statement: str, values: Any, *_rest: Any) -> None:
+        if "FROM audit_entries" in statement and not statement.startswith("EXPLAIN"):
+            rows = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, BUFFERS OFF) {statement}", values)
+            self.plans.append("\n".join(rows.scalars()))
+
+
+@pytest.fixture(scope="module")
+def filled(module_database: str) -> Iterator[Engine]:
+    """Fill a database with entries of which few are wanted, and connect to it as the API does."""
+    owner = create_engine(module_database)
+    with owner.begin() as connection:
+        connection.execute(text(MANY))
+    owner.dispose()
+    engine = make_engine(module_database, 2)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def unit(filled: Engine) -> Iterator[Unit]:
+    units = Units(filled, DatabaseClock(), Listener(), Surroundings(cursor_secret=b"a secret of the tests"))
+    with units.open(Caller("org_1", ADA, "api", "business")) as unit:
+        yield unit
+
+
+def plan_of(unit: Unit, engine: Engine, filters: AuditFilters, order: Any, cursor: str | None = None) -> str:
+    """Return how a page is found."""
+    explained = Explained(engine)
+    page = list_entries(unit, filters, order, cursor, 10)
+    event.remove(engine, "before_cursor_execute", explained._explain)
+    assert page.data
+    assert "Seq Scan" not in explained.plans[-1], explained.plans[-1]
+    return explained.plans[-1]
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_the_newest_of_a_filter_are_found_by_its_index(unit: Unit, filled: Engine, name: str) -> None:
+    assert f"ix_audit_entries_{name}" in plan_of(unit, filled, RARE[name], "desc")
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_few_of_a_filter_are_found_by_its_index_in_the_order_of_seals_too(
+    unit: Unit, filled: Engine, name: str
+) -> None:
+    assert f"ix_audit_entries_{name}" in plan_of(unit, filled, RARE[name], "asc")
+
+
+def test_the_newest_are_read_in_their_order(unit: Unit, filled: Engine) -> None:
+    plan = plan_of(unit, filled, AuditFilters(), "desc")
+    assert "ix_audit_entries_page" in plan
+    assert "Sort" not in plan
+
+
+def test_the_sealed_are_read_in_their_order_from_wherever_somebody_is(unit: Unit, filled: Engine) -> None:
+    cursor = list_entries(unit, AuditFilters(), "asc", None, 100).next_cursor
+    for place in (None, cursor):
+        plan = plan_of(unit, filled, AuditFilters(), "asc", place)
+        assert "ix_audit_seals_page" in plan
+        assert "Sort" not in plan
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_what_the_plan_does_not_show_costs_nothing(unit: Unit, filled: Engine, order: str) -> None:
+    unit.caller = replace(unit.caller, plan="free")
+    plan = plan_of(unit, filled, AuditFilters(), order)
+    assert "rows=20000" not in plan
+    assert "Rows Removed by Filter" not in plan or order == "desc"
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_a_range_ends_where_it_ends(unit: Unit, filled: Engine, order: str) -> None:
+    now = factories.now()
+    filters = AuditFilters(since=now - timedelta(days=100), until=now - timedelta(days=100) + timedelta(minutes=35))
+    explained = plan_of(unit, filled, filters, order)
+    assert max(_read(explained)) < 100
+
+
+def _read(plan: str) -> list[int]:
+    """Return how many rows each step of a plan has read."""
+    return [int(float(part.split()[0])) for part in plan.split("actual time=")[1:] for part in part.split("rows=")[1:2]]

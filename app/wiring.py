@@ -15,7 +15,8 @@ from services.clock import DatabaseClock
 from services.reconcile.passes import Reconciler
 from services.unit import Surroundings, Units
 
-WORKER_CONNECTIONS = 4
+WORKER_CONNECTIONS = 6
+"""Of a worker or sweeper: its own work, what goes on beside it, and a sweeper's clock and seals."""
 
 
 def github_of(config: Config) -> GitHub | None:

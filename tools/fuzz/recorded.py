@@ -9,6 +9,7 @@ from rules.audit_actions import EVENTS
 from schemas.contract import Operation
 
 MAY_LEAVE_ALL_AS_IT_IS = {
+    "bootstrap_organization": "there is one already",
     "setup_enforcement": "a plan is only shown",
     "enable_repositories": "they are enabled already",
     "disable_repositories": "they are disabled already",

@@ -1,7 +1,8 @@
 """Exceptions in whatever order things happen: what a model of a few lines allows merges, what it blocks does not.
 
 Freezes begin and end, exceptions are asked for, granted, denied, revoked and end by their time, people push, and push
-back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue.
+back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue:
+one pull request is merged now and then, and at every rest what would merge of all of them is compared.
 
 TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
 the shortest failure.
@@ -35,6 +36,7 @@ from tests.services.conftest import MovedClock
 from tests.support.exceptions_model import Frozen, Granted, Model
 from tests.support.post import Post, look_everywhere, work
 from tools.codehost.model import branches, pulls, queue
+from tools.codehost.model.protection import merge_violations
 from tools.codehost.model.records import PullRequest, Repository
 from tools.codehost.model.refusals import Refusal
 from tools.codehost.model.world import Actor
@@ -80,6 +82,7 @@ class Machine(RuleBasedStateMachine):
         self.heard_all = True
         self.asked: list[str] = []
         """Exceptions that were requested, in whatever state they are by now."""
+        self._freeze(0, None, exceptions=True)
 
     def _found(self) -> None:
         town, host = self.town, self.town.host.organization("acme")
@@ -114,17 +117,21 @@ class Machine(RuleBasedStateMachine):
         return Actor(self.town.host.maintainer)
 
     def _any(self, which: int) -> tuple[Repository, PullRequest] | None:
-        found = [(each, pull) for each in self.repositories for pull in each.pulls.values() if pull.state == "open"]
+        found = self._open()
         return found[which % len(found)] if found else None
+
+    def _open(self) -> list[tuple[Repository, PullRequest]]:
+        return [(each, pull) for each in self.repositories for pull in each.pulls.values() if pull.state == "open"]
 
     # --- freezes --------------------------------------------------------------------------------------------------
 
-    @rule(which=some, minutes=st.sampled_from([None, None, 45, 125]), exceptions=st.sampled_from([True, True, False]))
+    @rule(which=some, minutes=st.sampled_from([None, 45, 125]), exceptions=st.sampled_from([True, True, False]))
     def freeze(self, which: int, minutes: int | None, exceptions: bool) -> None:
         now = self.now
-        if len([each for each in self.model.freezes.values() if each.until is None or now < each.until]) >= 4:
-            return
-        until = now + timedelta(minutes=minutes) if minutes else None
+        if len([each for each in self.model.freezes.values() if each.until is None or now < each.until]) < 3:
+            self._freeze(which, now + timedelta(minutes=minutes) if minutes else None, exceptions=exceptions)
+
+    def _freeze(self, which: int, until: datetime | None, *, exceptions: bool) -> None:
         scope, covers = SCOPES[which % len(SCOPES)]
         made = self.town.freeze(scope, ends_at=until, exceptions_allowed=exceptions)
         self.model.freezes[made] = Frozen(covers, until, exceptions)
@@ -154,8 +161,16 @@ class Machine(RuleBasedStateMachine):
                 pin = row.head_sha if row.pin_to_head else None
                 self.model.grants[row.id] = Granted(row.freeze_id, pull, pin, row.expires_at)
 
-    @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans(), asks=st.booleans())
-    def ask_or_grant(self, which: int, minutes: int | None, pin: bool, asks: bool) -> None:
+    @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans())
+    def ask(self, which: int, minutes: int | None, pin: bool) -> None:
+        self._ask_or_grant(which, minutes, pin=pin, asks=True)
+
+    @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans(), also=some)
+    def grant(self, which: int, minutes: int | None, pin: bool, also: int) -> None:
+        self._ask_or_grant(which, minutes, pin=pin, asks=False)
+        self._ask_or_grant(also, minutes, pin=pin, asks=False)
+
+    def _ask_or_grant(self, which: int, minutes: int | None, *, pin: bool, asks: bool) -> None:
         if (found := self._any(which)) is None:
             return
         repository, pull = found
@@ -249,23 +264,9 @@ class Machine(RuleBasedStateMachine):
             branches.create_branch(world, self.person, repository, head, pull.head_sha)
             pulls.open_pull_request(world, self.person, repository, pulls.Proposal("Same", head, base))
 
-    @rule(which=some, base=st.sampled_from(BASES))
-    def propose(self, which: int, base: str) -> None:
-        repository, world = self.repositories[which % 2], self.town.host.world
-        if len(repository.pulls) > 8:
-            return
-        with world.lock:
-            head = f"more-{repository.next_number}"
-            tip = repository.branches[base]
-            commit = branches.make_commit(world, repository, self.person.account.id, "New", [tip])
-            branches.create_branch(world, self.person, repository, head, commit.sha)
-            pulls.open_pull_request(world, self.person, repository, pulls.Proposal("New", head, base))
-
-    @rule(passes=st.sampled_from([1, 9]), hears=st.booleans())
-    def go_on_for_a_while(self, passes: int, hears: bool) -> None:
-        if hears:
-            self.post.hand_over(self.post.take())
-            self.model.see_pushes() if passes == 9 else None
+    @rule(passes=st.sampled_from([0, 1, 9]))
+    def go_on_for_a_while(self, passes: int) -> None:
+        self.post.hand_over(self.post.take())
         while passes and self.town.reconciler.run_pass():
             passes -= 1
 
@@ -286,6 +287,24 @@ class Machine(RuleBasedStateMachine):
             self.heard_all = True
             self.post.run()
         self.model.see_pushes()
+        assert self._shown() == self._modelled()
+
+    def _shown(self) -> dict[str, bool]:
+        """Return which open pull requests the code host would merge, or queue."""
+        world = self.town.host.world
+        return {
+            f"{repository.name}#{pull.number}": not merge_violations(
+                world, self.person, repository, pull.base_ref, pull.head_sha, pull.review_decision, queued=True
+            )
+            for repository, pull in self._open()
+        }
+
+    def _modelled(self) -> dict[str, bool]:
+        now = self.now
+        return {
+            f"{repository.name}#{pull.number}": self.model.allows(repository, pull, now)
+            for repository, pull in self._open()
+        }
 
     @rule(which=some)
     def merge(self, which: int) -> None:
@@ -336,8 +355,7 @@ class Machine(RuleBasedStateMachine):
             self.pass_time(70)
 
     def teardown(self) -> None:
-        for which in range(sum(len(each.pulls) for each in self.repositories)):
-            self.merge(which)
+        self.rest()
 
 
 def test_what_the_model_allows_merges_and_what_it_blocks_does_not(

@@ -1,0 +1,75 @@
+"""What the audit has of a success is compared with what the contract says: shown by operations that do wrong."""
+
+from typing import Any
+
+import pytest
+
+from rules.audit_actions import ACTIONS, EVENTS
+from schemas.contract import Operation, load_contract
+from tools.fuzz.recorded import MAY_LEAVE_ALL_AS_IT_IS, Recorded, fault
+
+OPERATIONS = load_contract().operations
+WRITES = [one for one in OPERATIONS.values() if one.effect == "write"]
+UNRECORDED = {"receive_github_webhook", "sign_up", "verify_email", "forgot_password", "device_code"}
+"""Deliveries of the code host are worked on later, and what is done for them is recorded then; the others happen before
+there is an organisation to record them in."""
+CHANGE = {"before": {"endsAt": None}, "after": {"endsAt": "2027-01-04T08:00:00Z"}}
+BEFORE_AND_AFTER: dict[str, Any] = {"before": None, "after": {}}
+
+
+def entry(action: str = "freeze.extended", target: str = "frz_1", **details: Any) -> Recorded:
+    return Recorded(action, "org_1", target, details or CHANGE)
+
+
+def told(operation_id: str, *entries: Recorded) -> str | None:
+    return fault(OPERATIONS[operation_id], entries)
+
+
+def test_every_write_is_recorded_but_what_belongs_to_no_organisation() -> None:
+    assert {one.id for one in WRITES if not one.audit} == UNRECORDED
+
+
+@pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
+def test_a_success_that_records_nothing_is_a_fault(operation: Operation) -> None:
+    found = fault(operation, [])
+    may = operation.id in MAY_LEAVE_ALL_AS_IT_IS or operation.realm == "identity"
+    assert (found is None) is may
+
+
+@pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
+def test_a_success_that_records_something_else_is_a_fault(operation: Operation) -> None:
+    for action in sorted(ACTIONS.keys() - set(operation.audit)):
+        assert fault(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is not None
+
+
+@pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
+def test_a_success_that_records_what_the_contract_says_is_none(operation: Operation) -> None:
+    for action in operation.audit:
+        assert fault(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is None
+
+
+def test_a_read_that_records_anything_is_a_fault() -> None:
+    found = told("list_freezes", entry("freeze.started", "x_1", **BEFORE_AND_AFTER))
+    assert found == "list_freezes recorded freeze.started, which its x-audit does not name"
+
+
+def test_one_thing_is_recorded_once() -> None:
+    assert told("lift_freezes", *(entry("freeze.lifted", target) for target in ("frz_1", "frz_2"))) is None
+    twice = told("lift_freezes", entry("freeze.lifted"), entry("freeze.lifted"))
+    assert twice == "lift_freezes recorded freeze.lifted of one thing more than once"
+
+
+def test_a_change_without_its_before_and_after_is_a_fault() -> None:
+    found = told("extend_freeze", entry(reason="none"))
+    assert found == "extend_freeze recorded freeze.extended without what was before and after"
+    assert told("extend_freeze", entry()) is None
+
+
+def test_of_several_rows_each_tells_what_was_before_and_after() -> None:
+    assert told("create_exception", entry("exception.granted", rows=[CHANGE, CHANGE])) is None
+    assert told("create_exception", entry("exception.granted", rows=[CHANGE, {"after": {}}])) is not None
+
+
+def test_what_only_happened_has_no_before_and_after() -> None:
+    assert "freeze.retried" in EVENTS
+    assert told("retry_freeze", entry("freeze.retried", targets=1)) is None

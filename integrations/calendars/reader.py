@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-CPU_SECONDS = 5
+CPU_SECONDS = 6
 MEMORY_BYTES = 512 * 1024 * 1024
 
 

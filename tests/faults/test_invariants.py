@@ -1,8 +1,8 @@
 """I1, I2, I3 and I6 under whatever happens in whatever order: a state machine against the simulated code host.
 
-Freezes begin and end, people push, close, reopen, retarget and merge, webhooks arrive late, twice or never, workers
-fail, die and come back late, checks are edited by hand. Whenever everything has come to rest, each open head carries
-the verdict that the database gives; and no worker that is in time ever sends a `success` to a frozen branch.
+Freezes begin and end, by hand and by schedule, people push, close, reopen, retarget and merge, webhooks arrive late,
+twice or never, workers fail, die and come back late, checks are edited by hand. Whenever everything has come to rest,
+each open head carries the verdict that the database gives; and no worker that is in time ever sends a `success` to a frozen branch.
 
 TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
 the shortest failure.
@@ -10,6 +10,7 @@ the shortest failure.
 
 import os
 import random
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, ClassVar, cast
@@ -30,6 +31,8 @@ from services.reconcile.doubts import doubt
 from services.reconcile.judging import decide
 from services.reconcile.passes import JOB, Pass
 from services.reconcile.writing import send
+from services.schedules.beginning import begin_windows, cover_the_rest
+from services.schedules.missing import record_missed
 from services.unit import Caller
 from tests import factories
 from tests.jobs.conftest import ADA, Town
@@ -79,6 +82,7 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.clock = cast(MovedClock, self.town.jobs.clock)
         self.clock.ahead = timedelta()
+        self.town.jobs.surroundings = replace(self.town.jobs.surroundings, most_targets=2)
         empty(self.town, self.database)
         self._found()
         self.post = Post(self.town)
@@ -157,9 +161,21 @@ class Machine(RuleBasedStateMachine):
     def pass_time(self, minutes: int) -> None:
         self.clock.ahead += timedelta(minutes=minutes)
 
+    @rule(which=some, minutes=st.sampled_from([-30, 10, 60]), hours=st.sampled_from([1, 3]))
+    def plan_a_window(self, which: int, minutes: int, hours: int) -> None:
+        town, session = self.town, self.town.session
+        with town.jobs.open(JOB) as unit:
+            starts_at = unit.now + timedelta(minutes=minutes)
+        coming = town.sql("SELECT count(*) FROM occurrences WHERE begun_at IS NULL AND missed_at IS NULL")[0][0]
+        if coming < 3:
+            schedule = factories.schedule(session, town.organization, scope=SCOPES[which % len(SCOPES)])
+            factories.occurrence(session, schedule, starts_at=starts_at, ends_at=starts_at + timedelta(hours=hours))
+            session.commit()
+
     @rule()
     def sweep(self) -> None:
-        end_freezes(self.town.jobs)
+        for chore in (begin_windows, end_freezes, cover_the_rest, record_missed):
+            chore(self.town.jobs)
 
     @rule(passes=st.sampled_from([1, 9]))
     def work(self, passes: int) -> None:
@@ -327,17 +343,31 @@ class Machine(RuleBasedStateMachine):
         self.post.run()
         for _ in range(2):  # leases run out, retries come due; what a lost lease left behind is looked at twice
             self.clock.ahead += timedelta(minutes=45)
-            end_freezes(town.jobs)
+            self.sweep()
             work(town)
         if not self.heard_all:
             look_everywhere(town)
             self.heard_all = True
         assert disagreements(town, self.unheard_of) == {}
         self._receipts_are_complete()
+        self._windows_are_settled()
         town.host.calls.reset()
         look_everywhere(town)
         assert town.host.calls.writes == []
         self.post.take()
+
+    def _windows_are_settled(self) -> None:
+        """Check that what was due has begun, as a whole and once; or was skipped, or has passed."""
+        with self.town.jobs.open(JOB) as unit:
+            now = unit.now
+        due = "SELECT count(*) FROM occurrences WHERE starts_at <= :now AND begun_at IS NULL AND skip_reason IS NULL"
+        assert self.town.sql(f"{due} AND missed_at IS NULL", now=now) == [(0,)]
+        unlike = (
+            "SELECT count(*) FROM occurrences o LEFT JOIN freezes f ON f.occurrence_id = o.id "
+            "WHERE (o.begun_at IS NULL) <> (f.id IS NULL) OR f.id <> o.freeze_id OR f.ends_at <> o.ends_at"
+        )
+        assert self.town.sql(unlike) == [(0,)]
+        assert self.town.sql("SELECT count(*) FROM freezes WHERE partly_covered") == [(0,)]
 
     def teardown(self) -> None:
         self.come_to_rest()

@@ -2,7 +2,8 @@
 
 Freezes begin and end, by hand and by schedule, people push, close, reopen, retarget and merge, webhooks arrive late,
 twice or never, workers fail, die and come back late, checks are edited by hand. Whenever everything has come to rest,
-each open head carries the verdict that the database gives; and no worker that is in time ever sends a `success` to a frozen branch.
+each open head carries the verdict that the database gives; and no worker that is in time ever sends a `success` to a
+frozen branch.
 
 TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
 the shortest failure.

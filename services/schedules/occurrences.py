@@ -65,7 +65,9 @@ def touching(unit: Unit, since: datetime | None, until: datetime | None) -> list
     if until is not None:
         conditions.append(Occurrence.starts_at < until)
     if since is not None:
-        long = select(func.min(Occurrence.starts_at)).where(*conditions, text(LONG), Occurrence.ends_at > since)
-        earliest = min(max(since, _BEFORE_ALL) - NOT_LONG, unit.session.scalar(long) or since)
+        # The offset keeps the planner from walking through all occurrences, expecting a long one to come soon.
+        long = select(Occurrence.starts_at).where(*conditions, text(LONG), Occurrence.ends_at > since).offset(0)
+        first = unit.session.scalar(select(func.min(long.subquery().c.starts_at)))
+        earliest = min(max(since, _BEFORE_ALL) - NOT_LONG, first or since)
         conditions += [Occurrence.starts_at >= earliest, Occurrence.ends_at > since]
     return conditions

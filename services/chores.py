@@ -21,6 +21,7 @@ from rules.permissions import SYSTEM
 from services.delivery import mails_wait
 from services.enforcement.applying import setups_wait
 from services.enforcement.probing import ask_for_every_probe, probes_wait
+from services.exceptions.ending import next_end as next_end_of_exceptions
 from services.identity import signing_keys
 from services.landing_reports import clear_what_is_over
 from services.landings import landings_wait
@@ -89,12 +90,13 @@ def _end_one(units: Units, row: Row[str, str]) -> bool:
 
 
 def seconds_to_next(units: Units) -> float | None:
-    """Return how long it is until time does something again: a window begins, or a freeze ends; None: never."""
+    """Return how long it is until time does something: a window begins, a freeze or an exception ends; None: never."""
     with units.open(JOB) as unit:
         next_start = select(func.min(Occurrence.starts_at)).where(unsettled(), Occurrence.starts_at > unit.now)
         next_end = select(func.min(Freeze.ends_at)).where(Freeze.ended_at.is_(None), Freeze.ends_at > unit.now)
         found = unit.session.execute(select(next_start.scalar_subquery(), next_end.scalar_subquery())).one()
-        return min(((at - unit.now).total_seconds() for at in found if at is not None), default=None)
+        instants = (*found, next_end_of_exceptions(unit))
+        return min(((at - unit.now).total_seconds() for at in instants if at is not None), default=None)
 
 
 def give_receipts(units: Units) -> None:

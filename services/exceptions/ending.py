@@ -46,7 +46,7 @@ def end(unit: Unit, branch_id: str) -> int:
 def next_end(unit: Unit) -> datetime | None:
     """Return when the next exception ends by its own time, so that nobody sleeps past it."""
     row = PullRequestException
-    query = select(row.expires_at).where(_is_open(), row.expires_at.is_not(None)).order_by(row.expires_at).limit(1)
+    query = select(row.expires_at).where(_is_open(), row.expires_at > unit.now).order_by(row.expires_at).limit(1)
     return unit.session.scalar(query)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from models.pull_requests import PullRequest as PullRow
-from services.chores import end_freezes
+from services.chores import end_freezes, seconds_to_next
 from services.exceptions.ending import next_end
 from services.exceptions.sweeping import end_exceptions
 from services.reconcile.passes import JOB
@@ -103,6 +103,9 @@ class TestByTime:
         grant(town, freeze, 2, expires_at=soon + timedelta(hours=1))
         with town.jobs.open(JOB) as unit:
             assert next_end(unit) == soon
+        left = seconds_to_next(town.jobs)
+        assert left is not None
+        assert 0 < left <= 7 * 60
 
 
 class TestWithItsFreeze:

@@ -65,10 +65,11 @@ def reading(instant: datetime, zone: ZoneInfo) -> datetime:
 
 def first_instant(shown: datetime, zone: ZoneInfo) -> datetime:
     """Return the first instant, UTC, at which the clocks show `shown`, or at which they skip it."""
-    instant = _instant(shown, zone, fold=0)
-    if reading(instant, zone) == shown:
+    first, second = _showings(shown, zone)
+    instant = first.astimezone(UTC)
+    if first.utcoffset() == second.utcoffset() or reading(instant, zone) == shown:
         return instant
-    return _change(_instant(shown, zone, fold=1), instant, shown, zone)
+    return _change(second.astimezone(UTC), instant, shown, zone)
 
 
 def last_instant(shown: datetime, zone: ZoneInfo) -> datetime:
@@ -76,13 +77,18 @@ def last_instant(shown: datetime, zone: ZoneInfo) -> datetime:
 
     Clocks that are put back to `shown` come from after: all that lies before it was over already.
     """
-    later = _instant(shown, zone, fold=1)
+    first, second = _showings(shown, zone)
+    if first.utcoffset() == second.utcoffset():
+        return first.astimezone(UTC)
+    later = second.astimezone(UTC)
     comes = reading(later, zone) == shown and reading(later - _SECOND, zone) < shown
-    return later if comes else _instant(shown, zone, fold=0)
+    return later if comes else first.astimezone(UTC)
 
 
-def _instant(shown: datetime, zone: ZoneInfo, *, fold: int) -> datetime:
-    return shown.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+def _showings(shown: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """Return both that a reading can mean; they differ only where clocks are changed."""
+    first = shown.replace(tzinfo=zone)
+    return first, first.replace(fold=1)
 
 
 def _change(before: datetime, after: datetime, shown: datetime, zone: ZoneInfo) -> datetime:

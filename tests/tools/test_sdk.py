@@ -21,6 +21,7 @@ ANSWERS = [
     for operation in DOCUMENT.operations()
     for response in operation.successes.values()
     for content in response.get("content", {}).values()
+    if "$ref" in content.get("schema", {})
     for name, example in content.get("examples", {}).items()
 ]
 

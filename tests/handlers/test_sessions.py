@@ -39,6 +39,14 @@ class TestSetActiveOrganization:
         assert minted == [acme.id, globex.id]
         assert (eve.calls(before), eve.calls()) == (200, 200)
 
+    def test_the_audit_of_the_organisation_that_was_chosen_has_it(
+        self, eve: Client, acme: Tenant, globex: Tenant
+    ) -> None:
+        before = globex.audit()
+        eve.auth("org/set-active", organizationId=acme.id)
+        assert acme.audit()[-1] == "session.organization_chosen"
+        assert globex.audit() == before
+
     def test_other_sessions_of_the_person_stay_where_they_are(
         self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:

@@ -1,9 +1,10 @@
 """Schedules of freeze windows, and their occurrences."""
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, text
+from sqlalchemy import Dialect, ForeignKey, Index, TypeDecorator, text
 from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -15,6 +16,23 @@ COMPARED = "enabled AND deleted_at IS NULL AND NOT allow_overlap"
 """A schedule whose overlaps somebody should know of; the condition of an index."""
 LONG = "ends_at - starts_at > interval '8 days'"
 """An occurrence so long that it may reach far into a range that it begins before; the condition of an index."""
+
+
+def as_multirange(windows: Iterable[Range[datetime]]) -> str:
+    """Return bounded ranges, their ends excluded, as PostgreSQL reads them."""
+    bounds = ((window.lower, window.upper) for window in windows)
+    return f"{{{','.join(f'[{lower.isoformat()},{upper.isoformat()})' for lower, upper in bounds if lower and upper)}}}"
+
+
+class Windows(TypeDecorator[list[Range[datetime]]]):
+    """Many ranges of time, sent as one text: a tenth of the work that the driver makes of them."""
+
+    impl = TSTZMULTIRANGE
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], str | None]:  # noqa: ARG002 - SQLAlchemy's
+        """Return what a value is sent as."""
+        return lambda windows: None if windows is None else as_multirange(windows)
 
 
 class Schedule(Base):
@@ -49,7 +67,7 @@ class Schedule(Base):
     """Until when occurrences are rows; None: it has to be planned anew."""
     planned_with: Mapped[str | None]
     """Version of the time zone data that it was planned with."""
-    windows: Mapped[list[Range[datetime]] | None] = mapped_column(TSTZMULTIRANGE, deferred=True)
+    windows: Mapped[list[Range[datetime]] | None] = mapped_column(Windows, deferred=True)
     """Its windows of the next 400 days, to find overlaps by; None while it is not enabled. Read only when it is asked
     for: hundreds of ranges take milliseconds to become objects."""
     overlaps_looked_for_at: Mapped[datetime | None]

@@ -1,14 +1,10 @@
 """Seals: every committed entry gets a place, in one chain for each organisation, and none that a reader has passed."""
 
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from hashlib import sha256
 
 import pytest
-from sqlalchemy import Engine, select, text
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry, UnsealedEntry
@@ -16,8 +12,6 @@ from models.organizations import Organization
 from rules.audit_chain import NOTHING_BEFORE, canonical, seal_hash
 from services import lifting
 from services.audit import sealing
-from services.audit.filters import AuditFilters
-from services.audit.listing import list_entries
 from services.audit.sealing import LATE, seal_entries
 from services.freezes import NewFreeze, start
 from services.unit import Units
@@ -185,129 +179,6 @@ class TestNobodyWaits:
         assert seal_entries(jobs) == 1
         actions = select(AuditEntry.action).where(AuditEntry.id.in_([seal.entry_id for seal in seals(session, acme)]))
         assert sorted(session.scalars(actions)) == ["freeze.lifted", "freeze.started", "freeze.started"]
-
-
-class TestFollowing:
-    def test_a_collector_misses_nothing_of_writers_that_commit_late_and_in_any_order(
-        self, session: Session, jobs: Units, acme: Organization, unit_of: Opener
-    ) -> None:
-        """Eight writers hold their entries back for a while each; sealer and collector never stop meanwhile."""
-        written: list[str] = []
-        done = threading.Event()
-
-        def write(writer: int) -> None:
-            for turn in range(12):
-                with unit_of(acme) as unit:
-                    mine = [entry_of(unit, f"{writer}.{turn}.{number}") for number in range(1 + turn % 3)]
-                    time.sleep((writer * 7 + turn * 5) % 11 / 500)
-                written.extend(mine)
-
-        def seal() -> None:
-            while not done.is_set():
-                seal_entries(jobs)
-
-        def collect() -> list[str]:
-            seen: list[str] = []
-            cursor: str | None = None
-            last = False
-            while True:
-                finished = last
-                last = done.is_set()
-                with unit_of(acme) as unit:
-                    page = list_entries(unit, AuditFilters(), "asc", cursor, 7)
-                seen += [entry["id"] for entry in page.data]
-                cursor = page.next_cursor or page.follow_cursor
-                if finished and not page.data:
-                    return seen
-
-        with ThreadPoolExecutor(10) as pool:
-            collecting, sealer = pool.submit(collect), pool.submit(seal)
-            writers = [pool.submit(write, writer) for writer in range(6)]
-            for writer in writers:
-                writer.result()
-            while session.scalar(select(UnsealedEntry.entry_id).limit(1)) is not None:
-                session.rollback()
-            done.set()
-            sealer.result()
-            seen = collecting.result()
-        assert len(seen) == len(set(seen)) == 6 * 24
-        assert set(seen) == set(written)
-        assert [seal.entry_id for seal in seals(session, acme)] == seen
-
-    def test_the_order_of_instants_would_have_missed_the_late_one(
-        self, jobs: Units, acme: Organization, unit_of: Opener, record: Record
-    ) -> None:
-        """Show that the sealed order is not that of `at`: the early entry comes last."""
-        with unit_of(acme) as slow:
-            early = entry_of(slow)
-            quick = record()
-            seal_entries(jobs)
-            with unit_of(acme) as unit:
-                page = list_entries(unit, AuditFilters(), "asc", None, 10)
-        seal_entries(jobs)
-        with unit_of(acme) as unit:
-            later = list_entries(unit, AuditFilters(), "asc", page.follow_cursor, 10)
-        first, second = page.data[0], later.data[0]
-        assert (first["id"], second["id"]) == (quick, early)
-        assert second["at"] <= first["at"]
-
-
-class TestRights:
-    @pytest.mark.parametrize("role", ["app", "worker", "identity"])
-    @pytest.mark.parametrize(
-        "statement",
-        [
-            "UPDATE audit_entries SET action = 'freeze.lifted'",
-            "UPDATE audit_entries SET at = at",
-            "UPDATE audit_seals SET hash = ''",
-            "UPDATE audit_seals SET sequence = sequence + 1",
-            "TRUNCATE audit_entries, audit_seals",
-            "ALTER TABLE audit_entries DISABLE TRIGGER await_seal",
-            "DROP TRIGGER await_seal ON audit_entries",
-        ],
-    )
-    def test_nobody_can_change_what_was_recorded(
-        self, session: Session, jobs: Units, record: Record, role: str, statement: str
-    ) -> None:
-        record()
-        seal_entries(jobs)
-        refuses(session, role, statement)
-
-    @pytest.mark.parametrize("role", ["app", "identity"])
-    @pytest.mark.parametrize(
-        "statement", ["DELETE FROM audit_entries", "DELETE FROM audit_seals", "DELETE FROM audit_unsealed"]
-    )
-    def test_only_jobs_may_remove_anything(self, session: Session, role: str, statement: str) -> None:
-        refuses(session, role, statement)
-
-    @pytest.mark.parametrize("table", ["audit_entries", "audit_seals"])
-    def test_jobs_remove_nothing_of_an_organisation_that_is_there(
-        self, worker_engine: Engine, jobs: Units, record: Record, table: str
-    ) -> None:
-        record()
-        seal_entries(jobs)
-        with worker_engine.begin() as connection:
-            assert connection.execute(text(f"DELETE FROM {table}")).rowcount == 0
-
-    @pytest.mark.parametrize("role", ["app", "identity"])
-    def test_nobody_but_jobs_can_seal(self, session: Session, role: str) -> None:
-        statement = (
-            "INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at) "
-            "VALUES ('org', 1, 'aud', '', '', now())"
-        )
-        refuses(session, role, statement)
-
-    def test_who_writes_an_entry_cannot_keep_it_from_its_seal(self, session: Session, engine: Engine) -> None:
-        refuses(session, "app", "INSERT INTO audit_unsealed VALUES ('aud', 'org')")
-        refuses(session, "app", "SET session_replication_role = replica")
-
-
-def refuses(session: Session, role: str, statement: str) -> None:
-    """Check that a role lacks the right to do something."""
-    session.execute(text(f"SET LOCAL ROLE change_freeze_{role}"))
-    with pytest.raises(ProgrammingError, match=r"permission denied|must be owner"):
-        session.execute(text(statement))
-    session.rollback()
 
 
 def test_what_an_entry_is_hashed_as_does_not_depend_on_the_order_of_its_keys() -> None:

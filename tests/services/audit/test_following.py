@@ -1,0 +1,82 @@
+"""Following the seals: a collector reads every entry once, however late and in whatever order entries are committed."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.audit import UnsealedEntry
+from models.organizations import Organization
+from services.audit.filters import AuditFilters
+from services.audit.listing import list_entries
+from services.audit.sealing import seal_entries
+from services.unit import Units
+from tests.services.audit.conftest import Record, entry_of, seals
+from tests.services.conftest import Opener
+
+
+class TestFollowing:
+    def test_a_collector_misses_nothing_of_writers_that_commit_late_and_in_any_order(
+        self, session: Session, jobs: Units, acme: Organization, unit_of: Opener
+    ) -> None:
+        """Six writers hold their entries back for a while each; sealer and collector never stop meanwhile."""
+        written: list[str] = []
+        done = threading.Event()
+
+        def write(writer: int) -> None:
+            for turn in range(12):
+                with unit_of(acme) as unit:
+                    mine = [entry_of(unit, f"{writer}.{turn}.{number}") for number in range(1 + turn % 3)]
+                    time.sleep((writer * 7 + turn * 5) % 11 / 500)
+                written.extend(mine)
+
+        def seal() -> None:
+            while not done.is_set():
+                seal_entries(jobs)
+
+        def collect() -> list[str]:
+            seen: list[str] = []
+            cursor: str | None = None
+            last = False
+            while True:
+                finished = last
+                last = done.is_set()
+                with unit_of(acme) as unit:
+                    page = list_entries(unit, AuditFilters(), "asc", cursor, 7)
+                seen += [entry["id"] for entry in page.data]
+                cursor = page.next_cursor or page.follow_cursor
+                if finished and not page.data:
+                    return seen
+
+        with ThreadPoolExecutor(10) as pool:
+            collecting, sealer = pool.submit(collect), pool.submit(seal)
+            writers = [pool.submit(write, writer) for writer in range(6)]
+            for writer in writers:
+                writer.result()
+            while session.scalar(select(UnsealedEntry.entry_id).limit(1)) is not None:
+                session.rollback()
+            done.set()
+            sealer.result()
+            seen = collecting.result()
+        assert len(seen) == len(set(seen)) == 6 * 24
+        assert set(seen) == set(written)
+        assert [seal.entry_id for seal in seals(session, acme)] == seen
+
+    def test_the_order_of_instants_would_have_missed_the_late_one(
+        self, jobs: Units, acme: Organization, unit_of: Opener, record: Record
+    ) -> None:
+        """Show that the sealed order is not that of `at`: the early entry comes last."""
+        with unit_of(acme) as slow:
+            early = entry_of(slow)
+            quick = record()
+            seal_entries(jobs)
+            with unit_of(acme) as unit:
+                page = list_entries(unit, AuditFilters(), "asc", None, 10)
+        seal_entries(jobs)
+        with unit_of(acme) as unit:
+            later = list_entries(unit, AuditFilters(), "asc", page.follow_cursor, 10)
+        first, second = page.data[0], later.data[0]
+        assert (first["id"], second["id"]) == (quick, early)
+        assert second["at"] <= first["at"]

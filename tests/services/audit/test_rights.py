@@ -1,0 +1,68 @@
+"""Nobody can change or remove what was recorded, or seal anything but the sealer: by the rights of the database."""
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.orm import Session
+
+from services.audit.sealing import seal_entries
+from services.unit import Units
+from tests.services.audit.conftest import Record
+
+
+class TestRights:
+    @pytest.mark.parametrize("role", ["app", "worker", "identity"])
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "UPDATE audit_entries SET action = 'freeze.lifted'",
+            "UPDATE audit_entries SET at = at",
+            "UPDATE audit_seals SET hash = ''",
+            "UPDATE audit_seals SET sequence = sequence + 1",
+            "TRUNCATE audit_entries, audit_seals",
+            "ALTER TABLE audit_entries DISABLE TRIGGER await_seal",
+            "DROP TRIGGER await_seal ON audit_entries",
+        ],
+    )
+    def test_nobody_can_change_what_was_recorded(
+        self, session: Session, jobs: Units, record: Record, role: str, statement: str
+    ) -> None:
+        record()
+        seal_entries(jobs)
+        refuses(session, role, statement)
+
+    @pytest.mark.parametrize("role", ["app", "identity"])
+    @pytest.mark.parametrize(
+        "statement", ["DELETE FROM audit_entries", "DELETE FROM audit_seals", "DELETE FROM audit_unsealed"]
+    )
+    def test_only_jobs_may_remove_anything(self, session: Session, role: str, statement: str) -> None:
+        refuses(session, role, statement)
+
+    @pytest.mark.parametrize("table", ["audit_entries", "audit_seals"])
+    def test_jobs_remove_nothing_of_an_organisation_that_is_there(
+        self, worker_engine: Engine, jobs: Units, record: Record, table: str
+    ) -> None:
+        record()
+        seal_entries(jobs)
+        with worker_engine.begin() as connection:
+            assert connection.execute(text(f"DELETE FROM {table}")).rowcount == 0
+
+    @pytest.mark.parametrize("role", ["app", "identity"])
+    def test_nobody_but_jobs_can_seal(self, session: Session, role: str) -> None:
+        statement = (
+            "INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at) "
+            "VALUES ('org', 1, 'aud', '', '', now())"
+        )
+        refuses(session, role, statement)
+
+    def test_who_writes_an_entry_cannot_keep_it_from_its_seal(self, session: Session, engine: Engine) -> None:
+        refuses(session, "app", "INSERT INTO audit_unsealed VALUES ('aud', 'org')")
+        refuses(session, "app", "SET session_replication_role = replica")
+
+
+def refuses(session: Session, role: str, statement: str) -> None:
+    """Check that a role lacks the right to do something."""
+    session.execute(text(f"SET LOCAL ROLE change_freeze_{role}"))
+    with pytest.raises(ProgrammingError, match=r"permission denied|must be owner"):
+        session.execute(text(statement))
+    session.rollback()

@@ -16,6 +16,7 @@ NAMES = (
     "webhook_acks",
     "full_pass",
     "windows",
+    "schedules",
     "audit_list",
     "audit_export",
     "overview",

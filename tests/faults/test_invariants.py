@@ -1,9 +1,9 @@
 """I1, I2, I3 and I6 under whatever happens in whatever order: a state machine against the simulated code host.
 
-Freezes begin and end, by hand and by schedule, people push, close, reopen, retarget and merge, webhooks arrive late,
-twice or never, workers fail, die and come back late, checks are edited by hand. Whenever everything has come to rest,
-each open head carries the verdict that the database gives; and no worker that is in time ever sends a `success` to a
-frozen branch.
+Freezes begin and end, by hand and by schedule, exceptions are granted and revoked, people push, close, reopen, retarget
+and merge, webhooks arrive late, twice or never, workers fail, die and come back late, checks are edited by hand.
+Whenever everything has come to rest, each open head carries the verdict that the database gives; and no worker that is
+in time ever sends a `success` to a head that is blocked.
 
 TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
 the shortest failure.
@@ -11,6 +11,7 @@ the shortest failure.
 
 import os
 import random
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -24,9 +25,13 @@ from sqlalchemy import text
 
 from models.queries import covering_freezes
 from rules.errors import ServiceError
-from rules.permissions import SYSTEM
+from rules.permissions import Actor as Somebody
 from services import watching
 from services.chores import end_freezes
+from services.exceptions.covering import Wanted
+from services.exceptions.granting import grant
+from services.exceptions.revoking import revoke
+from services.exceptions.sweeping import end_exceptions
 from services.reconcile.claims import claim
 from services.reconcile.doubts import doubt
 from services.reconcile.judging import decide
@@ -34,11 +39,11 @@ from services.reconcile.passes import JOB, Pass
 from services.reconcile.writing import send
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import record_missed
-from services.unit import Caller
+from services.unit import Caller, Unit
 from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tests.services.conftest import MovedClock
-from tests.support.post import Post, disagreements, look_everywhere, work
+from tests.support.post import Post, blocking, disagreements, look_everywhere, work
 from tests.support.seeds import chosen_seed
 from tools.codehost.model import branches, checks, pulls
 from tools.codehost.model.records import PullRequest, Repository
@@ -58,6 +63,8 @@ SCOPES: list[dict[str, Any]] = [
     {"type": "branch", "repository": "acme/api", "branch": "release/1"},
     {"type": "branch", "repository": "acme/api", "branch": "main"},
 ]
+PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
+"""Who grants exceptions."""
 installation_ids = count(700_001)
 some = st.integers(0, 999)
 """Chooses one of as many things as there are."""
@@ -175,8 +182,28 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        for chore in (begin_windows, end_freezes, cover_the_rest, record_missed):
+        for chore in (begin_windows, end_freezes, end_exceptions, cover_the_rest, record_missed):
             chore(self.town.jobs)
+
+    @rule(which=some, minutes=st.sampled_from([None, 15, 65]), pin=st.booleans())
+    def grant_an_exception(self, which: int, minutes: int | None, pin: bool) -> None:
+        if (found := self._any(which)) is None:
+            return
+        repository, pull = found
+        with suppress(ServiceError), self._pipeline() as unit:
+            until = unit.now + timedelta(minutes=minutes) if minutes else None
+            name = f"{self.town.host.world.full_name(repository)}#{pull.number}"
+            grant(unit, name, None, Wanted("The hotfix that has to go in", until, pin))
+
+    @rule(which=some)
+    def revoke_an_exception(self, which: int) -> None:
+        rows = self.town.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
+        if rows:
+            with suppress(ServiceError), self._pipeline() as unit:
+                revoke(unit, rows[which % len(rows)][0], None)
+
+    def _pipeline(self) -> AbstractContextManager[Unit]:
+        return self.town.units.open(Caller(self.town.organization.id, PIPELINE, "api", "business"))
 
     @rule(passes=st.sampled_from([1, 9]))
     def work(self, passes: int) -> None:
@@ -390,21 +417,18 @@ class Machine(RuleBasedStateMachine):
     def _no_success_where_frozen(self) -> None:
         """Check what the pass has just sent; nothing has changed in the database since."""
         rows = self.town.sql(
-            "SELECT r.github_id, b.name, b.check_name, b.id FROM watched_branches b "
-            "JOIN repositories r ON r.id = b.repository_id"
+            "SELECT r.github_id, b.check_name, p.head_sha, p.number FROM pull_requests p "
+            "JOIN repositories r ON r.id = p.repository_id "
+            "JOIN watched_branches b ON b.repository_id = r.id AND b.name = p.base_branch WHERE p.state = 'open'"
         )
-        with self.town.jobs.open(Caller(None, SYSTEM, "system")) as unit:
-            frozen = covering_freezes(unit.session, [row[3] for row in rows], unit.now)
-        blocked = {(row[0], row[1], row[2]) for row in rows if row[3] in frozen}
+        blocks = blocking(self.town)
         for write in self.town.host.calls.writes:
-            if write["conclusion"] == "success":
-                repository = self.town.host.world.repositories[write["repositoryId"]]
-                into = [
-                    pull.base_ref
-                    for pull in repository.pulls.values()
-                    if pull.state == "open" and pull.head_sha == write["headSha"]
-                ]
-                assert not [base for base in into if (repository.id, base, write["name"]) in blocked], write
+            repository = self.town.host.world.repositories[write["repositoryId"]]
+            on_it = (repository.id, write["name"], write["headSha"])
+            heard_of = [repository.pulls[row.number] for row in rows if tuple(row[:3]) == on_it]
+            still_there = [each for each in heard_of if each.state == "open" and each.head_sha == write["headSha"]]
+            blocked = [each for each in still_there if blocks(repository, each)]
+            assert write["conclusion"] == "failure" or not blocked, write
 
 
 def explore(machine: type[RuleBasedStateMachine], town: Town, database: psycopg.Connection[Any]) -> None:

@@ -1,6 +1,6 @@
 """Webhooks of the simulated code host that arrive when and as often as a test wants, and what is right at rest."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import timedelta
 
 from models.queries import covering_freezes
@@ -11,7 +11,7 @@ from services.repository_sync import sync_pending
 from services.unit import Caller
 from services.webhooks import receive
 from tests.jobs.conftest import Town
-from tools.codehost.model.records import Repository
+from tools.codehost.model.records import PullRequest, Repository
 from tools.codehost.webhooks.sender import Delivery
 
 Difference = tuple[str, str, str | None, str | None]
@@ -67,31 +67,57 @@ def look_everywhere(town: Town) -> None:
 def disagreements(town: Town, unheard_of: Collection[str] = ()) -> dict[str, tuple[str | None, str | None]]:
     """Compare every head at the code host with the database: `acme/web#1` → (shown, expected), where they differ.
 
-    An open head of a watched branch carries the verdict of the freezes that cover its base now; a head that was
-    given up carries no `success`, unless it is a commit that `unheard_of` names: nobody looks at those again.
+    An open head of a watched branch carries the verdict of the freezes that cover its base now, and of its exceptions
+    from them; a head that was given up carries no `success`, unless it is a commit that `unheard_of` names: nobody
+    looks at those again.
     """
     rows = town.sql(
         "SELECT r.github_id, b.name, b.check_name, b.id FROM watched_branches b "
         "JOIN repositories r ON r.id = b.repository_id WHERE r.removed_at IS NULL"
     )
-    with town.jobs.open(JOB) as unit:
-        frozen = set(covering_freezes(unit.session, [row[3] for row in rows], unit.now))
+    freezes = blocking(town)
     wrong: list[Difference] = []
     for repository in town.host.world.repositories.values():
-        bases = {row[1]: (row[2], row[3] in frozen) for row in rows if row[0] == repository.id}
-        for name in {check for check, _blocked in bases.values()}:
-            alike = {base: blocked for base, (check, blocked) in bases.items() if check == name}
-            wrong += _compare(town, repository, name, alike)
+        bases = {row[1]: row[2] for row in rows if row[0] == repository.id}
+        for name in set(bases.values()):
+            alike = {base for base, check in bases.items() if check == name}
+            followed = [pull for pull in repository.pulls.values() if pull.state == "open" and pull.base_ref in alike]
+            blocked = {pull.head_sha for pull in followed if freezes(repository, pull)}
+            wrong += _compare(town, repository, name, {pull.head_sha: pull.head_sha in blocked for pull in followed})
     return {head: (shown, expected) for head, sha, shown, expected in wrong if expected or sha not in unheard_of}
 
 
-def _compare(town: Town, repository: Repository, name: str, bases: dict[str, bool]) -> Iterator[Difference]:
-    followed = [pull for pull in repository.pulls.values() if pull.state == "open" and pull.base_ref in bases]
-    blocked = {pull.head_sha for pull in followed if bases[pull.base_ref]}
-    open_heads = {pull.head_sha for pull in followed}
+def blocking(town: Town) -> Callable[[Repository, PullRequest], set[str]]:
+    """Return what tells which freezes block a pull request now, so far as it goes into a branch that we know."""
+    known = "SELECT r.github_id, b.name, b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id"
+    with town.jobs.open(JOB) as unit:
+        branches = {branch_id: (github_id, name) for github_id, name, branch_id in town.sql(known)}
+        covering = covering_freezes(unit.session, list(branches), unit.now)
+        granted = town.sql(_GRANTED, now=unit.now)
+    freezes = {branches[branch_id]: {each.id for each in found} for branch_id, found in covering.items()}
+
+    def blocks(repository: Repository, pull: PullRequest) -> set[str]:
+        mine = (repository.id, pull.number, pull.base_ref)
+        passed = {row.freeze_id for row in granted if tuple(row[:3]) == mine and row.pin in {None, pull.head_sha}}
+        return freezes.get((repository.id, pull.base_ref), set()) - passed
+
+    return blocks
+
+
+_GRANTED = """
+    SELECT r.github_id, p.number, b.name, e.freeze_id, CASE WHEN e.pin_to_head THEN e.head_sha END AS pin
+    FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id
+    JOIN watched_branches b ON b.id = e.branch_id JOIN repositories r ON r.id = p.repository_id
+    WHERE e.decision = 'granted' AND e.revoked_at IS NULL AND e.expired_at IS NULL
+      AND coalesce(e.expires_at > :now, true)
+"""
+
+
+def _compare(town: Town, repository: Repository, name: str, heads: dict[str, bool]) -> Iterator[Difference]:
+    """Compare the heads of one check; `heads` are the open ones, and whether each is blocked."""
     for pull in repository.pulls.values():
         shown = _conclusion(town, repository, pull.head_sha, name)
-        expected = None if pull.head_sha not in open_heads else "failure" if pull.head_sha in blocked else "success"
+        expected = None if pull.head_sha not in heads else "failure" if heads[pull.head_sha] else "success"
         if shown == "success" if expected is None else shown != expected:
             yield f"{town.host.world.full_name(repository)}#{pull.number} {name}", pull.head_sha, shown, expected
 

@@ -52,7 +52,8 @@ ABOUT_FORM = {
     "validation_failed",
 }
 MEANS_SOMETHING = re.compile(
-    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years)$|/scope/|/repositories/\d+$|"
+    r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
+    r"/scope/|/repositories/\d+$|"
     r"(ref|repo|branch|branchId|organization|action|to|timezone)$"
 )
 """Where what is well-formed can be wrong: spent secrets, ends in the past, what is not there, forms not to combine."""

@@ -257,6 +257,14 @@ def _new_request(supplies: Supplies) -> str:
     return new_request(supplies.session, supplies.organization).id
 
 
+def _of_a_request(supplies: Supplies, case: Case[Any], token: str) -> None:  # noqa: ARG001 - the same
+    there = {name for name in ("pullRequestId", "requestGroupId") if str(case.query.get(name, ""))[3:4] == "_"}
+    if there:
+        found = new_request(supplies.session, supplies.organization)
+        real = {"pullRequestId": found.pull_request_id, "requestGroupId": found.request_group_id}
+        case.query |= {name: real[name] for name in there}
+
+
 _EXCEPTION = _in_path("exceptionId", "exc_", lambda supplies, _: _new_request(supplies))
 _MEMBER = _in_path("userId", "usr_", lambda supplies, _: supplies.member())
 _KEY = _in_path("apiKeyId", "key_", lambda supplies, _: supplies.key())
@@ -280,11 +288,14 @@ FOR_PEOPLE: dict[str, Fresh] = {
     "preview_invitation": _preview,
     "device_approve": _in_body("userCode", lambda supplies: supplies.device(approved=False)[0]),
     "create_schedule": _without_overlaps,
+    "import_schedules": _without_overlaps,
     "update_schedule": _SCHEDULE,
     "delete_schedule": _SCHEDULE,
     "skip_next_occurrence": _SCHEDULE,
     "run_schedule_now": _window,
     "thaw_override_freeze": _in_path("freezeId", "frz_", lambda supplies, _: _freeze_of_a_window(supplies)),
+    "list_exceptions": _of_a_request,
+    "list_exception_requests": _of_a_request,
     "create_exception": _frozen_pull,
     "create_exception_request": _frozen_pull,
     "get_exception": _EXCEPTION,

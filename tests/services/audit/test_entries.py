@@ -1,13 +1,19 @@
-"""Whatever the services record is in the vocabulary, and tells what was before and after: read from their source."""
+"""Whatever the services record is in the vocabulary, and tells what was before and after."""
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from models.audit import AuditEntry
+from models.organizations import Organization
 from rules.audit_actions import ACTIONS, EVENTS
+from rules.audit_changes import differences
+from tests.services.conftest import Opener
 
 SERVICES = Path(__file__).parents[3] / "services"
 
@@ -69,3 +75,27 @@ def _source(call: Call) -> str:
 
 def test_events_are_actions() -> None:
     assert ACTIONS.keys() >= EVENTS
+
+
+def test_an_action_outside_the_vocabulary_is_refused(unit_of: Opener, acme: Organization) -> None:
+    with unit_of(acme) as unit, pytest.raises(RuntimeError, match=r"rules/audit_actions\.py"):
+        unit.audit("freeze.begun", ("freeze", "frz_1", "x"))
+
+
+def test_instants_in_details_are_told_as_the_api_tells_them(unit_of: Opener, acme: Organization) -> None:
+    day = datetime(2027, 1, 4, 8, tzinfo=UTC)
+    with unit_of(acme) as unit:
+        unit.audit("freeze.grew", ("freeze", "frz_1", "x"), at=day, inside={"list": [day, 7, None]})
+        unit.session.flush()
+        details = unit.session.scalars(select(AuditEntry.details)).one()
+    assert details == {"at": "2027-01-04T08:00:00Z", "inside": {"list": ["2027-01-04T08:00:00Z", 7, None]}}
+
+
+def test_a_change_is_told_by_what_is_different_and_nothing_else() -> None:
+    before = {"name": "Acme", "plan": "free", "settings": {"timezone": "UTC", "approval": "admin"}, "list": [1]}
+    after = {"name": "Acme", "plan": "team", "settings": {"timezone": "UTC", "approval": "member"}, "list": [1, 2]}
+    assert differences(before, after) == (
+        {"plan": "free", "settings": {"approval": "admin"}, "list": [1]},
+        {"plan": "team", "settings": {"approval": "member"}, "list": [1, 2]},
+    )
+    assert differences(before, before) == ({}, {})

@@ -4,14 +4,14 @@
 
 - What has begun, passed or been missed stays as it was, whatever is changed; so does a window that somebody skipped,
   as long as it still begins at the same time, also while the schedule is disabled.
-- A window that is open now begins at once, unless one of the same day has begun, or was skipped, already.
+- A window that is open now begins at once, unless it has begun, or was skipped, at another time of the same day.
 - A window of which no clock shows anything is a row too: skipped, `no_such_time`.
 
 The chore `extend_plans` moves the 90 days on once a day, and plans anew when the time zone data have changed.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from sqlalchemy import and_, cast, func, insert, or_, select, update
@@ -56,8 +56,8 @@ def plan(unit: Unit, schedule: Schedule) -> int:
             changed += _settle(unit, row, agreed, runs=schedule.enabled)
     if not schedule.enabled:
         return changed
-    had = _days_had(rows, schedule, unit.now)
-    new = [one for one in wanted.values() if _day(schedule, one.start) not in had]
+    had = _had(rows, unit.now)
+    new = [one for one in wanted.values() if not any(_is_same(schedule, one, row) for row in had)]
     _insert(unit, schedule, new)
     return changed + len(new)
 
@@ -104,15 +104,21 @@ def _settle(unit: Unit, row: Occurrence, agreed: Placed | None, *, runs: bool) -
     return False
 
 
-def _days_had(rows: Iterable[Occurrence], schedule: Schedule, now: datetime) -> set[date]:
-    """Return the days whose window has begun or was skipped, and is not over: another start gives no second one."""
-    begun = (row for row in rows if row.begun_at is not None and row.ends_at > now)
-    skipped = (row for row in rows if row.skip_reason in {"asked", "no_targets"} and row.starts_at <= now < row.ends_at)
-    return {_day(schedule, row.starts_at) for row in (*begun, *skipped)}
+def _had(rows: Iterable[Occurrence], now: datetime) -> list[Occurrence]:
+    """Return what has begun, or was skipped and is open: a new start of the same window gives no second one."""
+    left_out = {"asked", "no_targets"}
+    return [
+        row
+        for row in rows
+        if row.ends_at > now and (row.begun_at is not None or (row.starts_at <= now and row.skip_reason in left_out))
+    ]
 
 
-def _day(schedule: Schedule, instant: datetime) -> date:
-    return reading(instant, ZoneInfo(schedule.timezone)).date()
+def _is_same(schedule: Schedule, window: Placed, row: Occurrence) -> bool:
+    """Tell whether a window is what an occurrence was before an edit: of the same day, and not apart from it."""
+    zone = ZoneInfo(schedule.timezone)
+    apart = window.end <= row.starts_at or row.ends_at <= window.start
+    return not apart and reading(window.start, zone).date() == reading(row.starts_at, zone).date()
 
 
 def _insert(unit: Unit, schedule: Schedule, windows: Sequence[Placed]) -> None:

@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from app.database import make_engine
 from models.audit import AuditEntry
+from models.freezes import Freeze
 from models.organizations import Organization
+from models.queries import in_force
 from models.schedules import Occurrence, Schedule
 from services.lifting import lift
 from services.schedules import deleting, saving, skipping, views
@@ -79,11 +81,12 @@ class Office:
         return begin_windows(self.jobs)
 
     def lift(self, schedule_id: str) -> None:
-        """Lift the freezes that a schedule has started, by hand."""
-        for row in self.rows(schedule_id):
-            if row.freeze_id is not None:
-                with self.units.open(self.caller) as unit:
-                    lift(unit, row.freeze_id, None)
+        """Lift the freezes of a schedule that are in force, by hand."""
+        self.session.expire_all()
+        with self.units.open(self.caller) as unit:
+            query = select(Freeze.id).where(Freeze.schedule_id == schedule_id, in_force(unit.now))
+            for freeze_id in unit.session.scalars(query).all():
+                lift(unit, freeze_id, None)
 
     def show(self, schedule_id: str) -> dict[str, Any]:
         with self.units.open(self.caller) as unit:

@@ -136,6 +136,13 @@ class TestAnEdit:
         assert office.begin() == 0
         assert office.windows(made, "past") == ["11-21 22:00 to 11-22 06:00"]
 
+    def test_plans_a_window_of_the_same_day_that_comes_after_the_active_one(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
+        office.begin()
+        office.update(made, window={"start_time": "18:00", "end_time": "19:00"})
+        assert office.windows(made, "active") == ["11-21 12:00 to 11-21 13:00"]
+        assert office.windows(made)[0] == "11-21 18:00 to 11-21 19:00"
+
     def test_leaves_what_is_over_as_it_is(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
         office.begin()

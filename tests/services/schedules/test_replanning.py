@@ -1,0 +1,156 @@
+"""Whatever is done to a schedule, in whatever order, its rows agree with what it says now, and history stays.
+
+What is expected is worked out from the terms alone, without the planner: a window for each day of the recurrence.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from models.schedules import Occurrence
+from rules.recurrence import days
+from rules.wall_clock import place
+from services.schedules.planning import extend_plans
+from services.schedules.terms import recurrence_of, window_of
+from tests.services.schedules.conftest import Office
+
+FIRST, LAST = date(2026, 10, 10), date(2027, 6, 1)
+"""Days around what happens; on 25 October the clocks of London are put back, a week later those of New York."""
+NAMES = (f"schedule {number}" for number in itertools.count())
+RECURRENCES: list[dict[str, Any]] = [
+    {"frequency": "daily", "start_date": "2026-10-01"},
+    {"frequency": "daily", "start_date": "2026-10-01", "interval": 2},
+    {"frequency": "weekly", "start_date": "2026-10-01", "by_day": ["MO", "WE", "SU"]},
+    {"frequency": "dates", "start_date": "2026-10-01", "dates": ["2026-10-21", "2026-10-25", "2026-12-24"]},
+]
+WINDOWS: list[dict[str, Any]] = [
+    {"start_time": "00:30", "end_time": "01:30"},
+    {"start_time": "22:00", "end_time": "06:00", "days": 1},
+    {"start_time": "22:00", "end_time": "07:00", "days": 1},
+    {"start_time": "12:00", "end_time": "12:00", "days": 3},
+]
+STEPS = st.one_of(
+    st.tuples(st.just("wait"), st.integers(1, 40)),
+    st.tuples(st.just("recurrence"), st.sampled_from(RECURRENCES)),
+    st.tuples(st.just("window"), st.sampled_from(WINDOWS)),
+    st.tuples(st.just("timezone"), st.sampled_from(["Europe/London", "America/New_York", "Asia/Kolkata"])),
+    st.tuples(st.just("enabled"), st.booleans()),
+    st.tuples(st.just("skip"), st.none()),
+    st.tuples(st.just("begin"), st.none()),
+    st.tuples(st.just("lift"), st.none()),
+    st.tuples(st.just("extend"), st.none()),
+)
+
+
+class Watched:
+    """A schedule that things are done to, and what has been seen of it."""
+
+    def __init__(self, office: Office) -> None:
+        self.office = office.at("2026-10-20 12:00")
+        self.id = office.create(name=next(NAMES), recurrence=RECURRENCES[0], window=WINDOWS[1], allow_overlap=True)
+        self.history: dict[str, tuple[datetime, datetime]] = {}
+
+    @property
+    def now(self) -> datetime:
+        assert self.office.clock.at is not None
+        return self.office.clock.at
+
+    def take(self, name: str, value: Any) -> None:
+        office = self.office
+        if name == "wait":
+            office.clock.at = self.now + timedelta(hours=value)
+        elif name == "skip":
+            if office.show(self.id)["next_occurrence"] is not None:
+                office.skip_next(self.id)
+        elif name == "begin":
+            office.begin()
+        elif name == "lift":
+            office.lift(self.id)
+        elif name == "extend":
+            extend_plans(office.jobs)
+        else:
+            office.update(self.id, **{name: value})
+
+    def expected(self, until: datetime) -> dict[datetime, datetime]:
+        """Return the real windows that the terms ask for after now, by their start."""
+        schedule = self.office.schedule(self.id)
+        recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
+        zone = ZoneInfo(schedule.timezone)
+        spans = (place(window, day, zone) for day in days(recurrence, FIRST, LAST))
+        return {span.start: span.end for span in spans if span is not None and self.now < span.start <= until}
+
+    def check(self) -> None:
+        rows = self.office.rows(self.id)
+        self._history_stays(rows)
+        schedule = self.office.schedule(self.id)
+        planned = [row for row in rows if row.begun_at is None and row.skip_reason is None and row.ends_at > self.now]
+        if not schedule.enabled:
+            assert planned == []
+            return
+        assert schedule.planned_until is not None
+        wanted = self.expected(schedule.planned_until)
+        to_come = {row.starts_at: row.ends_at for row in planned if row.starts_at > self.now}
+        assert to_come.items() <= wanted.items()
+        had = [row for row in rows if row.begun_at is not None or row.skip_reason == "asked"]
+        for start in wanted.keys() - to_come.keys():
+            assert any(row.starts_at < wanted[start] and start < row.ends_at for row in had)
+
+    def _history_stays(self, rows: list[Occurrence]) -> None:
+        begun = {row.id: (row.starts_at, row.ends_at) for row in rows if row.begun_at is not None}
+        assert self.history.items() <= begun.items()
+        self.history = begun
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=st.lists(STEPS, min_size=4, max_size=12))
+def test_the_plan_agrees_with_the_schedule_and_history_stays(office: Office, steps: list[tuple[str, Any]]) -> None:
+    watched = Watched(office)
+    for name, value in steps:
+        watched.take(name, value)
+        watched.check()
+
+
+def at_once(*steps: Callable[[], object]) -> None:
+    barrier = threading.Barrier(len(steps))
+    failed: list[BaseException] = []
+
+    def take(step: Callable[[], object]) -> None:
+        barrier.wait()
+        try:
+            step()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test has to hear of it
+            failed.append(error)
+
+    threads = [threading.Thread(target=take, args=(step,)) for step in steps]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert failed == []
+
+
+class TestAtTheSecondOfTheStart:
+    def test_a_window_begins_or_is_taken_away_by_what_changes_it(self, office: Office) -> None:
+        changes: list[Callable[[str], object]] = [
+            office.delete,
+            office.skip_next,
+            lambda made: office.update(made, enabled=False),
+            lambda made: office.update(made, window={"start_time": "23:00", "end_time": "23:30"}),
+        ]
+        for change in changes:
+            for _ in range(4):
+                made = office.at("2026-11-21 12:00").create(allow_overlap=True)
+                office.at("2026-11-21 22:00")
+                at_once(office.begin, partial(change, made))
+                begun = [row for row in office.rows(made) if row.begun_at is not None]
+                open_now = office.windows(made, "active")
+                assert open_now in ([], ["11-21 22:00 to 11-22 06:00"])
+                assert len(begun) == len(open_now)
+                assert "11-21 22:00 to 11-22 06:00" not in office.windows(made)

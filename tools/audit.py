@@ -64,7 +64,8 @@ def run(given: argparse.Namespace, config: Config) -> int:
 def _report(proof: Proof) -> None:
     place = f"{proof.slug} ({proof.organization_id})"
     if not proof.faults:
-        print(f"{place}: sound, {proof.sealed} sealed, the last one {proof.head.hex()}")
+        last = f", the last one {proof.head.hex()}" if proof.sealed else ""
+        print(f"{place}: sound, {proof.sealed} sealed{last}")
     for fault in proof.faults:
         print(f"{place}: {fault.kind.upper()}: {fault.message} ({proof.sealed} before it are sound)")
 

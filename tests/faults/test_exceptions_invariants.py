@@ -137,8 +137,12 @@ class Machine(RuleBasedStateMachine):
         self.model.freezes[made] = Frozen(covers, until, exceptions)
 
     @precondition(lambda self: self.model.freezes)
-    @rule(which=some)
-    def lift(self, which: int) -> None:
+    @rule(which=some, rests=st.booleans())
+    def lift_one(self, which: int, rests: bool) -> None:
+        self._lift(which)
+        self._rest_if(rests)
+
+    def _lift(self, which: int) -> None:
         names = sorted(self.model.freezes)
         name = names[which % len(names)]
         try:
@@ -165,10 +169,18 @@ class Machine(RuleBasedStateMachine):
     def ask(self, which: int, minutes: int | None, pin: bool) -> None:
         self._ask_or_grant(which, minutes, pin=pin, asks=True)
 
-    @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans(), also=some)
-    def grant(self, which: int, minutes: int | None, pin: bool, also: int) -> None:
+    @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans(), rests=st.booleans())
+    def grant(self, which: int, minutes: int | None, pin: bool, rests: bool) -> None:
         self._ask_or_grant(which, minutes, pin=pin, asks=False)
-        self._ask_or_grant(also, minutes, pin=pin, asks=False)
+        self._rest_if(rests)
+
+    @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans())
+    def grant_to_all_on_a_head(self, which: int, minutes: int | None, pin: bool) -> None:
+        if (found := self._any(which)) is not None:
+            for place, (_repository, pull) in enumerate(self._open()):
+                if pull.head_sha == found[1].head_sha:
+                    self._ask_or_grant(place, minutes, pin=pin, asks=False)
+            self.rest()
 
     def _ask_or_grant(self, which: int, minutes: int | None, *, pin: bool, asks: bool) -> None:
         if (found := self._any(which)) is None:
@@ -210,10 +222,11 @@ class Machine(RuleBasedStateMachine):
         return self.town.host.world.repositories[github_id].pulls[number]
 
     @precondition(lambda self: self.model.grants)
-    @rule(which=some)
-    def revoke(self, which: int) -> None:
+    @rule(which=some, rests=st.booleans())
+    def revoke(self, which: int, rests: bool) -> None:
         names = sorted(self.model.grants)
         self._revoke(names[which % len(names)])
+        self._rest_if(rests)
 
     def _revoke(self, name: str) -> None:
         try:
@@ -227,12 +240,17 @@ class Machine(RuleBasedStateMachine):
 
     # --- time and people ------------------------------------------------------------------------------------------
 
-    @rule(minutes=st.sampled_from([20, 70]))
-    def pass_time(self, minutes: int) -> None:
+    @rule(minutes=st.sampled_from([20, 70]), rests=st.booleans())
+    def pass_time(self, minutes: int, rests: bool) -> None:
         self.clock.ahead += timedelta(minutes=minutes)
+        self._rest_if(rests)
 
-    @rule(which=some)
-    def push(self, which: int) -> None:
+    @rule(which=some, rests=st.booleans())
+    def push_more(self, which: int, rests: bool) -> None:
+        self._push(which)
+        self._rest_if(rests)
+
+    def _push(self, which: int) -> None:
         if (found := self._any(which)) is not None:
             repository, pull = found
             world = self.town.host.world
@@ -242,16 +260,17 @@ class Machine(RuleBasedStateMachine):
                 branches.push(world, self.person, repository, pull.head_ref, commit.sha)
 
     @rule(which=some)
-    def push_back(self, which: int) -> None:
+    def push_and_push_back(self, which: int) -> None:
         """Force the head back to the commit before, after the newer one was seen."""
+        self._push(which)
         self.rest()
         if (found := self._any(which)) is not None:
             repository, pull = found
             world = self.town.host.world
             with world.lock:
                 before = repository.commits[pull.head_sha].parents[0]
-                if before != repository.branches[pull.base_ref]:
-                    branches.push(world, self.person, repository, pull.head_ref, before, force=True)
+                branches.push(world, self.person, repository, pull.head_ref, before, force=True)
+            self.rest()
 
     @rule(which=some, base=st.sampled_from(BASES))
     def propose_the_same_head(self, which: int, base: str) -> None:
@@ -276,6 +295,10 @@ class Machine(RuleBasedStateMachine):
             self.heard_all = False
 
     # --- the judge ------------------------------------------------------------------------------------------------
+
+    def _rest_if(self, wanted: bool) -> None:
+        if wanted:
+            self.rest()
 
     def rest(self) -> None:
         self.post.run()
@@ -316,12 +339,35 @@ class Machine(RuleBasedStateMachine):
                 answer = self.town.merge(f"acme/{repository.name}", pull.number)
                 assert answer.status_code == (200 if allowed else 405), (allowed, answer.text)
 
-    @rule(ends=st.sampled_from(["nothing", "an exception", "the freezes", "time"]), heard=st.booleans())
-    def merge_by_the_queue(self, ends: str, heard: bool) -> None:
+    def _in_line(self) -> list[PullRequest]:
+        return [
+            each for each in self.repositories[0].pulls.values() if each.state == "open" and each.base_ref == "main"
+        ]
+
+    def _propose_in_line(self) -> None:
+        line, world = self.repositories[0], self.town.host.world
+        with world.lock:
+            head, tip = f"more-{line.next_number}", line.branches["main"]
+            commit = branches.make_commit(world, line, self.person.account.id, "New", [tip])
+            branches.create_branch(world, self.person, line, head, commit.sha)
+            pulls.open_pull_request(world, self.person, line, pulls.Proposal("New", head, "main"))
+
+    @rule(
+        ends=st.sampled_from(["nothing", "an exception", "the freezes", "time"]),
+        heard=st.booleans(),
+        excepted=st.booleans(),
+    )
+    def merge_by_the_queue(self, ends: str, heard: bool, excepted: bool) -> None:
         """Queue all that may be, change something, and see that just those in front of the first blocked one land."""
+        line, world = self.repositories[0], self.town.host.world
+        while len(self._in_line()) < 3:
+            self._propose_in_line()
         self.rest()
-        line, world, now = self.repositories[0], self.town.host.world, self.now
-        mine = [pull for pull in line.pulls.values() if pull.state == "open" and pull.base_ref == "main"]
+        for place, (_repository, pull) in enumerate(self._open()):
+            if excepted and pull in self._in_line():
+                self._ask_or_grant(place, None, pin=False, asks=False)
+        self.rest()
+        now, mine = self.now, self._in_line()
         for pull in mine:
             with world.lock:
                 assert self._enqueues(line, pull) is self.model.allows(line, pull, now)
@@ -350,9 +396,9 @@ class Machine(RuleBasedStateMachine):
             self._revoke(theirs[len(theirs) // 2])
         elif what == "the freezes":
             for name in sorted(self.model.freezes):
-                self.lift(0) if name in self.model.freezes else None
+                self._lift(0) if name in self.model.freezes else None
         elif what == "time":
-            self.pass_time(70)
+            self.clock.ahead += timedelta(minutes=70)
 
     def teardown(self) -> None:
         self.rest()

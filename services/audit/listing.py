@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, func, select, text
 
 from models.audit import AuditEntry, AuditSeal
 from rules.audit_actions import ACTIONS
@@ -21,6 +21,8 @@ from services.unit import Unit
 
 _OPERATION = "list_audit_entries"
 _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+# What is rare and what is frequent is found in different ways; one plan for all values would fit neither.
+_PLAN_BY_VALUES = text("SET LOCAL plan_cache_mode TO force_custom_plan")
 _NEWEST = (AuditEntry.at, AuditEntry.id)
 _SEALED = (AuditSeal.sealed_at, AuditSeal.sequence)
 
@@ -49,6 +51,7 @@ def list_entries(
     query = query.where(*matching(since, unit.organization, filters))
     if ascending:
         query = query.where(*_within(unit, since, filters.until))
+    unit.session.execute(_PLAN_BY_VALUES)
     keys = _SEALED if ascending else _NEWEST
     bound = {**asdict(filters), "order": order}
     page = page_of(unit, _OPERATION, bound, query, keys, cursor=cursor, limit=limit, ascending=ascending)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from sqlalchemy import Engine, create_engine, event, text
@@ -106,6 +106,17 @@ def test_the_sealed_are_read_in_their_order_from_wherever_somebody_is(unit: Unit
         plan = plan_of(unit, filled, AuditFilters(), "asc", place)
         assert "ix_audit_seals_page" in plan
         assert "Sort" not in plan
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+def test_a_page_is_planned_for_what_is_asked_however_often_others_were(
+    unit: Unit, order: Literal["asc", "desc"]
+) -> None:
+    for _ in range(15):
+        list_entries(unit, AuditFilters(action="freeze.started"), order, None, 10)
+    counted = "SELECT sum(custom_plans), sum(generic_plans) FROM pg_prepared_statements WHERE statement LIKE :like"
+    custom, generic = unit.session.execute(text(counted), {"like": "%FROM audit_entries%"}).one()
+    assert (custom > 0, generic) == (True, 0)
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

@@ -20,6 +20,7 @@ from services.reconcile.passes import JOB
 from services.repository_sync import request_sync
 from services.unit import Caller, Units
 from services.webhooks import receive
+from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.services.conftest import Listener, MovedClock
 from tests.support.post import Post, work
@@ -150,6 +151,19 @@ class TestTime:
         pass_time(town, days=3)
         sweeper().sweep()
         assert town.sql("SELECT ended_at FROM freezes") == [(ends_at,)]
+
+    def test_moves_the_plans_of_schedules_on(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+        build("web")
+        schedule = factories.schedule(town.session, town.organization)
+        town.session.commit()
+        sweeper().sweep()
+        [[planned]] = town.sql("SELECT count(*) FROM occurrences WHERE schedule_id = :id", id=schedule.id)
+        assert planned in {12, 13, 14}
+        pass_time(town, days=7)
+        sweeper().sweep()
+        assert town.sql(
+            "SELECT count(*) FROM occurrences WHERE starts_at > clock_timestamp() + interval '90 days'"
+        ) == [(1,)]
 
 
 def at_once(*steps: Callable[[], object]) -> list[object]:

@@ -3,7 +3,8 @@
 A holiday is known by its country, subdivision and name, so that other years of it are days of the same schedule. A day
 that is given instead of one at a weekend ("observed") is a day of that holiday. What is no day off for everybody
 (categories such as `bank`, `optional`, `unofficial`) is an observance, and comes only where it is asked for; an
-observance that falls on a public holiday adds nothing.
+observance that falls on a public holiday adds nothing. Where all are taken together, days that follow each other are
+one window whatever they are called.
 """
 
 import re
@@ -31,6 +32,7 @@ Kind = Literal["public", "observance"]
 OBSERVANCES = frozenset({"bank", "de_facto", "government", "half_day", "optional", "optional_women", "unofficial"})
 LANGUAGE = "en_US"
 """Where the package has it for a country; else the country's own."""
+_ALL: dict[Kind, str] = {"public": "Public holidays", "observance": "Observances"}
 _INSTEAD = re.compile(r"\s*\((observed|estimated|substitut)[^()]*\)$", re.IGNORECASE)
 
 
@@ -44,7 +46,13 @@ class UnknownPlaceError(Exception):
 
 
 def read(
-    country: str, subdivision: str | None, years: Sequence[int], options: Options, *, observances: bool = False
+    country: str,
+    subdivision: str | None,
+    years: Sequence[int],
+    options: Options,
+    *,
+    observances: bool = False,
+    together: bool = False,
 ) -> Reading:
     """Return the holidays of some years; raises UnknownPlaceError."""
     known = holidays.list_supported_countries()
@@ -55,20 +63,16 @@ def read(
     except NotImplementedError:
         message = f"is none of those of {country}: {', '.join(known[country]) or 'it has none'}"
         raise UnknownPlaceError("subdivision", message) from None
-    found = list(_windows(_prefix(country, subdivision, "public"), public, options))
+    by_kind: dict[Kind, dict[date, list[str]]] = {"public": public}
     if observances:
-        taken = set(public)
-        others = {
-            day: names
-            for day, names in _days(country, subdivision, years, _other_categories(country)).items()
-            if day not in taken
-        }
-        found += _windows(_prefix(country, subdivision, "observance"), others, options)
+        others = _days(country, subdivision, years, _other_categories(country))
+        by_kind["observance"] = {day: names for day, names in others.items() if day not in public}
+    place = f"{country}-{subdivision}" if subdivision else country
+    found: list[Found] = []
+    for kind, days in by_kind.items():
+        named = {day: [f"{_ALL[kind]} ({place})"] for day in days} if together else days
+        found += _windows(f"{country}/{subdivision or ''}/{kind}/", named, options)
     return Reading(found, ())
-
-
-def _prefix(country: str, subdivision: str | None, kind: Kind) -> str:
-    return f"{country}/{subdivision or ''}/{kind}/"
 
 
 def _other_categories(country: str) -> tuple[str, ...]:

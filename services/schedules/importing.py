@@ -69,7 +69,7 @@ def _read(unit: Unit, wanted: Import) -> Reading:
             if wanted.format == "ics":
                 return ics.read(wanted.content, options)
             place = (wanted.country, wanted.subdivision, wanted.years)
-            return holidays.read(*place, options, observances=wanted.observances)
+            return holidays.read(*place, options, observances=wanted.observances, together=wanted.together)
         except CalendarError as error:
             raise _invalid("/content", f"The calendar {error}.") from None
         except holidays.UnknownPlaceError as error:

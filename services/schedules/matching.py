@@ -40,6 +40,7 @@ class Import:
     subdivision: str | None = None
     years: list[int] = field(default_factory=list)
     observances: bool = False
+    together: bool = False
     timezone: str | None = None
     """None: that of the organisation's settings."""
     window: dict[str, Any] | None = None

@@ -279,6 +279,18 @@ class TestHolidays:
         assert date.fromisoformat(row["terms"]["recurrence"]["startDate"]).isoweekday() == 3
         assert row["terms"]["reason"] == "Holiday: Thanksgiving Day"
 
+    def test_together_they_fit_into_small_plans(self, globex: Tenant, session: Session) -> None:
+        factories.branch(session, globex.repository("site"))
+        caller = globex.person("member")
+        refusal(caller.post(IMPORT, of_country()), 403, "feature_not_available")
+        body = of_country(together=True, years=[2027])
+        told = imported(caller, body)
+        assert [row["name"] for row in told["data"]] == [
+            "Public holidays (GB) (1 day)",
+            "Public holidays (GB) (4 days)",
+        ]
+        assert imported(caller, body)["counts"]["unchanged"] == len(told["data"])
+
     @pytest.mark.parametrize(
         ("place", "path"),
         [({"country": "ZZ"}, "/country"), ({"country": "US", "subdivision": "ENG"}, "/subdivision")],

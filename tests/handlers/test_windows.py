@@ -1,5 +1,6 @@
 """Ending and beginning windows by hand: `thaw_override_freeze` and `run_schedule_now`."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -8,15 +9,20 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.database import make_engine
 from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
+from services.chores import end_freezes
+from services.schedules.beginning import begin_windows
+from services.unit import Surroundings, Units
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
+from tests.support.clocks import MovableClock
 
 REASON = "The release was moved to this weekend"
 UNKNOWN = "sch_00000000000000000000000000"
@@ -233,3 +239,46 @@ class TestRunScheduleNow:
         gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
         for schedule_id in (UNKNOWN, foreign.id, gone.id, "nonsense"):
             refusal(self.run(acme, schedule_id, "lift"), 404, "schedule_not_found")
+
+
+class TestEveryRead:
+    @pytest.fixture
+    def jobs(self, database: str, clock: MovableClock) -> Iterator[Units]:
+        """Units as a sweeper opens them."""
+        engine = make_engine(database, 2, role="change_freeze_worker")
+        yield Units(engine, clock, RecordedWakeups(), Surroundings())
+        engine.dispose()
+
+    def told(self, acme: Tenant, schedule: Schedule) -> tuple[Any, ...]:
+        """Return what freeze state, freezes, occurrences and the schedule tell."""
+        key = acme.key()
+        ends = {"from": -timedelta(days=1), "to": timedelta(days=1)}
+        spans = {name: (factories.now() + away).isoformat() for name, away in ends.items()}
+        freezes = key.get("/v1/freezes", scheduleId=schedule.id).json()["data"]
+        listed = key.get("/v1/schedules/occurrences", scheduleId=schedule.id, **spans).json()["data"]
+        coming = key.get(f"/v1/schedules/{schedule.id}").json()["nextOccurrence"]
+        whole = key.get("/v1/freeze-state", organization="current").json()["coverage"]
+        return frozen(acme), whole, [one["state"] for one in freezes], [one["state"] for one in listed], bool(coming)
+
+    def test_agrees_before_within_and_after_a_window_whether_it_is_recorded_or_not(
+        self, acme: Tenant, session: Session, web: WatchedBranch, jobs: Units, clock: MovableClock
+    ) -> None:
+        schedule = factories.schedule(session, acme.organization)
+        start = factories.now() + timedelta(minutes=20)
+        factories.occurrence(session, schedule, starts_at=start, ends_at=start + timedelta(hours=1))
+        before: tuple[Any, ...] = (False, "none", [], ["planned"], True)
+        within = (True, "all", ["in_force"], ["active"], False)
+        after = (False, "none", ["ended"], ["past"], False)
+        clock.at = start - timedelta(seconds=1)
+        begin_windows(jobs)
+        assert self.told(acme, schedule) == before
+        clock.at = start
+        assert self.told(acme, schedule) == before
+        begin_windows(jobs)
+        assert self.told(acme, schedule) == within
+        clock.at = start + timedelta(hours=1) - timedelta(milliseconds=1)
+        assert self.told(acme, schedule) == within
+        clock.at = start + timedelta(hours=1)
+        assert self.told(acme, schedule) == after
+        end_freezes(jobs)
+        assert self.told(acme, schedule) == after

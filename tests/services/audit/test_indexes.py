@@ -113,6 +113,7 @@ def test_a_page_is_planned_for_what_is_asked_however_often_others_were(
     unit: Unit, order: Literal["asc", "desc"]
 ) -> None:
     for _ in range(15):
+        unit.session.execute(text("SET LOCAL plan_cache_mode TO force_generic_plan"))
         list_entries(unit, AuditFilters(action="freeze.started"), order, None, 10)
     counted = "SELECT sum(custom_plans), sum(generic_plans) FROM pg_prepared_statements WHERE statement LIKE :like"
     custom, generic = unit.session.execute(text(counted), {"like": "%FROM audit_entries%"}).one()

@@ -4,10 +4,9 @@ What is expected is worked out from the terms alone, without the planner: a wind
 """
 
 import itertools
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
-from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -117,25 +116,6 @@ def test_the_plan_agrees_with_the_schedule_and_history_stays(office: Office, ste
         watched.check()
 
 
-def at_once(*steps: Callable[[], object]) -> None:
-    barrier = threading.Barrier(len(steps))
-    failed: list[BaseException] = []
-
-    def take(step: Callable[[], object]) -> None:
-        barrier.wait()
-        try:
-            step()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the test has to hear of it
-            failed.append(error)
-
-    threads = [threading.Thread(target=take, args=(step,)) for step in steps]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert failed == []
-
-
 class TestAtTheSecondOfTheStart:
     def test_a_window_begins_or_is_taken_away_by_what_changes_it(self, office: Office) -> None:
         changes: list[Callable[[str], object]] = [
@@ -148,7 +128,9 @@ class TestAtTheSecondOfTheStart:
             for _ in range(4):
                 made = office.at("2026-11-21 12:00").create(allow_overlap=True)
                 office.at("2026-11-21 22:00")
-                at_once(office.begin, partial(change, made))
+                with ThreadPoolExecutor(2) as both:
+                    for done in (both.submit(office.begin), both.submit(change, made)):
+                        done.result()
                 begun = [row for row in office.rows(made) if row.begun_at is not None]
                 open_now = office.windows(made, "active")
                 assert open_now in ([], ["11-21 22:00 to 11-22 06:00"])

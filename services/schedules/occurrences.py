@@ -1,9 +1,10 @@
 """Listing occurrences: those that touch a range of time, by their start."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy import ColumnElement, Select, func, select, text
 
 from models.schedule_queries import OccurrenceState, state_is, with_freezes
 from models.schedules import LONG, Occurrence
@@ -65,9 +66,16 @@ def touching(unit: Unit, since: datetime | None, until: datetime | None) -> list
     if until is not None:
         conditions.append(Occurrence.starts_at < until)
     if since is not None:
-        # The offset keeps the planner from walking through all occurrences, expecting a long one to come soon.
-        long = select(Occurrence.starts_at).where(*conditions, text(LONG), Occurrence.ends_at > since).offset(0)
-        first = unit.session.scalar(select(func.min(long.subquery().c.starts_at)))
+        first = unit.session.scalar(first_long(conditions, since))
         earliest = min(max(since, _BEFORE_ALL) - NOT_LONG, first or since)
         conditions += [Occurrence.starts_at >= earliest, Occurrence.ends_at > since]
     return conditions
+
+
+def first_long(conditions: Sequence[ColumnElement[bool]], since: datetime) -> Select[datetime | None]:
+    """Return the query of when the first long occurrence begins that ends after an instant.
+
+    The offset keeps the planner from walking through all occurrences in the expectation that a long one comes soon.
+    """
+    long = select(Occurrence.starts_at).where(*conditions, text(LONG), Occurrence.ends_at > since).offset(0)
+    return select(func.min(long.subquery().c.starts_at))

@@ -79,6 +79,20 @@ def window(text: str) -> Window:
             id="what is left after a day that a date line took",
         ),
         pytest.param(
+            "Asia/Pyongyang",
+            "2018-05-04",
+            "23:15-00:15+1",
+            "2018-05-04T14:45/2018-05-04T15:15",
+            id="half an hour that a country took off the clocks for good",
+        ),
+        pytest.param(
+            "Europe/Istanbul",
+            "2016-10-30",
+            "02:00-05:00",
+            "2016-10-29T23:00/2016-10-30T02:00",
+            id="a night on which clocks used to be put back, and were not any more",
+        ),
+        pytest.param(
             "Asia/Kathmandu",
             "2026-01-01",
             "00:00-06:00",

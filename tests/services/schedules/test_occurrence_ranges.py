@@ -1,0 +1,66 @@
+"""Occurrences of a range of time are found without walking through all that lie behind it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine, create_engine, select, text
+from sqlalchemy.orm import Session
+
+from app.database import make_engine
+from models.schedules import Occurrence
+from rules.permissions import SYSTEM
+from services.clock import DatabaseClock
+from services.schedules.occurrences import first_long, touching
+from services.unit import Caller, Unit, Units
+from tests import factories
+from tests.services.conftest import Listener
+
+MANY = text("""
+    INSERT INTO occurrences (id, organization_id, schedule_id, starts_at, ends_at)
+    SELECT 'occ_' || n, :organization, :schedule, now() - n * interval '1 hour', now() - (n - 0.5) * interval '1 hour'
+    FROM generate_series(1, 20000) n
+""")
+
+
+@pytest.fixture
+def engine(own_database: str) -> Iterator[Engine]:
+    engine = make_engine(own_database, 2)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def unit(own_database: str, engine: Engine) -> Iterator[Unit]:
+    """Open a unit of an organisation with years of occurrences behind it, one of them a whole year long."""
+    superuser = create_engine(own_database)
+    with Session(superuser, expire_on_commit=False) as session:
+        acme = factories.organization(session)
+        schedule = factories.schedule(session, acme)
+        session.execute(MANY, {"organization": acme.id, "schedule": schedule.id})
+        start = factories.now() - timedelta(days=300, minutes=7)
+        factories.occurrence(session, schedule, starts_at=start, ends_at=start + timedelta(days=366))
+        session.commit()
+    with superuser.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("ANALYZE"))
+    superuser.dispose()
+    with Units(engine, DatabaseClock(), Listener()).open(Caller(acme.id, SYSTEM, "system")) as unit:
+        yield unit
+
+
+def test_the_long_one_that_reaches_into_it_is_found_by_its_end(unit: Unit) -> None:
+    query = first_long([Occurrence.organization_id == unit.organization], unit.now)
+    statement = query.compile(unit.session.connection(), compile_kwargs={"literal_binds": True})
+    plan = "\n".join(unit.session.scalars(text(f"EXPLAIN {statement}")))
+    assert "ix_occurrences_long" in plan, plan
+
+
+def test_those_that_touch_it_are_the_long_one_and_what_is_near(unit: Unit) -> None:
+    since = unit.now - timedelta(hours=3)
+    found = unit.session.scalars(select(Occurrence).where(*touching(unit, since, unit.now))).all()
+    assert sorted(row.id for row in found if row.id.startswith("occ_") and len(row.id) < 10) == [
+        "occ_1",
+        "occ_2",
+        "occ_3",
+    ]
+    assert len(found) == 4

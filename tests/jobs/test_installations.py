@@ -1,14 +1,17 @@
 """An installation's whole life: heard of before or after it is claimed, removed, made again, and at work as before."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import requests
 
 from integrations.github import GitHub
+from rules.app_permissions import NEEDED
 from rules.errors import ServiceError
 from services import installation_claims, installation_views
+from services.attention_items import AttentionFilters, list_items
 from services.unit import Caller, Surroundings, Units
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.support.post import Post, disagreements, work
@@ -47,6 +50,11 @@ class Desk:
     def state(self) -> str:
         with self.units.open(self.caller) as unit:
             return str(installation_views.status(unit, None)["state"])
+
+    def attention(self) -> list[dict[str, Any]]:
+        """Return what needs attention."""
+        with self.units.open(self.caller) as unit:
+            return list(list_items(unit, AttentionFilters(), None, 100).data)
 
     @property
     def installed(self) -> Installation:
@@ -124,6 +132,32 @@ class TestAWebhookOfAnInstallation:
             missing = installation_views.status(unit, None)["installation"]["missing_permissions"]
         assert "statuses:write" in missing
         assert "checks:write" not in missing
+
+    def test_has_somebody_look_at_what_was_not_granted_until_it_is(self, town: Town, desk: Desk) -> None:
+        town.host.organization("acme")
+        desk.claim(desk.install())
+        assert desk.attention() == []
+        self.grant(town, desk, {"checks": "read"})
+        [item] = desk.attention()
+        assert (item["type"], item["severity"]) == ("missing_permissions", "critical")
+        assert "checks:write" in item["message"]
+        self.grant(town, desk, dict(NEEDED))
+        assert desk.attention() == []
+
+    def grant(self, town: Town, desk: Desk, permissions: dict[str, str]) -> None:
+        with town.host.world.lock:
+            accept_permissions(town.host.world, desk.maintainer, desk.installed, permissions)
+        desk.post.run()
+
+    def test_has_somebody_look_at_it_once_it_is_gone(self, town: Town, desk: Desk) -> None:
+        town.host.organization("acme")
+        desk.claim(desk.install())
+        desk.uninstall()
+        desk.post.run()
+        [item] = desk.attention()
+        assert item["type"] == "installation_gone"
+        desk.claim(desk.install())
+        assert desk.attention() == []
 
 
 def test_without_the_apps_own_client_nobody_can_prove_anything(town: Town, desk: Desk) -> None:

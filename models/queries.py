@@ -47,8 +47,8 @@ def covering_freezes(
     return covering
 
 
-def watched_branches(session: Session, organization_id: str) -> list[BranchFact]:
-    """Return what scopes can reach: the watched branches of enabled repositories."""
+def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[BranchFact]:
+    """Return what scopes can reach, or what of it meets conditions: the watched branches of enabled repositories."""
     rows = session.execute(
         select(WatchedBranch.id, Repository.id, Repository.owner, Repository.name, WatchedBranch.name)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
@@ -57,6 +57,7 @@ def watched_branches(session: Session, organization_id: str) -> list[BranchFact]
             WatchedBranch.unwatched_at.is_(None),
             Repository.enabled,
             Repository.removed_at.is_(None),
+            *narrowed,
         )
         .order_by(Repository.owner, Repository.name, WatchedBranch.name)
     )

@@ -1,9 +1,10 @@
 """Resolving a scope: from what a client wrote to the watched branches that it reaches now."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 
 from models.pull_requests import PullRequest
 from models.queries import covering_freezes, watched_branches
@@ -39,8 +40,16 @@ def resolve(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resol
     What is known may cover no watched branch of an enabled repository: the answer is then empty.
     """
     compiled = _compile(unit, scope, stored=stored)
-    branches = [fact for fact in watched_branches(unit.session, unit.organization) if compiled.covers(fact)]
-    return Resolved(compiled, branches)
+    found = watched_branches(unit.session, unit.organization, *_narrowed(compiled))
+    return Resolved(compiled, [fact for fact in found if compiled.covers(fact)])
+
+
+def _narrowed(scope: Scope) -> Iterator[ColumnElement[bool]]:
+    """Yield what tells the database which rows a scope of few names can cover: there may be very many others."""
+    if scope.type == "repositories":
+        yield WatchedBranch.repository_id.in_(scope.repositories)
+    elif scope.type == "branch":
+        yield WatchedBranch.id == scope.branch_id
 
 
 def resolve_targets(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resolved:

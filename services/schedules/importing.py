@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from sqlalchemy import select
+
 from integrations.calendars import holidays, ics
 from integrations.calendars.found import WHOLE_DAY, CalendarError, Options, Reading
 from models.organizations import Organization
@@ -58,8 +60,8 @@ def import_calendar(unit: Unit, wanted: Import) -> dict[str, Any]:
 
 def _read(unit: Unit, wanted: Import) -> Reading:
     """Check what the request says, and read the calendar while no transaction is open."""
-    organization = unit.session.get_one(Organization, unit.organization)
-    timezone = wanted.timezone or OrganizationSettings.from_json(organization.settings).timezone
+    settings = unit.session.scalars(select(Organization.settings).where(Organization.id == unit.organization)).one()
+    timezone = wanted.timezone or OrganizationSettings.from_json(settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "window": wanted.window, "reason": wanted.reason}
     check_terms(unit, {name: value for name, value in given.items() if value is not None})
     window = window_of(wanted.window) if wanted.window else WHOLE_DAY

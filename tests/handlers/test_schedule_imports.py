@@ -10,6 +10,8 @@ from holidays.ical import ICalExporter
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from integrations.calendars import ics
+from integrations.calendars.found import Options, Reading
 from models.audit import AuditEntry
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
@@ -242,6 +244,20 @@ class TestImportSchedules:
         details = session.scalars(select(AuditEntry).where(AuditEntry.action == "schedule.imported")).one().details
         assert details["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": 1}
         assert details["schedules"] == [kept(session)[0].id]
+
+    def test_of_an_organisation_that_was_deleted_while_its_calendar_was_read_makes_nothing(
+        self, acme: Tenant, member: Caller, session: Session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        read = ics.read
+
+        def delete_and_read(text: str, options: Options) -> Reading:
+            acme.organization.deleted_at = factories.now()
+            session.flush()
+            return read(text, options)
+
+        monkeypatch.setattr(ics, "read", delete_and_read)
+        refusal(member.post(IMPORT, of_file(event("1"))), 410, "organization_deleted")
+        assert kept(session) == []
 
     def test_another_organisation_has_its_own(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         factories.branch(session, globex.repository("site"))

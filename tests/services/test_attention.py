@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from services.attention import Item, clear_item, clear_items, raise_item, raise_items
+from services.reconcile.claims import pause_installation
 from tests import factories
 from tests.services.conftest import MovedClock, Opener
 
@@ -131,3 +132,23 @@ def test_two_who_raise_the_same_things_in_another_order_open_each_of_them_once(
         thread.join()
     assert not failures
     assert len(stored(session)) == len(items)
+
+
+def test_limits_that_are_met_again_and_again_are_one_trouble(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    installation = factories.installation(session, acme)
+    session.commit()
+
+    def pause(after: timedelta) -> timedelta:
+        """Pause for a minute, so long after now, and return how long ago the trouble began then."""
+        clock.ahead = after
+        with unit_of(acme) as unit:
+            pause_installation(unit, installation.id, unit.now + timedelta(minutes=1))
+        session.refresh(installation)
+        assert installation.paused_since is not None
+        return unit.now - installation.paused_since
+
+    assert pause(timedelta()) == timedelta()
+    assert pause(timedelta(minutes=3)) > timedelta(minutes=2)
+    assert pause(timedelta(hours=1)) == timedelta()

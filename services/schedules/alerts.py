@@ -42,13 +42,19 @@ def of_windows_past(schedule: Schedule) -> tuple[str, str]:
 
 def missed(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Item:
     """Return the item of a window that passed without a freeze; a later one takes the place of an earlier one."""
-    told = f"The window of {schedule.name} {_times(occurrence)} passed without a freeze: nothing could begin it."
+    told = (
+        f"The window of {schedule.name} {_times(occurrence)} passed without a freeze: nothing could begin it. Look at "
+        "what was merged then, and whether the sweeper runs."
+    )
     return Item(_key(MISSED, schedule), MISSED, "critical", subject(schedule), told, home(unit))
 
 
 def without_targets(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Item:
     """Return the item of a window that was skipped since its scope reaches nothing."""
-    told = f"The window of {schedule.name} {_times(occurrence)} was skipped: its scope reaches no watched branch."
+    told = (
+        f"The window of {schedule.name} {_times(occurrence)} was skipped: its scope reaches no watched branch. Change "
+        "the scope, or watch what it should reach."
+    )
     return Item(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), told, home(unit))
 
 

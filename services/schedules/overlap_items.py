@@ -71,6 +71,7 @@ def _item(unit: Unit, schedule: Schedule, found: Overlaps) -> Item:
     more = f" and {found.count - 1} more" if found.count > 1 else ""
     message = (
         f"Windows of {schedule.name} overlap with those of {first.schedule_name}{more} from "
-        f"{told(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the last one ends."
+        f"{told(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the last one ends. "
+        "Change one of them, or let one overlap (allowOverlap)."
     )
     return Item(_key(schedule), TYPE, "info", alerts.subject(schedule), message, alerts.home(unit))

@@ -105,7 +105,7 @@ def _windows(prefix: str, days: Mapping[date, Sequence[str]], options: Options) 
             yield Found(
                 prefix + name,
                 f"{length} days" if length > 1 else "",
-                name_from(name, suffix=f" ({length} day{'s'[: length > 1]})" if len(by_length) > 1 else ""),
+                name_from(name, suffix=f" ({length} days)" if length > 1 else ""),
                 options.timezone,
                 stored_recurrence(recurrence),
                 stored_window(window),

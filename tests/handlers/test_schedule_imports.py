@@ -302,7 +302,7 @@ class TestHolidays:
         body = of_country(together=True, years=[2027])
         told = imported(caller, body)
         assert [row["name"] for row in told["data"]] == [
-            "Public holidays (GB) (1 day)",
+            "Public holidays (GB)",
             "Public holidays (GB) (4 days)",
         ]
         assert imported(caller, body)["counts"]["unchanged"] == len(told["data"])

@@ -13,8 +13,7 @@ def freezes_that_end(trial: Trial, seconds: float, count: int) -> list[str]:
     for name in trial.stack.acme.names[:count]:
         scope = {"type": "repositories", "repositories": [name]}
         made.append(trial.client.freeze(scope, endsAt=ends_at))
-    for freeze in made:
-        trial.client.asking_to_lift(freeze)  # from now on its end may come at any moment
+        trial.client.asking_to_lift(made[-1])  # from now on its end may come at any moment
     return made
 
 
@@ -38,7 +37,7 @@ def require_once(trial: Trial, freezes: list[str]) -> None:
 def killed(trial: Trial) -> None:
     stack = trial.stack
     sweepers = [stack.processes[name] for name in sorted(stack.usual) if name.startswith("sweeper")]
-    freezes = freezes_that_end(trial, 0.8, 3)
+    freezes = freezes_that_end(trial, 2, 3)
     for sweeper in sweepers:
         sweeper.kill()
     wait_until(lambda: _are_over(trial, freezes), "the end of the freezes", 10)
@@ -62,7 +61,7 @@ def two_at_once(trial: Trial) -> None:
         before = wire.taken
         second.start()
         wait_until(lambda: wire.taken > before, "the second sweeper", 20)
-    freezes = freezes_that_end(trial, 1, 6)
+    freezes = freezes_that_end(trial, 4, 6)
     trial.injected()
     wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
     require_once(trial, freezes)

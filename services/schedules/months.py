@@ -19,7 +19,7 @@ from services.schedules.occurrences import touching
 from services.schedules.previewing import local
 from services.unit import Unit
 
-MOST_OF_A_DAY = 50
+MOST_OF_A_DAY = 20
 """Occurrences that a day shows; all of them are counted."""
 _MOMENT = timedelta(microseconds=1)
 
@@ -90,9 +90,10 @@ def _placed(
     last = func.least(func.width_bucket(last_moment, zones.c.edges), count)
     days = func.generate_series(first, last).table_valued(column("day", Integer)).lateral("day")
     day = days.c.day
-    order = func.row_number().over(partition_by=day, order_by=(Occurrence.starts_at, Occurrence.id)).label("place")
+    # Many begin at once: bytes are compared faster than letters, and ids are of one kind.
+    order = func.row_number().over(partition_by=day, order_by=(Occurrence.starts_at, Occurrence.id.collate("C")))
     query = (
-        select(day, func.count().over(partition_by=day).label("total"), Occurrence.id, order)
+        select(day, func.count().over(partition_by=day).label("total"), Occurrence.id, order.label("place"))
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
         .join(zones, true() if timezone is not None else zones.c.zone == Schedule.timezone)
         .join(days, true())

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, cast
 
 import psycopg
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from models.exceptions import PullRequestException
 from rules.errors import ServiceError
@@ -82,7 +82,6 @@ class Machine(RuleBasedStateMachine):
         self.heard_all = True
         self.asked: list[str] = []
         """Exceptions that were requested, in whatever state they are by now."""
-        self._freeze(0, None, exceptions=True)
 
     def _found(self) -> None:
         town, host = self.town, self.town.host.organization("acme")
@@ -123,9 +122,25 @@ class Machine(RuleBasedStateMachine):
     def _open(self) -> list[tuple[Repository, PullRequest]]:
         return [(each, pull) for each in self.repositories for pull in each.pulls.values() if pull.state == "open"]
 
+    @initialize(
+        second=some,
+        minutes=st.sampled_from([None, 45, 125]),
+        grants=st.lists(st.tuples(some, st.sampled_from([None, 35, 95]), st.booleans()), min_size=4, max_size=8),
+    )
+    def begin(self, second: int, minutes: int | None, grants: list[tuple[int, int | None, bool]]) -> None:
+        """Freeze everything, let some pull requests pass, and freeze some of them again."""
+        self._freeze(0, None, exceptions=True)
+        for place, (which, until, pin) in enumerate(grants):
+            self._ask_or_grant(which + place, until, pin=pin, asks=False)
+        self.rest()
+        self._freeze(second, self.now + timedelta(minutes=minutes) if minutes else None, exceptions=True)
+        for place, (which, until, pin) in enumerate(grants[::2]):
+            self._ask_or_grant(which + 2 * place, until, pin=pin, asks=False)
+        self.rest()
+
     # --- freezes --------------------------------------------------------------------------------------------------
 
-    @rule(which=some, minutes=st.sampled_from([None, 45, 125]), exceptions=st.sampled_from([True, True, False]))
+    @rule(which=some, minutes=st.sampled_from([None, 45, 125]), exceptions=st.sampled_from([True, True, True, False]))
     def freeze(self, which: int, minutes: int | None, exceptions: bool) -> None:
         now = self.now
         if len([each for each in self.model.freezes.values() if each.until is None or now < each.until]) < 3:

@@ -411,7 +411,7 @@ class TestAcceptInvitation:
         assert sorted(acme.audit()) == ["invitation.accepted", "invitation.created", "member.joined"]
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
         assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
-        assert (entry.organization_id, entry.details) == (acme.id, {"role": "viewer"})
+        assert (entry.organization_id, entry.details) == (acme.id, {"before": None, "after": {"role": "viewer"}})
 
     def test_a_sign_in_that_acts_somewhere_goes_on_there(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         grace = member(acme)

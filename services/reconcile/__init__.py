@@ -5,8 +5,8 @@ What it promises
 - **At rest, every open head of a watched branch carries the verdict of the database (I1).** A branch is due whenever
   its `wanted_generation` has risen; a pass reads the open heads, judges each one *now*, and writes what differs.
 - **A `success` needs a committed evaluation whose lease held at the last look before sending (I3).** `judging.py` reads
-  freezes and leases in one transaction right before a batch is sent; every path that fails writes nothing, and what is
-  not written blocks.
+  freezes, exceptions and leases in one transaction right before a batch is sent; every path that fails writes nothing,
+  and what is not written blocks. Exceptions that cannot be read allow nothing.
 - **An older decision is never recorded over a newer one (I2).** Evaluations are numbered by a database sequence; a
   record is replaced by a higher number only, and only while the lease of its branch holds.
 - **No transaction spans a call to the code host**, and losing Redis or a worker loses nothing: what is due, leased and

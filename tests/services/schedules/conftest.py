@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.database import make_engine
+from app.database import WORKER_ROLE, make_engine
 from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.organizations import Organization
@@ -124,8 +124,8 @@ def clock() -> MovableClock:
 @pytest.fixture
 def jobs(database: str, clock: MovableClock, listener: Listener) -> Iterator[Units]:
     """Open units of every organisation, as the sweeper does."""
-    engine = make_engine(database, 4, role="change_freeze_worker")
-    yield Units(engine, clock, listener, Surroundings())
+    engine = make_engine(database, 4, role=WORKER_ROLE)
+    yield Units(engine, clock, listener, Surroundings(web_url="https://freeze.test"))
     engine.dispose()
 
 

@@ -1,6 +1,5 @@
 """Overlaps that arise after schedules were saved ask for attention until they have gone."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -8,24 +7,15 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from app.database import WORKER_ROLE, make_engine
 from models.organizations import Organization
 from models.schedules import Schedule
 from services.schedules.overlap_items import AGAIN_AFTER, AT_ONCE, look_for_overlaps
-from services.unit import Surroundings, Units
+from services.unit import Units
 from tests import factories
-from tests.services.conftest import Listener, MovedClock
 from tests.services.schedules.test_overlapping import WEB, windows
+from tests.support.clocks import MovableClock
 
 API: dict[str, Any] = {"type": "glob", "patterns": ["acme/api*"]}
-
-
-@pytest.fixture
-def jobs(database: str, clock: MovedClock) -> Iterator[Units]:
-    """Return units as the sweeper opens them."""
-    engine = make_engine(database, 4, WORKER_ROLE)
-    yield Units(engine, clock, Listener(), Surroundings(web_url="https://freeze.test"))
-    engine.dispose()
 
 
 @pytest.fixture
@@ -50,8 +40,8 @@ def told(session: Session) -> list[tuple[str, str]]:
     return [(name, message) for name, message in session.execute(text(query))]
 
 
-def look_again(jobs: Units, clock: MovedClock) -> None:
-    clock.ahead += AGAIN_AFTER
+def look_again(jobs: Units, clock: MovableClock) -> None:
+    clock.offset += AGAIN_AFTER
     look_for_overlaps(jobs)
 
 
@@ -68,7 +58,7 @@ def test_the_later_schedule_has_an_item_that_names_the_earlier_one(
 
 
 def test_it_comes_with_a_branch_that_both_reach_and_goes_with_it(
-    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovedClock
+    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
     add(session, acme, (5, 6), name="API", scope=API)
     look_for_overlaps(jobs)
@@ -97,7 +87,7 @@ def test_it_goes_when_one_of_them_is(
     session: Session,
     acme: Organization,
     weekends: Schedule,
-    clock: MovedClock,
+    clock: MovableClock,
     change: dict[str, Any],
     whose: str,
 ) -> None:
@@ -131,14 +121,14 @@ def test_several_are_one_item(jobs: Units, session: Session, acme: Organization,
 
 
 def test_schedules_take_turns(
-    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovedClock
+    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
     for _ in range(AT_ONCE + 1):
         add(session, acme, (30, 31), allow_overlap=False)
     assert [look_for_overlaps(jobs) for _ in range(3)] == [AT_ONCE, 2, 0]
-    clock.ahead += AGAIN_AFTER - timedelta(seconds=30)
+    clock.offset += AGAIN_AFTER - timedelta(seconds=30)
     assert look_for_overlaps(jobs) == 0
-    clock.ahead += timedelta(seconds=30)
+    clock.offset += timedelta(seconds=30)
     assert look_for_overlaps(jobs) == AT_ONCE
 
 

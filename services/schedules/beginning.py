@@ -96,7 +96,6 @@ def begin_due(unit: Unit, occurrence_id: str) -> bool:
     if found is None:
         return False
     occurrence, schedule = found
-    unit.catch_up()
     if unit.now >= occurrence.ends_at:
         return False
     late_by = unit.now - max(occurrence.starts_at, schedule.updated_at)

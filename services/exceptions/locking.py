@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from sqlalchemy import select
+from sqlalchemy.orm import aliased
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
@@ -31,8 +32,14 @@ def lock_base(unit: Unit, branch_id: str) -> Sequence[CoveringFreeze]:
 
 
 def lock_group(unit: Unit, row: PullRequestException) -> Sequence[PullRequestException]:
-    """Lock the rows of an exception's group with their freezes and their branch, and return them, oldest first."""
-    mine = PullRequestException.request_group_id == row.request_group_id
+    """Lock the rows of an exception's group with their freezes and their branch, and return them, oldest first.
+
+    Which group that is, is read under the locks as well: a grant makes one of all that waits.
+    """
+    its = aliased(PullRequestException)
+    mine = (
+        PullRequestException.request_group_id == select(its.request_group_id).where(its.id == row.id).scalar_subquery()
+    )
     own = select(PullRequestException).where(PullRequestException.organization_id == unit.organization, mine)
     ordered = own.order_by(PullRequestException.id).execution_options(populate_existing=True)
 

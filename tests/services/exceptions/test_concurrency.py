@@ -59,6 +59,28 @@ class TestTwoWhoDecide:
         assert [row["state"] for row in shown(scene)] == ["revoked", "revoked"]
 
 
+class TestRequestsOfTwoGroups:
+    """One for each freeze, as it began; a grant makes one group of them."""
+
+    @pytest.fixture
+    def second(self, scene: Scene) -> str:
+        scene.run(request)
+        scene.run(begin_freeze)
+        asked: str = scene.run(request)
+        assert len({row["request_group_id"] for row in shown(scene)}) == 2
+        return asked
+
+    @pytest.mark.parametrize("granted", [True, False])
+    def test_are_decided_once_when_a_grant_was_faster(self, scene: Scene, second: str, granted: bool) -> None:
+        covered, outcome = scene.during(grant, decision(second, granted=granted))
+        assert (len(covered), outcome) == (2, "invalid_state")
+        assert set(states(scene).values()) == {"granted"}
+
+    def test_are_revoked_together_after_the_grant(self, scene: Scene, second: str) -> None:
+        assert scene.during(grant, revocation(second))[1] == 2
+        assert set(states(scene).values()) == {"revoked"}
+
+
 class TestALift:
     def test_that_is_first_leaves_nothing_to_except(self, scene: Scene) -> None:
         assert scene.during(lifting_of(scene.freeze.id), grant) == (scene.freeze.id, "not_frozen")

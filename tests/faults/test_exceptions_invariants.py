@@ -33,13 +33,13 @@ from tests import factories
 from tests.faults.test_invariants import empty, explore
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
+from tests.support.contributors import Contributors
 from tests.support.exceptions_model import Frozen, Granted, Model
 from tests.support.post import Post, look_everywhere, work
-from tools.codehost.model import branches, pulls, queue
+from tools.codehost.model import queue
 from tools.codehost.model.protection import merge_violations
 from tools.codehost.model.records import PullRequest, Repository
 from tools.codehost.model.refusals import Refusal
-from tools.codehost.model.world import Actor
 
 BASES = ("main", "release/1", "release/2")
 """Watched in both repositories; the two releases share a check. `main` of `line` has a merge queue."""
@@ -79,6 +79,7 @@ class Machine(RuleBasedStateMachine):
         self._found()
         self.model = Model()
         self.post = Post(self.town)
+        self.people = Contributors(self.town)
         self.heard_all = True
         self.asked: list[str] = []
         """Exceptions that were requested, in whatever state they are by now."""
@@ -111,10 +112,6 @@ class Machine(RuleBasedStateMachine):
         with self.town.jobs.open(JOB) as unit:
             return unit.now
 
-    @property
-    def person(self) -> Actor:
-        return Actor(self.town.host.maintainer)
-
     def _any(self, which: int) -> tuple[Repository, PullRequest] | None:
         found = self._open()
         return found[which % len(found)] if found else None
@@ -136,7 +133,6 @@ class Machine(RuleBasedStateMachine):
         self._freeze(second, self.now + timedelta(minutes=minutes) if minutes else None, exceptions=True)
         for place, (which, until, pin) in enumerate(grants[::2]):
             self._ask_or_grant(which + 2 * place, until, pin=pin, asks=False)
-        self.rest()
 
     # --- freezes --------------------------------------------------------------------------------------------------
 
@@ -262,41 +258,30 @@ class Machine(RuleBasedStateMachine):
 
     @rule(which=some, rests=st.booleans())
     def push_more(self, which: int, rests: bool) -> None:
-        self._push(which)
-        self._rest_if(rests)
-
-    def _push(self, which: int) -> None:
         if (found := self._any(which)) is not None:
-            repository, pull = found
-            world = self.town.host.world
-            with world.lock:
-                tip = repository.branches[pull.head_ref]
-                commit = branches.make_commit(world, repository, self.person.account.id, "More", [tip])
-                branches.push(world, self.person, repository, pull.head_ref, commit.sha)
+            self.people.push(*found)
+        self._rest_if(rests)
 
     @rule(which=some)
     def push_and_push_back(self, which: int) -> None:
-        """Force the head back to the commit before, after the newer one was seen."""
-        self._push(which)
+        """Push, and force the head back once that was seen: best to a head that an exception is pinned to."""
+        pinned, now = {id(each.pull) for each in self.model.grants.values() if each.pin is not None}, self.now
+        mergeable = [each for each in self._open() if id(each[1]) in pinned and self.model.allows(*each, now)]
+        found = mergeable or self._open()
+        if not found:
+            return
+        repository, pull = found[which % len(found)]
+        before = pull.head_sha
+        self.people.push(repository, pull)
         self.rest()
-        if (found := self._any(which)) is not None:
-            repository, pull = found
-            world = self.town.host.world
-            with world.lock:
-                before = repository.commits[pull.head_sha].parents[0]
-                branches.push(world, self.person, repository, pull.head_ref, before, force=True)
-            self.rest()
+        self.people.force(repository, pull, before)
+        self.rest()
 
     @rule(which=some, base=st.sampled_from(BASES))
     def propose_the_same_head(self, which: int, base: str) -> None:
-        found, world = self._any(which), self.town.host.world
-        if found is None or len(found[0].pulls) > 8:
-            return
-        repository, pull = found
-        head = f"same-{repository.next_number}"
-        with world.lock:
-            branches.create_branch(world, self.person, repository, head, pull.head_sha)
-            pulls.open_pull_request(world, self.person, repository, pulls.Proposal("Same", head, base))
+        found = self._any(which)
+        if found is not None and len(found[0].pulls) <= 8:
+            self.people.propose_the_same(*found, base)
 
     @rule(passes=st.sampled_from([0, 1, 9]))
     def go_on_for_a_while(self, passes: int) -> None:
@@ -332,7 +317,7 @@ class Machine(RuleBasedStateMachine):
         world = self.town.host.world
         return {
             f"{repository.name}#{pull.number}": not merge_violations(
-                world, self.person, repository, pull.base_ref, pull.head_sha, pull.review_decision, queued=True
+                world, self.people.actor, repository, pull.base_ref, pull.head_sha, pull.review_decision, queued=True
             )
             for repository, pull in self._open()
         }
@@ -359,14 +344,6 @@ class Machine(RuleBasedStateMachine):
             each for each in self.repositories[0].pulls.values() if each.state == "open" and each.base_ref == "main"
         ]
 
-    def _propose_in_line(self) -> None:
-        line, world = self.repositories[0], self.town.host.world
-        with world.lock:
-            head, tip = f"more-{line.next_number}", line.branches["main"]
-            commit = branches.make_commit(world, line, self.person.account.id, "New", [tip])
-            branches.create_branch(world, self.person, line, head, commit.sha)
-            pulls.open_pull_request(world, self.person, line, pulls.Proposal("New", head, "main"))
-
     @rule(
         ends=st.sampled_from(["nothing", "an exception", "the freezes", "time"]),
         heard=st.booleans(),
@@ -376,7 +353,7 @@ class Machine(RuleBasedStateMachine):
         """Queue all that may be, change something, and see that just those in front of the first blocked one land."""
         line, world = self.repositories[0], self.town.host.world
         while len(self._in_line()) < 3:
-            self._propose_in_line()
+            self.people.propose(line, "main")
         self.rest()
         for place, (_repository, pull) in enumerate(self._open()):
             if excepted and pull in self._in_line():
@@ -400,7 +377,7 @@ class Machine(RuleBasedStateMachine):
 
     def _enqueues(self, line: Repository, pull: PullRequest) -> bool:
         try:
-            queue.enqueue(self.town.host.world, self.person, line, pull)
+            queue.enqueue(self.town.host.world, self.people.actor, line, pull)
         except Refusal:
             return False
         return True

@@ -43,9 +43,10 @@ from services.unit import Caller, Unit
 from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tests.services.conftest import MovedClock
+from tests.support.contributors import Contributors
 from tests.support.post import Post, blocking, disagreements, look_everywhere, work
 from tests.support.seeds import chosen_seed
-from tools.codehost.model import branches, checks, pulls
+from tools.codehost.model import checks, pulls
 from tools.codehost.model.records import PullRequest, Repository
 from tools.codehost.model.world import Actor
 
@@ -94,6 +95,7 @@ class Machine(RuleBasedStateMachine):
         empty(self.town, self.database)
         self._found()
         self.post = Post(self.town)
+        self.people = Contributors(self.town)
         self.late: list[tuple[Pass, list[Any]]] = []
         self.heard_all = True
         """Whether nothing was lost that only a full pass can find."""
@@ -223,58 +225,40 @@ class Machine(RuleBasedStateMachine):
         ]
         return found[which % len(found)] if found else None
 
-    @property
-    def _person(self) -> Actor:
-        return Actor(self.town.host.maintainer)
-
     @rule(which=some)
     def push(self, which: int) -> None:
         if (found := self._any(which)) is not None:
-            repository, pull = found
-            world = self.town.host.world
-            with world.lock:
-                tip = repository.branches[pull.head_ref]
-                commit = branches.make_commit(world, repository, self._person.account.id, "More", [tip])
-                branches.push(world, self._person, repository, pull.head_ref, commit.sha)
+            self.people.push(*found)
 
     @rule(which=some)
     def close(self, which: int) -> None:
         if (found := self._any(which)) is not None:
             with self.town.host.world.lock:
-                pulls.close(self.town.host.world, self._person, *found)
+                pulls.close(self.town.host.world, self.people.actor, *found)
 
     @rule(which=some)
     def reopen(self, which: int) -> None:
         if (found := self._any(which, "closed")) is not None:
             with self.town.host.world.lock:
-                pulls.reopen(self.town.host.world, self._person, *found)
+                pulls.reopen(self.town.host.world, self.people.actor, *found)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
     def retarget(self, which: int, base: str) -> None:
         if (found := self._any(which)) is not None:
             with self.town.host.world.lock:
-                pulls.edit(self.town.host.world, self._person, *found, base=base)
+                pulls.edit(self.town.host.world, self.people.actor, *found, base=base)
 
     @rule(which=some, base=st.sampled_from([*BASES, "develop"]))
     def propose(self, which: int, base: str) -> None:
-        repository, world = self.repositories[which % 2], self.town.host.world
-        if len(repository.pulls) > 8:
-            return
-        with world.lock:
-            head, tip = f"more-{repository.next_number}", repository.branches[base]
-            commit = branches.make_commit(world, repository, self._person.account.id, "New", [tip])
-            branches.create_branch(world, self._person, repository, head, commit.sha)
-            pulls.open_pull_request(world, self._person, repository, pulls.Proposal("New", head, base))
+        repository = self.repositories[which % 2]
+        if len(repository.pulls) <= 8:
+            self.people.propose(repository, base)
 
     @rule(which=some, base=st.sampled_from(BASES))
     def propose_the_same_head_for_another_base(self, which: int, base: str) -> None:
-        found, world = self._any(which), self.town.host.world
+        found = self._any(which)
         if found is not None and len(found[0].pulls) <= 8:
-            repository, pull = found
-            head = f"same-{repository.next_number}"
-            with world.lock:
-                branches.create_branch(world, self._person, repository, head, pull.head_sha)
-                pulls.open_pull_request(world, self._person, repository, pulls.Proposal("Same", head, base))
+            self.people.propose_the_same(*found, base)
 
     @rule(which=some)
     def merge(self, which: int) -> None:

@@ -1,0 +1,51 @@
+"""What people do with pull requests at the simulated code host, with the webhooks that come of it."""
+
+from dataclasses import dataclass
+
+from tests.jobs.conftest import Town
+from tools.codehost.model import branches, pulls
+from tools.codehost.model.records import PullRequest, Repository
+from tools.codehost.model.world import Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Contributors:
+    """People who may do everything."""
+
+    town: Town
+
+    @property
+    def actor(self) -> Actor:
+        """Who they are."""
+        return Actor(self.town.host.maintainer)
+
+    def push(self, repository: Repository, pull: PullRequest) -> None:
+        """Put another commit on top of a pull request's head."""
+        world = self.town.host.world
+        with world.lock:
+            tip = repository.branches[pull.head_ref]
+            commit = branches.make_commit(world, repository, self.actor.account.id, "More", [tip])
+            branches.push(world, self.actor, repository, pull.head_ref, commit.sha)
+
+    def force(self, repository: Repository, pull: PullRequest, sha: str) -> None:
+        """Move a pull request's head to a commit that was there before."""
+        world = self.town.host.world
+        with world.lock:
+            branches.push(world, self.actor, repository, pull.head_ref, sha, force=True)
+
+    def propose(self, repository: Repository, base: str) -> None:
+        """Open a pull request with a commit of its own."""
+        world = self.town.host.world
+        with world.lock:
+            head, tip = f"more-{repository.next_number}", repository.branches[base]
+            commit = branches.make_commit(world, repository, self.actor.account.id, "New", [tip])
+            branches.create_branch(world, self.actor, repository, head, commit.sha)
+            pulls.open_pull_request(world, self.actor, repository, pulls.Proposal("New", head, base))
+
+    def propose_the_same(self, repository: Repository, pull: PullRequest, base: str) -> None:
+        """Open another pull request with the head of one that is there."""
+        world = self.town.host.world
+        with world.lock:
+            head = f"same-{repository.next_number}"
+            branches.create_branch(world, self.actor, repository, head, pull.head_sha)
+            pulls.open_pull_request(world, self.actor, repository, pulls.Proposal("Same", head, base))

@@ -156,7 +156,8 @@ class TestDeleteOrganization:
         ).one()
         assert row[0] == "Owner"
         assert row[1] == {"type": "organization", "id": acme.id, "name": "Acme"}
-        assert set(row[2]) == {"purgedAt"}
+        assert row[2]["before"] == {"deletedAt": None, "purgedAt": None}
+        assert set(row[2]["after"]) == {"deletedAt", "purgedAt"}
 
     def test_its_owners_are_mailed_and_nobody_else(self, acme: Tenant, owner: Caller, session: Session) -> None:
         signed_in(acme, "admin")

@@ -1,13 +1,21 @@
 """The client against the simulated code host, as a freeze uses it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from integrations.github import BranchRef, CheckWrite, GitHub, GitHubError, GitHubSettings, InstallationClient
+from integrations.github import (
+    BranchRef,
+    CheckAction,
+    CheckWrite,
+    GitHub,
+    GitHubError,
+    GitHubSettings,
+    InstallationClient,
+)
 from integrations.github.events import BranchHint, InstallationHint, read_event
 from tests.integrations.github.conftest import Clock
 from tools.codehost import CodeHost, serve
@@ -145,6 +153,19 @@ def test_the_newest_run_counts_however_often_it_was_written(place: Place) -> Non
     assert result.error is None
     newest = place.client.check_runs("acme", "web", sha, NAME)[0]
     assert (newest.id, newest.conclusion, newest.app_id) == (result.check_run_id, "success", 42)
+
+
+@pytest.mark.parametrize("by", ["GraphQL", "REST"])
+def test_a_check_carries_its_button(place: Place, by: str) -> None:
+    sha = place.web.pull_request().head_sha
+    write = replace(place.write(sha), actions=(CheckAction("Ask", "Ask for it", "ask"),))
+    if by == "REST":
+        result = place.client.create_check_rest("acme", "web", write)
+    else:
+        (result,) = place.client.write_checks([write])
+    assert result.error is None
+    run = place.host.world.runs[result.check_run_id or 0]
+    assert run.actions == [{"label": "Ask", "description": "Ask for it", "identifier": "ask"}]
 
 
 def test_one_bad_write_spoils_no_other(place: Place) -> None:

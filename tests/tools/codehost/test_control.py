@@ -127,6 +127,18 @@ def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, host: 
     assert (pull.review_decision, pull.mergeable) == ("CHANGES_REQUESTED", None)
 
 
+def test_a_button_of_a_check_is_pressed_by_control(http: httpx.Client, host: CodeHost) -> None:
+    http.post("/_control/seed", json=SEED)
+    web = host.world.repository_named("acme/web")
+    button = {"label": "Ask", "description": "Ask for it", "identifier": "ask"}
+    fields = {"name": CHECK, "head_sha": web.pulls[1].head_sha, "conclusion": "failure", "actions": [button]}
+    create_check_run(host.world, Actor(host.world.accounts[host.app.bot_id], host.app_id), host.app_id, web, fields)
+    body = {"repository": "acme/web", "number": 1, "name": CHECK, "identifier": "ask", "login": "octocat"}
+    assert http.post("/_control/buttons", json=body).status_code == 204
+    assert http.post("/_control/buttons", json={**body, "identifier": "another"}).status_code == 422
+    assert http.post("/_control/buttons", json={**body, "name": "build"}).status_code == 404
+
+
 def test_settings_are_read_and_changed(http: httpx.Client) -> None:
     assert http.put("/_control/settings", json={"latencyMs": 5}).json()["latencyMs"] == 5
     assert http.get("/_control/settings").json()["latencyMs"] == 5

@@ -1,0 +1,147 @@
+"""What time does to plans: they are moved on day by day, and made anew with other time zone data; and their end."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import update
+
+from models.organizations import Organization
+from models.schedules import Occurrence, Schedule
+from services.schedules import planning
+from services.schedules.planning import HORIZON, extend_plans
+from tests.services.schedules.conftest import Office, utc
+from tests.services.schedules.test_planning import FRIDAYS, NOON_TO_ONE, WEEKEND
+
+
+class TestExtending:
+    def test_happens_once_a_day(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create()
+        assert extend_plans(office.at("2026-11-22 11:59").jobs) == 0
+        assert extend_plans(office.at("2026-11-22 12:00").jobs) == 1
+        assert extend_plans(office.jobs) == 0
+        assert office.schedule(made).planned_until == utc("2026-11-22 12:00") + HORIZON
+        assert len(office.windows(made)) == 90
+        assert office.audit("schedule.replanned") == []
+
+    @pytest.mark.parametrize(
+        "terms",
+        [
+            {},
+            {"recurrence": FRIDAYS, "window": WEEKEND},
+            {"recurrence": {"frequency": "daily", "interval": 3, "start_date": "2025-11-06", "count": 170}},
+            {"window": {"start_time": "01:10", "end_time": "01:50"}},
+            {"window": {"start_time": "23:00", "end_time": "22:00", "days": 5}},
+        ],
+        ids=str,
+    )
+    def test_day_by_day_comes_to_what_is_planned_at_once(self, office: Office, terms: dict[str, object]) -> None:
+        made = office.at("2026-11-21 12:00").create(**terms)
+        for day in range(1, 9):
+            assert extend_plans(office.at(f"2026-11-{21 + day} 18:00").jobs) == 1
+        anew = office.create(**terms, allow_overlap=True)
+        now = office.clock.at
+        assert now is not None
+        planned = [[(row.starts_at, row.ends_at, row.skip_reason) for row in office.rows(one)] for one in (made, anew)]
+        assert [row for row in planned[0] if row[1] > now] == [row for row in planned[1] if row[1] > now]
+        grown, whole = (office.schedule(one).windows for one in (made, anew))
+        assert grown is not None
+        assert whole is not None
+        assert grown[1:] == whole[1:]
+
+    def test_catches_up_after_a_long_downtime(self, office: Office) -> None:
+        made = office.at("2026-06-01 12:00").create()
+        extend_plans(office.at("2026-11-21 12:00").jobs)
+        assert office.windows(made)[0] == "11-21 22:00 to 11-22 06:00"
+        assert len(office.windows(made)) == 90
+
+    def test_passes_over_what_is_disabled_deleted_or_of_a_deleted_organisation(self, office: Office) -> None:
+        office.at("2026-11-21 12:00").create(enabled=False)
+        office.delete(office.create())
+        assert extend_plans(office.at("2026-11-23 12:00").jobs) == 0
+        office.create()
+        office.session.execute(update(Organization).values(deleted_at=utc("2026-11-23 13:00")))
+        office.session.commit()
+        assert extend_plans(office.at("2026-11-25 12:00").jobs) == 0
+
+    def test_goes_on_where_so_many_wait_that_one_round_does_not_do(
+        self, office: Office, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(planning, "PLANNED_AT_ONCE", 2)
+        office.at("2026-11-21 12:00")
+        for _ in range(3):
+            office.create(allow_overlap=True)
+        office.at("2026-11-23 12:00")
+        assert [extend_plans(office.jobs) for _ in range(3)] == [2, 1, 0]
+
+
+class TestOtherTimeZoneData:
+    def test_have_the_future_planned_anew_and_the_audit_told(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create()
+        office.begin()
+        other_data(office, made, hours=1)
+        assert extend_plans(office.at("2026-11-21 13:00").jobs) == 1
+        assert office.windows(made)[:2] == ["11-21 22:00 to 11-22 06:00", "11-22 22:00 to 11-23 06:00"]
+        assert len(office.windows(made)) == 90
+        [entry] = office.audit("schedule.replanned")
+        assert entry.actor["type"] == "system"
+        assert entry.details["before"]["timezoneData"] == "2020.1"
+        assert entry.details["after"]["windows"][0] == ["2026-11-21T22:00:00+00:00", "2026-11-22T06:00:00+00:00"]
+        assert extend_plans(office.jobs) == 0
+
+    def test_leave_what_has_begun(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create()
+        other_data(office, made, hours=-1)
+        assert office.at("2026-11-21 21:00").begin() == 1
+        extend_plans(office.at("2026-11-21 21:30").jobs)
+        assert office.windows(made, "active") == ["11-21 21:00 to 11-22 05:00"]
+        assert office.windows(made)[0] == "11-22 22:00 to 11-23 06:00"
+
+    def test_that_change_none_of_the_windows_are_not_told(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create()
+        other_data(office, made, hours=0)
+        assert extend_plans(office.jobs) == 1
+        assert office.audit("schedule.replanned") == []
+
+
+def other_data(office: Office, schedule_id: str, *, hours: int) -> None:
+    """Have the plan be one of older data, by which the clocks are so many hours off."""
+    moved = timedelta(hours=hours)
+    later = update(Occurrence).where(Occurrence.schedule_id == schedule_id)
+    rows = office.rows(schedule_id)
+    for row in reversed(rows) if hours > 0 else rows:
+        office.session.execute(
+            later.where(Occurrence.id == row.id).values(starts_at=row.starts_at + moved, ends_at=row.ends_at + moved)
+        )
+    office.session.execute(update(Schedule).values(planned_with="2020.1"))
+    office.session.commit()
+
+
+class TestDeleting:
+    def test_takes_away_what_is_to_come_and_leaves_what_was(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
+        office.begin()
+        office.at("2026-11-21 14:00").skip_next(made)
+        office.delete(made)
+        assert office.windows(made, "planned", "skipped") == []
+        assert office.windows(made, "past") == ["11-21 12:00 to 11-21 13:00"]
+        assert office.schedule(made).windows is None
+
+    def test_leaves_the_active_freeze_in_force(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
+        office.begin()
+        office.delete(made)
+        assert office.windows(made, "active") == ["11-21 12:00 to 11-21 13:00"]
+
+    def test_ends_what_is_in_force_when_asked_and_tells_the_audit(self, office: Office) -> None:
+        made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
+        office.begin()
+        office.delete(made, end_active=True)
+        assert office.windows(made, "past") == ["11-21 12:00 to 11-21 13:00"]
+        [lifted], [deleted] = office.audit("freeze.lifted"), office.audit("schedule.deleted")
+        assert deleted.details["endedFreezes"] == [lifted.target["id"]]
+        assert deleted.details["before"]["window"] == {"startTime": "12:00", "endTime": "13:00"}
+
+    def test_keeps_a_window_that_is_due_from_beginning(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
+        office.at("2026-11-21 12:00").delete(made)
+        assert office.begin() == 0

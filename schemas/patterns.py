@@ -22,6 +22,9 @@ _WORDS = {
         "must hold something that can be seen, and no control characters"
     ),
     r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of the clock, such as 17:00",
+    r"^20[0-9]{2}-(0[1-9]|1[0-2])$": "must be a month, such as 2026-12",
+    r"^[A-Z]{2}$": "must be two capital letters, such as GB",
+    r"^[!-~]+( [!-~]+)*$": "must be words of visible ASCII characters, with one space between them",
     r"^([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)$": "must be a weekday such as MO, or a counted one such as -1FR",
 }
 _EMAIL = re.compile(r"\^\[[^\]]+\]\{1,64\}@")

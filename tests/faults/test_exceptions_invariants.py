@@ -34,7 +34,7 @@ from tests.faults.test_invariants import empty, explore
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
 from tests.support.contributors import Contributors
-from tests.support.exceptions_model import Frozen, Granted, Model
+from tests.support.exceptions_model import Frozen, Granted, Model, only
 from tests.support.post import Post, look_everywhere, work
 from tools.codehost.model import queue
 from tools.codehost.model.protection import merge_violations
@@ -57,12 +57,6 @@ REASON = "The hotfix that has to go in"
 installation_ids = count(800_001)
 some = st.integers(0, 999)
 """Chooses one of as many things as there are."""
-
-
-def only(error: ServiceError, *codes: str) -> None:
-    """Let a refusal pass that has one of these codes."""
-    if error.code not in codes:
-        raise error
 
 
 class Machine(RuleBasedStateMachine):
@@ -265,8 +259,8 @@ class Machine(RuleBasedStateMachine):
     @rule(which=some)
     def push_and_push_back(self, which: int) -> None:
         """Push, and force the head back once that was seen: best to a head that an exception is pinned to."""
-        pinned, now = {id(each.pull) for each in self.model.grants.values() if each.pin is not None}, self.now
-        mergeable = [each for each in self._open() if id(each[1]) in pinned and self.model.allows(*each, now)]
+        pins, now = [each.pull for each in self.model.grants.values() if each.pin is not None], self.now
+        mergeable = [each for each in self._open() if each[1] in pins and self.model.allows(*each, now)]
         found = mergeable or self._open()
         if not found:
             return
@@ -394,6 +388,10 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.rest()
+        for place in range(len(self._open())):
+            self._ask_or_grant(place, None, pin=True, asks=False)
+        self.rest()
+        self.push_and_push_back(0)
 
 
 def test_what_the_model_allows_merges_and_what_it_blocks_does_not(

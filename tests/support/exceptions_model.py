@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from rules.errors import ServiceError
 from tools.codehost.model.records import PullRequest, Repository
+
+
+def only(error: ServiceError, *codes: str) -> None:
+    """Let a refusal pass that has one of these codes."""
+    if error.code not in codes:
+        raise error
 
 
 @dataclass

@@ -11,7 +11,7 @@ from rules.verdict import CoveringFreeze
 from services.exceptions.lapsing import as_service, record_end
 from services.exceptions.locking import lock_base, open_rows
 from services.exceptions.recording import name_of
-from services.exceptions.revoking import revoke_rows
+from services.exceptions.revoking import PUSHED, revoke_rows
 from services.freezes import checked_reason, require_future
 from services.pull_views import Tracked
 from services.unit import Unit
@@ -72,21 +72,17 @@ def cover(unit: Unit, tracked: Tracked, wanted: Wanted) -> Covered:
 
 
 def _end_what_is_over(unit: Unit, tracked: Tracked, rows: Iterable[PullRequestException]) -> list[str]:
-    """Record the end of rows whose time has passed, and of requests for a commit that is no longer the head.
+    """Record the end of rows whose time has passed, and of those for a commit that is no longer the head.
 
     They would stand in the way of new ones. Returns their freezes.
     """
     late = [row for row in rows if row.expires_at is not None and row.expires_at <= unit.now]
-    moved = [
-        row
-        for row in rows
-        if row not in late and row.decision is None and row.pin_to_head and row.head_sha != tracked.pull.head_sha
-    ]
+    moved = [row for row in rows if row not in late and row.pin_to_head and row.head_sha != tracked.pull.head_sha]
     for row in late:
         record_end(unit, ("exception", row.id, name_of(unit, tracked.pull.id)), row, row.expires_at or unit.now)
     with as_service(unit):
         for row in moved:
-            revoke_rows(unit, [row], reason="It was requested for a commit, and another was pushed.")
+            revoke_rows(unit, [row], reason=PUSHED)
     unit.session.flush()
     return [row.freeze_id for row in (*late, *moved)]
 

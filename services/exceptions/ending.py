@@ -13,7 +13,6 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, Select, and_, not_, or_, select
 from sqlalchemy.exc import DBAPIError
 
-from models.exception_queries import is_standing
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
@@ -21,6 +20,7 @@ from models.queries import in_force, raise_generation
 from rules.permissions import SYSTEM
 from services.exceptions.lapsing import record_end
 from services.exceptions.recording import name_of, record, told
+from services.exceptions.revoking import PUSHED
 from services.reconcile.claims import lock
 from services.unit import Unit
 
@@ -30,10 +30,11 @@ AT_ONCE = 1000
 
 
 def ended_or_moved(unit: Unit) -> Collection[tuple[str, str]]:
-    """Return organisation and branch of exceptions whose end is to be recorded, so many at once."""
+    """Return organisation and branch of exceptions whose end is to be recorded, `AT_ONCE` branches at most."""
     row = PullRequestException
     found = _open().with_only_columns(row.organization_id, row.branch_id).where(or_(_over(unit.now), _MOVED))
-    return {(organization_id, branch_id) for organization_id, branch_id in unit.session.execute(found.limit(AT_ONCE))}
+    branches = found.order_by(None).distinct().limit(AT_ONCE)
+    return {(organization_id, branch_id) for organization_id, branch_id in unit.session.execute(branches)}
 
 
 def end(unit: Unit, branch_id: str) -> int:
@@ -60,11 +61,12 @@ def _over(now: datetime) -> ColumnElement[bool]:
     return or_(PullRequestException.expires_at <= now, not_(in_force(now)))
 
 
-_MOVED = and_(
-    PullRequestException.decision == "granted",
-    PullRequestException.pin_to_head,
-    PullRequestException.head_sha != PullRequest.head_sha,
-)
+def _lasts(now: datetime) -> ColumnElement[bool]:
+    ends = PullRequestException.expires_at
+    return and_(or_(ends.is_(None), ends > now), in_force(now))
+
+
+_MOVED = and_(PullRequestException.pin_to_head, PullRequestException.head_sha != PullRequest.head_sha)
 """Pinned to a commit that is not the head of its pull request any more."""
 
 
@@ -110,19 +112,22 @@ def see_pushes(unit: Unit, branch_ids: Collection[str]) -> None:
 
 
 def revoke_moved(unit: Unit, branch_ids: Collection[str]) -> int:
-    """Revoke the granted rows that are pinned to a commit which their pull request has left; returns how many.
+    """Revoke the open rows that are pinned to a commit which their pull request has left; returns how many.
 
-    The branches are locked. Nothing has to be written anew: a check on the new head never heeded the pin to the old.
+    A request for such a commit could not be granted any more. The branches are locked. Nothing has to be written anew:
+    a check on the new head never heeded the pin to the old.
     """
-    pinned = _locked(unit, branch_ids, and_(_MOVED, is_standing(unit.now), in_force(unit.now))) if branch_ids else ()
+    pinned = _locked(unit, branch_ids, and_(_MOVED, _lasts(unit.now))) if branch_ids else ()
     groups: dict[tuple[str, str], list[PullRequestException]] = {}
     for row in pinned:
         groups.setdefault((row.organization_id, row.request_group_id), []).append(row)
     caller = unit.caller
     for (organization_id, _group_id), rows in groups.items():
         unit.caller = replace(caller, organization_id=organization_id, actor=SYSTEM, source="system")
-        _revoke(unit, rows)
-    unit.caller = caller
+        try:
+            _revoke(unit, rows)
+        finally:
+            unit.caller = caller
     return len(pinned)
 
 
@@ -131,4 +136,4 @@ def _revoke(unit: Unit, rows: Sequence[PullRequestException]) -> None:
     for row in rows:
         row.revoked_by, row.revoked_at = SYSTEM.as_json(), unit.now
     head = unit.session.get_one(PullRequest, rows[0].pull_request_id, populate_existing=True).head_sha
-    record(unit, "revoked", rows, before, reason="It was pinned to a commit, and another was pushed.", newHeadSha=head)
+    record(unit, "revoked", rows, before, reason=PUSHED, newHeadSha=head)

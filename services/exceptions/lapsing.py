@@ -28,5 +28,7 @@ def as_service(unit: Unit) -> Iterator[None]:
     """Do what would have been done without the unit's actor, as the service itself."""
     caller = unit.caller
     unit.caller = replace(caller, actor=SYSTEM, source="system")
-    yield
-    unit.caller = caller
+    try:
+        yield
+    finally:
+        unit.caller = caller

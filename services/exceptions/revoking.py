@@ -11,6 +11,8 @@ from services.exceptions.rights import is_own, may_decide, require_decider
 from services.exceptions.states import get_exception, states_of
 from services.unit import Unit
 
+PUSHED = "It was pinned to a commit, and another was pushed."
+
 
 def revoke(unit: Unit, exception_id: str, reason: str | None) -> Sequence[PullRequestException]:
     """End every row of an exception's group that is granted or pending; returns the rows ended.

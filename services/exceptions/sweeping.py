@@ -8,9 +8,14 @@ from services.unit import Caller, Units
 
 def end_exceptions(units: Units) -> int:
     """Record the ends of exceptions, those of each branch in a unit of their own; returns of how many branches."""
-    with units.open(JOB) as unit:
-        found = ended_or_moved(unit)
-    return one_by_one(sorted(found), lambda of: _end(units, *of))
+    ended = 0
+    while True:
+        with units.open(JOB) as unit:
+            found = ended_or_moved(unit)
+        now_ended = one_by_one(sorted(found), lambda of: _end(units, *of))
+        if not now_ended:
+            return ended
+        ended += now_ended
 
 
 def _end(units: Units, organization_id: str, branch_id: str) -> int:

@@ -412,6 +412,16 @@ class TestCreateException:
             ("exception.granted", "user"),
         ]
 
+    @asking
+    def test_replaces_one_for_a_commit_that_was_left(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
+    ) -> None:
+        left = {"pin_to_head": True, "head_sha": factories.sha("before")}
+        old = factories.exception(session, freeze, pull, web, **left)
+        (new,) = rows(acme.person("admin").post(path, THIS), 201)
+        shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
+        assert (new["headSha"], shown["state"], shown["revokedBy"]["type"]) == (pull.head_sha, "revoked", "system")
+
 
 class TestCreateExceptionRequest:
     def test_waits_for_somebody_else(

@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
+from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
 from services.chores import end_freezes, seconds_to_next
+from services.exceptions import ending
 from services.exceptions.ending import next_end
 from services.exceptions.sweeping import end_exceptions
 from services.reconcile.passes import JOB
+from tests import factories
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.test_exceptions import check, grant
+from tests.jobs.test_exceptions import check, grant, row_of
 from tests.services.conftest import MovedClock
 from tests.support.post import work
 from tools.codehost.model.records import PullRequest
@@ -108,6 +111,21 @@ class TestByTime:
         assert 0 < left <= 7 * 60
 
 
+def test_however_many_branches_have_some_none_waits_for_the_next_look(
+    town: Town, build: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "AT_ONCE", 1)
+    build("web", "api", "docs", pulls=1)
+    places = ("acme/api", "acme/docs", "acme/web")
+    town.settle()
+    freeze, until = town.session.get_one(Freeze, town.freeze()), now(town) + timedelta(hours=1)
+    for place in places:
+        factories.exception(town.session, freeze, row_of(town, 1, place), town.branches[place], expires_at=until)
+    town.session.commit()
+    pass_by(town, hours=1)
+    assert end_exceptions(town.jobs) == len(places)
+
+
 class TestWithItsFreeze:
     def test_a_lift_ends_it(self, town: Town, freeze: str, first: PullRequest) -> None:
         made = grant(town, freeze, first.number)
@@ -158,16 +176,27 @@ class TestByAPush:
         assert first.head_sha == before
         assert town.merge("acme/web", first.number).status_code == 405
 
+    def test_a_request_for_that_commit_ends_too(self, town: Town, freeze: str, first: PullRequest) -> None:
+        pending = {"decision": None, "decided_by": None, "decided_at": None}
+        made = grant(town, freeze, first.number, pin_to_head=True, **pending)
+        assert push(town, "acme/web", first.head_ref).status_code == 201
+        town.make_due()
+        town.settle()
+        assert row(town, made)["revoked_by"]["type"] == "system"
+        [(_actor, _target, details)] = told(town, "revoked")
+        assert [each["before"]["state"] for each in details["rows"]] == ["pending"]
+
     def test_what_is_not_pinned_stays(self, town: Town, freeze: str, first: PullRequest) -> None:
         made = grant(town, freeze, first.number)
         assert push(town, "acme/web", first.head_ref).status_code == 201
         work(town)
         assert row(town, made)["revoked_at"] is None
 
-    def test_a_grant_that_came_after_the_look_is_found_by_the_sweeper(
-        self, town: Town, freeze: str, first: PullRequest
+    @pytest.mark.parametrize("decision", ["granted", None])
+    def test_what_came_after_the_look_is_found_by_the_sweeper(
+        self, town: Town, freeze: str, first: PullRequest, decision: str | None
     ) -> None:
-        made = grant(town, freeze, first.number, pin_to_head=True)
+        made = grant(town, freeze, first.number, pin_to_head=True, decision=decision)
         town.session.get_one(PullRow, row(town, made)["pull_request_id"]).head_sha = "f" * 40
         town.session.commit()
         assert end_exceptions(town.jobs) == 1

@@ -51,10 +51,19 @@ class AuditSeal(Base):
     """Never before the entry's instant, nor before that of the seal before: it orders as the sequence does."""
     late: Mapped[bool] = mapped_column(server_default="false")
     """Whether that is long after the entry's instant: few are, so those of a time are found among the others'."""
+    action: Mapped[str]
+    actor_id: Mapped[str | None]
+    target_id: Mapped[str | None]
+    source: Mapped[str]
+    """What the entry can be asked for by, so that an index gives it in the order of the seals."""
 
     __table_args__ = (
         Index("uq_audit_seals_entry_id", "entry_id", unique=True),
         Index("ix_audit_seals_page", "organization_id", "sealed_at", "sequence"),
+        Index("ix_audit_seals_action", "organization_id", "action", "sealed_at", "sequence"),
+        Index("ix_audit_seals_actor", "organization_id", "actor_id", "sealed_at", "sequence"),
+        Index("ix_audit_seals_target", "organization_id", "target_id", "sealed_at", "sequence"),
+        Index("ix_audit_seals_source", "organization_id", "source", "sealed_at", "sequence"),
         Index("ix_audit_seals_late", "organization_id", "sequence", postgresql_where=text("late")),
     )
 

@@ -126,11 +126,19 @@ CREATE TABLE audit_seals (
     previous_hash BYTEA NOT NULL,
     sealed_at TIMESTAMP WITH TIME ZONE NOT NULL,
     late BOOLEAN DEFAULT 'false' NOT NULL,
+    action TEXT NOT NULL,
+    actor_id TEXT,
+    target_id TEXT,
+    source TEXT NOT NULL,
     CONSTRAINT pk_audit_seals PRIMARY KEY (organization_id, sequence),
     CONSTRAINT fk_audit_seals_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id)
 );
 CREATE UNIQUE INDEX uq_audit_seals_entry_id ON audit_seals (entry_id);
 CREATE INDEX ix_audit_seals_page ON audit_seals (organization_id, sealed_at, sequence);
+CREATE INDEX ix_audit_seals_action ON audit_seals (organization_id, action, sealed_at, sequence);
+CREATE INDEX ix_audit_seals_actor ON audit_seals (organization_id, actor_id, sealed_at, sequence);
+CREATE INDEX ix_audit_seals_target ON audit_seals (organization_id, target_id, sealed_at, sequence);
+CREATE INDEX ix_audit_seals_source ON audit_seals (organization_id, source, sealed_at, sequence);
 CREATE INDEX ix_audit_seals_late ON audit_seals (organization_id, sequence) WHERE late;
 CREATE TABLE audit_unsealed (
     entry_id TEXT NOT NULL,

@@ -1,6 +1,7 @@
 """Which entries of the audit somebody sees: those of the plan's retention, narrowed by what they ask for.
 
-Each filter has an index; those on `audit_entries` end in (`at`, `id`), the order in which the newest come first.
+Each filter has an index in each order: on `audit_entries` they end in (`at`, `id`), on `audit_seals` in (`sealed_at`,
+`sequence`).
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Protocol
 
 from sqlalchemy import ColumnElement
 
-from models.audit import AuditEntry
+from models.audit import AuditEntry, AuditSeal
 from rules.audit_actions import ACTIONS
 from rules.entitlements import plan_named
 from rules.errors import Detail, ServiceError
@@ -49,20 +50,23 @@ def shown_since(now: datetime, plan: str, filters: AuditFilters) -> datetime:
     return kept if filters.since is None else max(kept, filters.since)
 
 
-def matching(since: datetime, organization_id: str, filters: AuditFilters) -> list[ColumnElement[bool]]:
+def matching(
+    since: datetime, organization_id: str, filters: AuditFilters, by: type[AuditEntry | AuditSeal] = AuditEntry
+) -> list[ColumnElement[bool]]:
     """Return what an entry has to fulfil; `since` is what `shown_since` returns.
 
-    Raises `invalid_parameter` for an action that there is not.
+    `by` is the table in whose order entries are read, and whose indexes find them. Raises `invalid_parameter` for an
+    action that there is not.
     """
     conditions = [AuditEntry.organization_id == organization_id, AuditEntry.at >= since]
     if filters.until is not None:
         conditions.append(AuditEntry.at < filters.until)
     if filters.action is not None:
-        conditions.append(AuditEntry.action == _known(filters.action))
+        conditions.append(by.action == _known(filters.action))
     for column, wanted in (
-        (AuditEntry.actor_id, filters.actor_id),
-        (AuditEntry.target_id, filters.target_id),
-        (AuditEntry.source, filters.source),
+        (by.actor_id, filters.actor_id),
+        (by.target_id, filters.target_id),
+        (by.source, filters.source),
     ):
         if wanted is not None:
             conditions.append(column == wanted)

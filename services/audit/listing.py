@@ -48,7 +48,7 @@ def list_entries(
     sealed = AuditSeal.entry_id == AuditEntry.id
     query = select(AuditEntry, AuditSeal).join(AuditSeal, sealed, isouter=not ascending)
     since = shown_since(unit.now, unit.caller.plan, filters)
-    query = query.where(*matching(since, unit.organization, filters))
+    query = query.where(*matching(since, unit.organization, filters, AuditSeal if ascending else AuditEntry))
     if ascending:
         query = query.where(*_within(unit, since, filters.until))
     unit.session.execute(_PLAN_BY_VALUES)

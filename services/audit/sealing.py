@@ -43,10 +43,13 @@ _COMMITTED = text("""
     WHERE u.organization_id = :organization ORDER BY e.at, e.id LIMIT :most
 """)
 _SEAL = text("""
-    INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at, late)
-    SELECT :organization, s.* FROM unnest(CAST(:sequences AS bigint[]), CAST(:entries AS text[]),
-        CAST(:hashes AS bytea[]), CAST(:previous AS bytea[]), CAST(:instants AS timestamptz[]),
-        CAST(:late AS boolean[])) AS s
+    INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at, late,
+                             action, actor_id, target_id, source)
+    SELECT e.organization_id, s.*, e.action, e.actor_id, e.target_id, e.source
+    FROM unnest(CAST(:sequences AS bigint[]), CAST(:entries AS text[]), CAST(:hashes AS bytea[]),
+                CAST(:previous AS bytea[]), CAST(:instants AS timestamptz[]), CAST(:late AS boolean[]))
+        AS s (sequence, entry_id, hash, previous_hash, sealed_at, late)
+    JOIN audit_entries e ON e.id = s.entry_id
 """)
 _DONE = text("DELETE FROM audit_unsealed WHERE entry_id = ANY(:entries)")
 
@@ -75,7 +78,7 @@ def _seal_piece(unit: Unit, organization_id: str) -> int:
     if entries:
         head = unit.session.execute(_HEAD, {"organization": organization_id}).one_or_none()
         rows = _chained(entries, *(head or (0, NOTHING_BEFORE, unit.now)), now=unit.now)
-        unit.session.execute(_SEAL, {"organization": organization_id, **rows})
+        unit.session.execute(_SEAL, rows)
         unit.session.execute(_DONE, {"entries": rows["entries"]})
     return len(entries)
 

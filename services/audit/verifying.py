@@ -22,8 +22,10 @@ _AT_ONCE = 2000
 
 _UNHURRIED = text("SET LOCAL statement_timeout = 0")
 _CHAIN = text("""
-    SELECT s.sequence, s.entry_id, s.hash, s.previous_hash, e.id, e.organization_id, e.at, e.action, e.actor, e.source,
-           e.target, e.request_id, e.details
+    SELECT s.sequence, s.entry_id, s.hash, s.previous_hash,
+           (s.action, s.actor_id, s.target_id, s.source) IS NOT DISTINCT FROM
+               (e.action, e.actor_id, e.target_id, e.source) AS findable,
+           e.id, e.organization_id, e.at, e.action, e.actor, e.source, e.target, e.request_id, e.details
     FROM audit_seals s LEFT JOIN audit_entries e ON e.id = s.entry_id
     WHERE s.organization_id = :organization ORDER BY s.sequence
 """)
@@ -99,4 +101,6 @@ def _fault(seal: Row[*tuple[Any, ...]], expected: int, head: bytes) -> Fault | N
         return Fault("broken", seal.entry_id, f"{place} does not follow the one before")
     if seal.hash != seal_hash(head, seal._asdict()):
         return Fault("broken", seal.entry_id, f"{place} is not the hash of what the entry says")
+    if not seal.findable:
+        return Fault("broken", seal.entry_id, f"{place} is found by what the entry does not say")
     return None

@@ -207,6 +207,8 @@ def estate(session: Session, name: str) -> Estate:
                 hash=b"x",
                 previous_hash=b"x",
                 sealed_at=now,
+                action="freeze.started",
+                source="system",
             ),
             RemoteBranchList(repository_id=repository.id, organization_id=organization.id, fetched_at=now, branches=[]),
             IdempotencyKey(

@@ -48,9 +48,10 @@ _FILL = text("""
     FROM generate_series(CAST(1 AS bigint), :rows) n
 """)
 _SEAL = text("""
-    INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at)
+    INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at, action, actor_id,
+                             target_id, source)
     SELECT organization_id, row_number() OVER (ORDER BY at, id), id, sha256(id::bytea), sha256(id::bytea),
-           at + interval '1 second'
+           at + interval '1 second', action, actor_id, target_id, source
     FROM audit_entries
 """)
 _WAITING = text("""

@@ -140,6 +140,14 @@ class TestWhatIsFound:
         tampering.commit()
         assert f"BROKEN: seal 2 of {entries[2]} does not follow" in told(capsys)[1]
 
+    @pytest.mark.parametrize("column", ["action", "actor_id", "target_id", "source"])
+    def test_a_seal_under_which_nobody_would_look(
+        self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str], column: str
+    ) -> None:
+        tampering.execute(text(f"UPDATE audit_seals SET {column} = 'another' WHERE sequence = 4"))
+        tampering.commit()
+        assert f"BROKEN: seal 4 of {entries[3]} is found by what the entry does not say" in told(capsys)[1]
+
     def test_an_entry_that_was_kept_from_its_seal(
         self,
         entries: Entries,

@@ -292,8 +292,16 @@ class TestCreateException:
             ({}, 400, "missing_parameter", ["/pullRequest"]),
             ({"pullRequest": "acme/web#7", "reason": "   short   "}, 422, "reason_required", ["/reason"]),
             ({"pullRequest": "acme/web#7", "expiresAt": "soon"}, 422, "validation_failed", ["/expiresAt"]),
-            ({"pullRequest": "acme/web#7", "expiresAt": in_hours(-1)}, 422, "invalid_parameter", ["/expiresAt"]),
+            ({"pullRequest": "acme/web#7", "expiresAt": "2026-01-01T00:00:00Z"}, 422, "invalid_parameter", ["/expiresAt"]),
             ({"pullRequest": "acme/web#7", "state": "granted"}, 422, "validation_failed", ["/state"]),
+            (
+                {"pullRequest": "nonsense", "expiresAt": in_hours(-1)},
+                422,
+                "invalid_parameter",
+                ["/pullRequest", "/expiresAt"],
+            ),
+            ({"pullRequest": "7", "expiresAt": in_hours(-1)}, 400, "missing_parameter", ["/repo", "/expiresAt"]),
+            ({"pullRequest": "acme/web#8", "expiresAt": in_hours(-1)}, 404, "pull_request_not_found", None),
         ],
         ids=lambda value: str(value) if isinstance(value, dict) else "",
     )
@@ -591,7 +599,7 @@ class TestDecideExceptionRequest:
         [
             ({}, 400, "missing_parameter", ["/decision"]),
             ({"decision": "maybe"}, 422, "validation_failed", ["/decision"]),
-            ({"decision": "grant", "expiresAt": in_hours(-1)}, 422, "invalid_parameter", ["/expiresAt"]),
+            ({"decision": "grant", "expiresAt": "2026-01-01T00:00:00Z"}, 422, "invalid_parameter", ["/expiresAt"]),
             (
                 {"decision": "deny", "expiresAt": None, "pinToHead": True},
                 422,
@@ -649,6 +657,14 @@ class TestRevokeException:
         again = rows(acme.person(role).post("/v1/exception-requests", THIS), 201)[0]["id"]
         rows(decide(acme.person("admin"), again))
         refusal(acme.person(role).post(f"/v1/exceptions/{again}/revoke"), 403, "insufficient_permission")
+
+    def test_without_a_word_has_no_reason(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        asked = requested(session, freeze, pull, web)
+        assert rows(decide(acme.key(), asked.id, reason="  "))[0]["decisionReason"] is None
+        rows(acme.key().post(f"/v1/exceptions/{asked.id}/revoke", {"reason": "  "}))
+        assert entries(session)[-1].details["reason"] is None
 
     def test_of_what_is_over_is_refused(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch

@@ -101,6 +101,9 @@ def text(instant: datetime) -> str:
     return instant.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+LONG_AGO = "2026-01-01T00:00:00Z"
+
+
 def in_hours(hours: float) -> str:
     return text(factories.now() + timedelta(hours=hours))
 
@@ -292,7 +295,12 @@ class TestCreateException:
             ({}, 400, "missing_parameter", ["/pullRequest"]),
             ({"pullRequest": "acme/web#7", "reason": "   short   "}, 422, "reason_required", ["/reason"]),
             ({"pullRequest": "acme/web#7", "expiresAt": "soon"}, 422, "validation_failed", ["/expiresAt"]),
-            ({"pullRequest": "acme/web#7", "expiresAt": "2026-01-01T00:00:00Z"}, 422, "invalid_parameter", ["/expiresAt"]),
+            (
+                {"pullRequest": "acme/web#7", "expiresAt": LONG_AGO},
+                422,
+                "invalid_parameter",
+                ["/expiresAt"],
+            ),
             ({"pullRequest": "acme/web#7", "state": "granted"}, 422, "validation_failed", ["/state"]),
             (
                 {"pullRequest": "nonsense", "expiresAt": in_hours(-1)},
@@ -599,7 +607,7 @@ class TestDecideExceptionRequest:
         [
             ({}, 400, "missing_parameter", ["/decision"]),
             ({"decision": "maybe"}, 422, "validation_failed", ["/decision"]),
-            ({"decision": "grant", "expiresAt": "2026-01-01T00:00:00Z"}, 422, "invalid_parameter", ["/expiresAt"]),
+            ({"decision": "grant", "expiresAt": LONG_AGO}, 422, "invalid_parameter", ["/expiresAt"]),
             (
                 {"decision": "deny", "expiresAt": None, "pinToHead": True},
                 422,

@@ -64,7 +64,7 @@ class AuditSeal(Base):
         Index("ix_audit_seals_actor", "organization_id", "actor_id", "sealed_at", "sequence"),
         Index("ix_audit_seals_target", "organization_id", "target_id", "sealed_at", "sequence"),
         Index("ix_audit_seals_source", "organization_id", "source", "sealed_at", "sequence"),
-        Index("ix_audit_seals_late", "organization_id", "sequence", postgresql_where=text("late")),
+        Index("ix_audit_seals_late", "organization_id", "sealed_at", postgresql_where=text("late")),
     )
 
 

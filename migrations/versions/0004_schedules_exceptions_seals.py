@@ -139,7 +139,7 @@ CREATE INDEX ix_audit_seals_action ON audit_seals (organization_id, action, seal
 CREATE INDEX ix_audit_seals_actor ON audit_seals (organization_id, actor_id, sealed_at, sequence);
 CREATE INDEX ix_audit_seals_target ON audit_seals (organization_id, target_id, sealed_at, sequence);
 CREATE INDEX ix_audit_seals_source ON audit_seals (organization_id, source, sealed_at, sequence);
-CREATE INDEX ix_audit_seals_late ON audit_seals (organization_id, sequence) WHERE late;
+CREATE INDEX ix_audit_seals_late ON audit_seals (organization_id, sealed_at) WHERE late;
 CREATE TABLE audit_unsealed (
     entry_id TEXT NOT NULL,
     organization_id TEXT NOT NULL,

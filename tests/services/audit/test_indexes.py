@@ -50,7 +50,7 @@ class Explained:
         event.listen(engine, "before_cursor_execute", self._explain)
 
     def _explain(self, connection: Any, _cursor: Any, statement: str, values: Any, *_rest: Any) -> None:
-        if "FROM audit_entries" in statement and not statement.startswith("EXPLAIN"):
+        if "audit_entries" in statement and "FROM" in statement and not statement.startswith("EXPLAIN"):
             rows = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, BUFFERS OFF) {statement}", values)
             self.plans.append("\n".join(rows.scalars()))
 
@@ -133,11 +133,14 @@ def test_what_the_plan_does_not_show_costs_nothing(unit: Unit, filled: Engine, o
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_a_range_ends_where_it_ends(unit: Unit, filled: Engine, order: str) -> None:
+def test_a_range_ends_where_it_ends(unit: Unit, filled: Engine, order: Literal["asc", "desc"]) -> None:
     now = factories.now()
     filters = AuditFilters(since=now - timedelta(days=100), until=now - timedelta(days=100) + timedelta(minutes=35))
-    explained = plan_of(unit, filled, filters, order)
-    assert max(_read(explained)) < 100
+    explained = Explained(filled)
+    assert list_entries(unit, filters, order, None, 10).data
+    event.remove(filled, "before_cursor_execute", explained._explain)
+    for plan in explained.plans:
+        assert max(_read(plan)) < 100, plan
 
 
 def _read(plan: str) -> list[int]:

@@ -7,9 +7,9 @@
 - A state is never stored: `rules.exceptions.state_of` tells it from instants, so that an exception ends to the second
   when its time has come or its freeze has ended, whoever records that and when.
 - Each change raises the generation of the branch and wakes the reconciler, which alone writes checks.
-- `holding` says what exceptions allow, to the reconciler and to whoever shows pull requests: a commit passes a freeze if
-  every pull request that lands with it does. It fails closed: exceptions that cannot be read allow nothing.
-- `ending` records what time, the end of a freeze, or a push to something pinned has ended; `sweeping` has the sweeper do
-  it, and a pass of the reconciler does it for the pushes that it sees, in the transaction in which it sees them.
+- `holding` says what exceptions allow, to the reconciler and to whoever shows pull requests: a commit passes a freeze
+  if every pull request that lands with it does. It fails closed: exceptions that cannot be read allow nothing.
+- `ending` records what time, the end of a freeze, or a push to something pinned has ended; `sweeping` has the sweeper
+  do it, and a pass of the reconciler for the pushes that it sees, in the transaction in which it sees them.
 - `pressing` takes requests from the check's own button; `using` notes which merge an exception has allowed.
 """

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from models.exceptions import PullRequestException
-from rules.errors import ServiceError
+from rules.errors import ServiceError, together
 from rules.ids import new_id
 from rules.verdict import CoveringFreeze
 from services.exceptions.lapsing import as_service, record_end
@@ -14,6 +14,7 @@ from services.exceptions.recording import name_of
 from services.exceptions.revoking import PUSHED, revoke_rows
 from services.freezes import checked_reason, require_future
 from services.pull_views import Tracked
+from services.pulls import find
 from services.unit import Unit
 
 MOST_NAMED = 20
@@ -48,6 +49,20 @@ class Covered:
     def bare(self) -> list[str]:
         """The freezes that the pull request has neither an exception from nor a request for one."""
         return [freeze.id for freeze in self.freezes if freeze.id not in self.rows]
+
+
+def named(unit: Unit, pull_request: str, repo: str | None, wanted: Wanted) -> Tracked:
+    """Return the pull request that a client names in a body; raises what `find` raises, with every fault's row."""
+    try:
+        return find(unit, pull_request, repo, path="/pullRequest", repo_path="/repo")
+    except ServiceError as fault:
+        if not fault.details:
+            raise
+        try:
+            require_future(unit, wanted.expires_at, "expiresAt")
+        except ServiceError as another:
+            raise together([fault, another]) from None
+        raise
 
 
 def cover(unit: Unit, tracked: Tracked, wanted: Wanted) -> Covered:

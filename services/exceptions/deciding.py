@@ -55,7 +55,7 @@ def decide(unit: Unit, exception_id: str, decision: Decision) -> Sequence[PullRe
     for one in pending:
         one.decision = "granted" if decision.granted else "denied"
         one.decided_by, one.decided_at = unit.actor.as_json(), unit.now
-        one.decision_reason = decision.reason.strip() if decision.reason else None
+        one.decision_reason = (decision.reason or "").strip() or None
     details = {"reason": pending[0].decision_reason, **({"selfApproved": True} if own else {})}
     record(unit, "granted" if decision.granted else "denied", pending, before, **details)
     if decision.granted:

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from models.exceptions import PullRequestException
 from rules.errors import ServiceError
 from rules.ids import new_id
-from services.exceptions.covering import Covered, Wanted, add_rows, cover
+from services.exceptions.covering import Covered, Wanted, add_rows, cover, named
 from services.exceptions.recording import name_of, record, told, write_checks
 from services.exceptions.rights import check_own, require_decider
-from services.pulls import find
 from services.unit import Unit
 
 
@@ -16,10 +15,10 @@ def grant(unit: Unit, pull_request: str, repo: str | None, wanted: Wanted) -> Se
     """Let a pull request through every freeze that covers it, as one group: all of them, or none.
 
     Freezes that it has been granted an exception from already are left as they are. Raises `insufficient_permission`,
-    `already_exists` when that is true of every one, and what `find` and `cover` raise.
+    `already_exists` when that is true of every one, and what `named` and `cover` raise.
     """
     require_decider(unit)
-    covered = cover(unit, find(unit, pull_request, repo, path="/pullRequest", repo_path="/repo"), wanted)
+    covered = cover(unit, named(unit, pull_request, repo, wanted), wanted)
     pending = sorted(covered.pending, key=lambda row: row.id)
     if not pending and not covered.bare:
         raise ServiceError(

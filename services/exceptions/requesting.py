@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from models.exceptions import PullRequestException
 from rules.errors import ServiceError
 from rules.ids import new_id
-from services.exceptions.covering import Wanted, add_rows, cover
+from services.exceptions.covering import Wanted, add_rows, cover, named
 from services.exceptions.recording import name_of, record
 from services.pull_views import Tracked
-from services.pulls import find
 from services.unit import Unit
 
 
 def request(unit: Unit, pull_request: str, repo: str | None, wanted: Wanted) -> Sequence[PullRequestException]:
-    """Request exceptions for the pull request that a client names; raises what `find` and `request_for` raise."""
-    tracked = find(unit, pull_request, repo, path="/pullRequest", repo_path="/repo")
-    return request_for(unit, tracked, wanted)
+    """Request exceptions for the pull request that a client names; raises what `named` and `request_for` raise."""
+    return request_for(unit, named(unit, pull_request, repo, wanted), wanted)
 
 
 def request_for(unit: Unit, tracked: Tracked, wanted: Wanted) -> Sequence[PullRequestException]:

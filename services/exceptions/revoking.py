@@ -33,7 +33,7 @@ def revoke(unit: Unit, exception_id: str, reason: str | None) -> Sequence[PullRe
         still_open = [one for one in still_open if states[one.id] == "pending" and is_own(unit, one)]
     if not still_open:
         require_decider(unit)
-    revoke_rows(unit, still_open, reason=reason.strip() if reason else None)
+    revoke_rows(unit, still_open, reason=(reason or "").strip() or None)
     return still_open
 
 

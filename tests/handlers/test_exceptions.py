@@ -303,13 +303,13 @@ class TestCreateException:
             ),
             ({"pullRequest": "acme/web#7", "state": "granted"}, 422, "validation_failed", ["/state"]),
             (
-                {"pullRequest": "nonsense", "expiresAt": in_hours(-1)},
+                {"pullRequest": "nonsense", "expiresAt": LONG_AGO},
                 422,
                 "invalid_parameter",
                 ["/pullRequest", "/expiresAt"],
             ),
-            ({"pullRequest": "7", "expiresAt": in_hours(-1)}, 400, "missing_parameter", ["/repo", "/expiresAt"]),
-            ({"pullRequest": "acme/web#8", "expiresAt": in_hours(-1)}, 404, "pull_request_not_found", None),
+            ({"pullRequest": "7", "expiresAt": LONG_AGO}, 400, "missing_parameter", ["/repo", "/expiresAt"]),
+            ({"pullRequest": "acme/web#8", "expiresAt": LONG_AGO}, 404, "pull_request_not_found", None),
         ],
         ids=lambda value: str(value) if isinstance(value, dict) else "",
     )

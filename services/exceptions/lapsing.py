@@ -17,7 +17,7 @@ def record_end(unit: Unit, subject: tuple[str, str, str], row: PullRequestExcept
         "id": row.id,
         "freezeId": row.freeze_id,
         "before": {"state": row.decision or "pending"},
-        "after": {"state": "expired", "endedAt": ended_at.isoformat()},
+        "after": {"state": "expired", "endedAt": ended_at},
     }
     with as_service(unit):
         unit.audit("exception.expired", subject, rows=[told])

@@ -29,7 +29,7 @@ def _told(unit: Unit, row: PullRequestException) -> dict[str, Any]:
     )
     return {
         "state": state,
-        "expiresAt": row.expires_at.isoformat() if row.expires_at else None,
+        "expiresAt": row.expires_at,
         "pinToHead": row.pin_to_head,
         "headSha": row.head_sha,
     }

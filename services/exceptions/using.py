@@ -25,6 +25,6 @@ def record_use(unit: Unit, exception_ids: Collection[str], landing: Landing) -> 
         ("exception", rows[0].id if len(rows) == 1 else rows[0].request_group_id, name),
         pullRequest=name,
         commit=landing.commit,
-        landedAt=landing.instant.isoformat().replace("+00:00", "Z"),
+        landedAt=landing.instant,
         rows=[{"id": one.id, "freezeId": one.freeze_id} for one in rows],
     )

@@ -202,11 +202,11 @@ def _plan_with_other_data(unit: Unit, schedule: Schedule, until: datetime) -> No
         )
 
 
-def _windows(unit: Unit, schedule: Schedule, until: datetime) -> list[list[str]]:
+def _windows(unit: Unit, schedule: Schedule, until: datetime) -> list[list[datetime]]:
     """Return the windows to come until an instant, as the audit tells them."""
     unit.session.flush()
     query = select(Occurrence.starts_at, Occurrence.ends_at).where(
         and_(Occurrence.schedule_id == schedule.id, Occurrence.starts_at > unit.now, Occurrence.starts_at <= until)
     )
     rows = unit.session.execute(query.order_by(Occurrence.starts_at))
-    return [[start.isoformat(), end.isoformat()] for start, end in rows]
+    return [[start, end] for start, end in rows]

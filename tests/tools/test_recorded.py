@@ -53,6 +53,13 @@ def test_a_read_that_records_anything_is_a_fault() -> None:
     assert found == "list_freezes recorded freeze.started, which its x-audit does not name"
 
 
+@pytest.mark.parametrize("instant", ["2027-01-04T08:00:00+00:00", "2027-01-04T08:00:00", "2027-01-04T08:00:00.5+01:00"])
+def test_an_instant_that_the_api_tells_otherwise_is_a_fault(instant: str) -> None:
+    found = told("extend_freeze", entry(before={"endsAt": None}, after={"rows": [{"endsAt": instant}]}))
+    assert found == f"extend_freeze recorded instants that the API tells otherwise: {instant}"
+    assert told("extend_freeze", entry(before={"endsAt": None}, after={"endsAt": "2027-01-04T08:00:00.5Z"})) is None
+
+
 def test_one_thing_is_recorded_once() -> None:
     assert told("lift_freezes", *(entry("freeze.lifted", target) for target in ("frz_1", "frz_2"))) is None
     twice = told("lift_freezes", entry("freeze.lifted"), entry("freeze.lifted"))

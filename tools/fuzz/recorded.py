@@ -1,7 +1,8 @@
 """What the audit has of a request, compared with what the contract says that it records (`x-audit`)."""
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ MAY_LEAVE_ALL_AS_IT_IS = {
     "import_schedules": "a dry run, or a calendar that has not changed",
 }
 """Operations that may succeed without a change, and when; then nothing is recorded."""
+_STRANGE = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+([+-][\d:]+)?")
+"""An instant or reading that is not told as the API tells instants: RFC 3339, UTC, ending in `Z`."""
 QUERY = "SELECT action, organization_id, target ->> 'id', details FROM audit_entries WHERE request_id = "
 
 
@@ -52,7 +55,17 @@ def fault(operation: Operation, entries: Sequence[Recorded]) -> str | None:
         return f"{operation.id} recorded {', '.join(repeated)} of one thing more than once"
     if silent := sorted({entry.action for entry in entries if not entry.tells_the_change}):
         return f"{operation.id} recorded {', '.join(silent)} without what was before and after"
+    if strange := [text for entry in entries for text in _texts(entry.details) if _STRANGE.fullmatch(text)]:
+        return f"{operation.id} recorded instants that the API tells otherwise: {', '.join(strange)}"
     return None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
 
 
 def _may_rest(operation: Operation) -> bool:

@@ -85,7 +85,7 @@ class TestOtherTimeZoneData:
         [entry] = office.audit("schedule.replanned")
         assert entry.actor["type"] == "system"
         assert entry.details["before"]["timezoneData"] == "2020.1"
-        assert entry.details["after"]["windows"][0] == ["2026-11-21T22:00:00+00:00", "2026-11-22T06:00:00+00:00"]
+        assert entry.details["after"]["windows"][0] == ["2026-11-21T22:00:00Z", "2026-11-22T06:00:00Z"]
         assert extend_plans(office.jobs) == 0
 
     def test_leave_what_has_begun(self, office: Office) -> None:

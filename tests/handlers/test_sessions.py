@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.database import WORKER_ROLE, make_engine
 from services.chores import rotate_keys
 from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR
-from services.unit import Units
+from services.unit import Surroundings, Units
 from tests import factories
 from tests.handlers.accounts import HERE, Client, account
 from tests.handlers.callers import Tenant, refusal
@@ -146,7 +146,7 @@ class TestGetJwks:
         self, shared_database: psycopg.Connection, clock: MovableClock, wakeups: RecordedWakeups
     ) -> Iterator[Callable[[], bool]]:
         engine = make_engine(address_of(shared_database), 1, role=WORKER_ROLE)
-        units = Units(engine, clock, wakeups)
+        units = Units(engine, clock, wakeups, Surroundings(secret_key=factories.SECRET_KEY.encode()))
         yield lambda: rotate_keys(units)
         engine.dispose()
 

@@ -38,8 +38,9 @@ def placed(recurrence: Recurrence, window: Window, zone: ZoneInfo, after: dateti
     for day in days(recurrence, first, last):
         span = place(window, day, zone)
         begins = span.start if span else first_instant(window.on(day)[0], zone)
-        one = Placed(begins, span.end if span else begins)
-        if one.end > after and one.start <= until:
-            known = found.get(one.start)
-            found[one.start] = one if known is None or one.end > known.end else known
+        ends = span.end if span else begins
+        if ends > after and begins <= until:
+            known = found.get(begins)
+            if known is None or ends > known.end:
+                found[begins] = Placed(begins, ends)
     return sorted(found.values(), key=lambda one: one.start)

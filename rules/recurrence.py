@@ -1,6 +1,7 @@
 """On which days a schedule's window begins: RFC 5545's recurrence rules, behind a whitelist.
 
-python-dateutil expands the rules; what is let through to it is what every calendar library means alike, and what ends:
+python-dateutil expands the rules, but for plain steps of days and of weekdays, which are counted here in a tenth of
+its time. What is let through is what every calendar library means alike, and what ends:
 
 - Frequencies from `daily` on. `SECONDLY` and its like with a condition that never holds search for ever.
 - Ordinals of weekdays (`-1FR`) only in months, since libraries disagree about what they count in otherwise; and either
@@ -17,7 +18,7 @@ Pure: dates without zone or clock. https://www.rfc-editor.org/rfc/rfc5545#sectio
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import islice
@@ -44,6 +45,8 @@ _FREQUENCIES: dict[str, Any] = {
 }
 _STEPS = {"daily": 1, "weekly": 7}
 """Days between two steps of the frequencies that step by days."""
+_MONTHS = {"monthly": 1, "yearly": 12}
+"""Months between two steps of the others."""
 _WEEKDAYS = {
     "MO": rrule.MO,
     "TU": rrule.TU,
@@ -81,30 +84,60 @@ def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
     if recurrence.frequency == "dates":
         yield from sorted(day for day in set(recurrence.dates) if max(first, recurrence.start_date) <= day <= last)
         return
-    end = min(last, recurrence.until or last)
-    for moment in islice(_rule(recurrence, _near(recurrence, first), end), recurrence.count):
-        if moment.date() >= first:
-            yield moment.date()
+    start, end = _near(recurrence, first), min(last, recurrence.until or last)
+    for day in islice(_followed(recurrence, start, end), recurrence.count):
+        if day >= first:
+            yield day
 
 
 def _near(recurrence: Recurrence, first: date) -> date:
     """Return a day not after `first` from which the rule can be followed as from its start: years are not walked."""
-    step = recurrence.interval * _STEPS.get(recurrence.frequency, 0)
-    if not step or recurrence.count is not None or first <= recurrence.start_date:
-        return recurrence.start_date
-    return first - timedelta(days=(first - recurrence.start_date).days % step)
+    start, interval = recurrence.start_date, recurrence.interval
+    if recurrence.count is not None or first <= start:
+        return start
+    if recurrence.frequency in _STEPS:
+        return first - timedelta(days=(first - start).days % (interval * _STEPS[recurrence.frequency]))
+    apart = (first.year - start.year) * 12 + first.month - start.month
+    months = apart - apart % (interval * _MONTHS[recurrence.frequency])
+    year, month = divmod(start.month - 1 + months, 12)
+    return date(start.year + year, month + 1, 1) if months else start
+
+
+def _followed(recurrence: Recurrence, start: date, end: date) -> Iterator[date]:
+    """Yield the days of a rule from one that it can be followed from until another, however often it is to be done."""
+    if recurrence.by_month or recurrence.by_month_day or recurrence.frequency not in _STEPS:
+        return (moment.date() for moment in _rule(recurrence, start, end))
+    weekdays = sorted({_weekday(text).weekday for text in recurrence.by_day})
+    if recurrence.frequency == "weekly":
+        return _of_weeks(start, end, recurrence.interval, weekdays or [start.weekday()])
+    each = map(date.fromordinal, range(start.toordinal(), end.toordinal() + 1, recurrence.interval))
+    return (day for day in each if day.weekday() in weekdays) if weekdays else each
+
+
+def _of_weeks(start: date, end: date, interval: int, weekdays: Sequence[int]) -> Iterator[date]:
+    """Yield the weekdays of every so many weeks, the first of which is that of `start`."""
+    first, last = start.toordinal(), end.toordinal()
+    for monday in range(first - start.weekday(), last + 1, 7 * interval):
+        for number in (monday + weekday for weekday in weekdays):
+            if first <= number <= last:
+                yield date.fromordinal(number)
 
 
 def _rule(recurrence: Recurrence, start: date, end: date) -> rrule.rrule:
     """Return the rule until a day; its count is left to the caller: one that is never reached would be searched for."""
+    month_days, months = recurrence.by_month_day, recurrence.by_month
+    if recurrence.frequency in _MONTHS and not recurrence.by_day and not month_days:
+        # What it leaves open is as on its first day, which need not be the one that it is followed from.
+        month_days = (recurrence.start_date.day,)
+        months = months or ((recurrence.start_date.month,) if recurrence.frequency == "yearly" else ())
     return rrule.rrule(
         _FREQUENCIES[recurrence.frequency],
         dtstart=datetime.combine(start, MIDNIGHT),
         interval=recurrence.interval,
         wkst=rrule.MO,
         byweekday=[_weekday(text) for text in recurrence.by_day] or None,
-        bymonthday=list(recurrence.by_month_day) or None,
-        bymonth=list(recurrence.by_month) or None,
+        bymonthday=list(month_days) or None,
+        bymonth=list(months) or None,
         until=datetime.combine(end, MIDNIGHT),
     )
 

@@ -111,6 +111,23 @@ class TestByTime:
         assert 0 < left <= 7 * 60
 
 
+def test_the_check_turns_red_even_if_the_end_cannot_be_recorded(town: Town, freeze: str, first: PullRequest) -> None:
+    made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
+    town.settle()
+    assert check(town, first)["conclusion"] == "success"
+    pass_by(town, hours=1)
+    town.sql("REVOKE INSERT ON audit_entries FROM change_freeze_worker")
+    try:
+        assert end_exceptions(town.jobs) == 0
+        town.settle()
+        assert check(town, first)["conclusion"] == "failure"
+        assert row(town, made)["expired_at"] is None
+    finally:
+        town.sql("GRANT INSERT ON audit_entries TO change_freeze_worker")
+    assert end_exceptions(town.jobs) == 1
+    assert row(town, made)["expired_at"] is not None
+
+
 def test_however_many_branches_have_some_none_waits_for_the_next_look(
     town: Town, build: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,20 +169,24 @@ def _compare(unit: Unit, installation_id: int, covered: list[RepositoryInfo], st
         return  # one that began later has read, or will read, something newer
     lock_coverage_exclusively(unit)
     known = {row.github_id: row for row in unit.session.scalars(_rows(unit, installation_id, covered))}
+    added: list[Repository] = []
     reached: list[Repository] = []
     for info in covered:
         row = known.pop(info.github_id, None)
         if row is None:
-            unit.session.add(_new(unit, installation_id, info, started))
+            added.append(_new(unit, installation_id, info, started))
         elif _refresh(row, installation_id, info, started):
             reached.append(row)
     gone = [row for row in known.values() if row.removed_at is None]
     for row in gone:
         row.removed_at = unit.now
+    unit.session.add_all(added)
     _reach_anew(unit, reached)
     _examine_what_was_not_found(unit, installation_id)
-    name = ("installation", str(installation_id), installation.account)
-    unit.audit("repository.synced", name, covered=len(covered), changed=len(reached), removed=len(gone))
+    counts = {"added": len(added), "changed": len(reached), "removed": len(gone)}
+    if any(counts.values()):
+        name = ("installation", str(installation_id), installation.account)
+        unit.audit("repository.synced", name, covered=len(covered), **counts)
 
 
 def _rows(unit: Unit, installation_id: int, covered: list[RepositoryInfo]) -> Select[Repository]:

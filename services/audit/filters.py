@@ -76,7 +76,5 @@ def matching(
 def _known(action: str) -> str:
     if action in ACTIONS:
         return action
-    message = "is no action; GET /v1/audit/actions lists them"
-    raise ServiceError(
-        "invalid_parameter", f"action {message}.", details=(Detail("action", message, "invalid_parameter"),)
-    )
+    message = f"{action!r} is no action; GET /v1/audit/actions lists them"
+    raise ServiceError("invalid_parameter", f"{message}.", details=(Detail("action", message, "invalid_parameter"),))

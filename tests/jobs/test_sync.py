@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import func, select
 
 from integrations.github import GitHubError
+from models.audit import AuditEntry
 from models.freezes import FreezeTarget
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
@@ -44,6 +45,11 @@ class Mirror:
 
     def row(self, full_name: str) -> Repository:
         return self.rows()[full_name]
+
+    def audited(self) -> list[dict[str, int]]:
+        self.town.session.rollback()
+        query = select(AuditEntry.details).where(AuditEntry.action == "repository.synced").order_by(AuditEntry.at)
+        return list(self.town.session.scalars(query))
 
     def enable(self, *names: str, auto_watch: tuple[str, ...] = ()) -> None:
         for name in names:
@@ -89,6 +95,18 @@ class TestComparing:
         before = mirror.row("acme/web").id
         mirror.sync()
         assert {row.id for row in mirror.rows().values()} == {before}
+
+    def test_only_what_has_changed_is_audited(self, mirror: Mirror) -> None:
+        mirror.at_host("web")
+        mirror.sync()
+        mirror.sync()
+        rename(mirror, "web", "site")
+        mirror.sync()
+        mirror.sync()
+        assert mirror.audited() == [
+            {"covered": 1, "added": 1, "changed": 0, "removed": 0},
+            {"covered": 1, "added": 0, "changed": 1, "removed": 0},
+        ]
 
     def test_a_rename_is_followed_and_the_former_name_still_leads_there(self, mirror: Mirror) -> None:
         mirror.at_host("web")

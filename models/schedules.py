@@ -104,6 +104,8 @@ class Occurrence(Base):
     """When enforcement of its branches was asked to be looked at, before it begins."""
     begun_at: Mapped[datetime | None]
     freeze_id: Mapped[str | None] = mapped_column(ForeignKey("freezes.id"))
+    due_at: Mapped[datetime | None]
+    """When it could first begin, if somebody planned it while its window was open already; None: at its start."""
     late: Mapped[bool] = mapped_column(server_default="false")
     missed_at: Mapped[datetime | None]
     """When it was recorded that it passed without a freeze."""

@@ -56,6 +56,7 @@ CREATE TABLE occurrences (
     verified_at TIMESTAMP WITH TIME ZONE,
     begun_at TIMESTAMP WITH TIME ZONE,
     freeze_id TEXT,
+    due_at TIMESTAMP WITH TIME ZONE,
     late BOOLEAN DEFAULT 'false' NOT NULL,
     missed_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT pk_occurrences PRIMARY KEY (id),

@@ -92,15 +92,12 @@ def _begin_one(units: Units, due: Due) -> bool:
 
 def begin_due(unit: Unit, occurrence_id: str) -> bool:
     """Begin an occurrence, or record why not; False when no freeze began: it is settled, or somebody else has it."""
-    found = lock_unsettled(unit, occurrence_id)
+    found = lock_planned(unit, occurrence_id)
     if found is None:
         return False
     occurrence, schedule = found
-    if unit.now >= occurrence.ends_at:
-        return False
-    late_by = unit.now - max(occurrence.starts_at, schedule.updated_at)
     try:
-        begin(unit, schedule, occurrence, late_by if late_by > LATE_AFTER else None)
+        begin(unit, schedule, occurrence)
     except ServiceError as error:
         if error.code != "no_targets_in_scope":
             raise
@@ -109,28 +106,36 @@ def begin_due(unit: Unit, occurrence_id: str) -> bool:
     return True
 
 
-def lock_unsettled(unit: Unit, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
-    """Lock an occurrence of which nothing is recorded, with its schedule; None when it is settled, or locked.
+def lock_planned(unit: Unit, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
+    """Lock an occurrence that is planned, with its schedule; None when it is settled, over, or locked.
 
-    What a schedule had planned before it was disabled or deleted, and did not come to, is removed.
+    One that is to come, of a schedule that is disabled or deleted, is removed.
     """
-    row = unit.session.execute(
-        select(Occurrence, Schedule)
-        .join(Schedule, Schedule.id == Occurrence.schedule_id)
-        .where(Occurrence.id == occurrence_id, unsettled())
-        .with_for_update(of=[Occurrence, Schedule], key_share=True, skip_locked=True)
-    ).one_or_none()
-    if row is None:
+    found = lock_unsettled(unit, occurrence_id)
+    if found is None or found[0].ends_at <= unit.now:
         return None
-    occurrence, schedule = row
+    occurrence, schedule = found
     if not schedule.enabled or schedule.deleted_at is not None:
         unit.session.delete(occurrence)
         return None
     return occurrence, schedule
 
 
-def begin(unit: Unit, schedule: Schedule, occurrence: Occurrence, late_by: timedelta | None = None) -> Freeze:
+def lock_unsettled(unit: Unit, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
+    """Lock an occurrence of which nothing is recorded, with its schedule; None when it is settled, or locked."""
+    row = unit.session.execute(
+        select(Occurrence, Schedule)
+        .join(Schedule, Schedule.id == Occurrence.schedule_id)
+        .where(Occurrence.id == occurrence_id, unsettled())
+        .with_for_update(of=[Occurrence, Schedule], key_share=True, skip_locked=True)
+    ).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def begin(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Freeze:
     """Start the freeze of a locked occurrence, as whoever the unit belongs to; raises `no_targets_in_scope`."""
+    late_by = unit.now - (occurrence.due_at or occurrence.starts_at)
+    is_late = late_by > LATE_AFTER
     wanted = NewFreeze(
         schedule.scope,
         schedule.reason,
@@ -139,10 +144,10 @@ def begin(unit: Unit, schedule: Schedule, occurrence: Occurrence, late_by: timed
         source="schedule",
         schedule_id=schedule.id,
         occurrence_id=occurrence.id,
-        seconds_late=int(late_by.total_seconds()) if late_by is not None else None,
+        seconds_late=int(late_by.total_seconds()) if is_late else None,
     )
     freeze = start(unit, wanted, most_targets=unit.surroundings.most_targets)
-    occurrence.begun_at, occurrence.freeze_id, occurrence.late = unit.now, freeze.id, late_by is not None
+    occurrence.begun_at, occurrence.freeze_id, occurrence.late = unit.now, freeze.id, is_late
     clear_items(unit, alerts.of_windows_past(schedule))
     return freeze
 

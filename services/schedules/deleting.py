@@ -22,12 +22,12 @@ def delete_schedule(unit: Unit, schedule_id: str, *, end_active: bool) -> None:
     Raises `schedule_not_found`.
     """
     schedule = get_schedule(unit, schedule_id, lock=True)
+    unit.catch_up()
     unit.session.execute(
         delete(Occurrence)
         .where(Occurrence.schedule_id == schedule.id, Occurrence.begun_at.is_(None))
         .where(or_(planned(unit.now), Occurrence.starts_at > unit.now))
     )
-    unit.catch_up()
     schedule.deleted_at, schedule.windows = unit.now, None
     clear_items(unit, alerts.of_windows_past(schedule))
     ended = _end_freezes(unit, schedule) if end_active else []

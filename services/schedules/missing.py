@@ -55,7 +55,8 @@ def record(unit: Unit, occurrence_id: str) -> bool:
     occurrence, schedule = found
     occurrence.missed_at = unit.now
     unit.audit("occurrence.missed", alerts.subject(schedule), **alerts.window(occurrence))
-    raise_item(unit, alerts.missed(unit, schedule, occurrence))
+    if schedule.enabled and schedule.deleted_at is None:
+        raise_item(unit, alerts.missed(unit, schedule, occurrence))
     return True
 
 

@@ -75,19 +75,28 @@ def preview_saved(unit: Unit, schedule_id: str, limit: int) -> dict[str, Any]:
     ).all()
     copied = {name: getattr(saved, name) for name in ("id", "scope", "timezone", "recurrence", "wall_clock_window")}
     schedule = Schedule(organization_id=saved.organization_id, **copied)
-    return _preview(unit, schedule, limit, {row.starts_at: (row, freeze) for row, freeze in rows}, stored=True)
+    schedule.planned_until = saved.planned_until if saved.enabled else None
+    known = {row.starts_at: (row, freeze) for row, freeze in sorted(rows, key=lambda row: row[0].starts_at)}
+    return _preview(unit, schedule, limit, known, stored=True)
 
 
 Rows = Mapping[datetime, tuple[Occurrence, Freeze | None]]
 
 
 def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: bool) -> dict[str, Any]:
-    """Look ahead with a schedule that belongs to no session; `rows` are its occurrences to come, by their start."""
+    """Look ahead with a schedule that belongs to no session; `rows` are its occurrences to come, by their start.
+
+    As far as it is planned they tell what there will be: one that began before an edit is the one of its day.
+    """
     ahead: Sequence[Placed] = look_ahead(unit, schedule)
     schedule.windows = ranges(ahead)
     overlaps = NONE if schedule.scope is None else overlaps_of(unit, schedule)
     if len(ahead) < limit:
         ahead = windows_of(schedule, unit.now, unit.now + FAR)
+    until = schedule.planned_until
+    if until is not None:
+        planned = [Placed(row.starts_at, row.ends_at) for row, _ in rows.values()]
+        ahead = [*planned, *(one for one in ahead if one.start > until)]
     zone = ZoneInfo(schedule.timezone)
     return {
         "timezone": schedule.timezone,

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
+from sqlalchemy import update as sql_update
 
-from models.schedule_queries import existing
-from models.schedules import Schedule
+from models.schedule_queries import existing, planned
+from models.schedules import Occurrence, Schedule
 from rules.entitlements import require_schedules
 from rules.ids import new_id
 from rules.organization_settings import OrganizationSettings
@@ -127,6 +128,9 @@ def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedu
         schedule.updated_at = unit.now
     if changed & _TERMS:
         plan(unit, schedule)
+    if "scope" in changed:
+        coming = (Occurrence.schedule_id == schedule.id, planned(unit.now))
+        unit.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
     if changed & _COMPARED:
         _refuse_overlaps(unit, schedule)
     names = sorted(camel_case(name) for name in changed)

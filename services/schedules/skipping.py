@@ -15,11 +15,11 @@ def skip_next(unit: Unit, schedule_id: str) -> dict[str, Any]:
 
     Raises `schedule_not_found`, and `occurrence_not_found` when none is planned.
     """
-    schedule = get_schedule(unit, schedule_id)
+    schedule = get_schedule(unit, schedule_id, lock=True)
+    unit.catch_up()
     occurrence = unit.session.scalar(next_planned(schedule.id, unit.now).with_for_update())
     if occurrence is None:
         raise ServiceError("occurrence_not_found", "No window of this schedule is planned.")
-    unit.catch_up()
     occurrence.skip_reason, occurrence.skipped_by = "asked", unit.actor.as_json()
     alerts.audit_skipped(unit, schedule, occurrence)
     return occurrence_view(occurrence, None, unit.now)

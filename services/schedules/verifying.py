@@ -21,7 +21,7 @@ from services.chores import JOB, one_by_one, take
 from services.enforcement.asking import ask_for_probes
 from services.enforcement.lights import Known, lights
 from services.schedules import alerts
-from services.schedules.beginning import lock_unsettled
+from services.schedules.beginning import lock_planned
 from services.schedules.occurrence_views import state_of
 from services.scopes import resolve
 from services.unit import Caller, Unit, Units
@@ -52,7 +52,7 @@ def verify_windows(units: Units) -> int:
 def _verify_one(units: Units, row: Row[str, str]) -> bool:
     occurrence_id, organization_id = row
     with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-        found = lock_unsettled(unit, occurrence_id)
+        found = lock_planned(unit, occurrence_id)
         if found is None:
             return False
         occurrence, schedule = found

@@ -36,7 +36,8 @@ class TestAfterDowntime:
         assert planned.seen()["late"] is False
 
     def test_a_window_that_was_open_when_its_schedule_was_saved_is_not_late(self, planned: Planned) -> None:
-        planned.change(updated_at=planned.starts_at + timedelta(minutes=19, seconds=30))
+        planned.occurrence.due_at = planned.starts_at + timedelta(minutes=19, seconds=30)
+        planned.session.commit()
         planned.come(timedelta(minutes=20))
         planned.begin()
         assert planned.seen()["late"] is False

@@ -1,0 +1,127 @@
+"""What people do around the instant at which a window begins, or passes, is told as it was, by whoever tells it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from services.schedules import previewing, running_now, saving
+from services.schedules.missing import record_missed
+from services.schedules.planning import extend_plans
+from services.schedules.verifying import verify_windows
+from tests.services.schedules.conftest import Office, utc
+from tests.services.schedules.windows import HOUR, Planned
+
+NOON_TO_ONE = {"start_time": "12:00", "end_time": "13:00"}
+NOON_TO_SIX = {"start_time": "12:00", "end_time": "18:00"}
+
+
+class TestLate:
+    def test_is_what_begins_late_also_where_its_schedule_was_changed_meanwhile(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
+        office.at("2026-11-21 14:59:30").update(made, name="Inventory")
+        office.at("2026-11-21 15:00").begin()
+        assert office.rows(made)[0].late
+        assert office.audit("freeze.started")[0].details["late"] == 3 * 3600
+
+    def test_is_not_what_was_planned_inside_its_window(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX, enabled=False)
+        office.at("2026-11-21 15:00").update(made, enabled=True)
+        office.at("2026-11-21 15:00:30").begin()
+        assert not office.rows(made)[0].late
+
+    def test_counts_from_when_it_was_planned_inside_its_window(self, office: Office) -> None:
+        made = office.at("2026-11-21 15:00").create(window=NOON_TO_SIX)
+        office.at("2026-11-21 15:10").begin()
+        assert office.rows(made)[0].late
+        assert office.audit("freeze.started")[0].details["late"] == 600
+
+    def test_is_also_what_somebody_begins_by_hand_that_should_have_begun(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
+        with office.at("2026-11-21 14:00").units.open(office.caller) as unit:
+            assert running_now.run_now(unit, made, "apply")["late"] is True
+        assert office.audit("freeze.started")[0].details["late"] == 2 * 3600
+
+
+class TestMissed:
+    @pytest.mark.parametrize("change", ["disabled", "deleted"])
+    def test_stays_missed_when_its_schedule_ends_before_that_is_recorded(self, planned: Planned, change: str) -> None:
+        planned.come(HOUR + timedelta(minutes=1))
+        columns = {"enabled": False} if change == "disabled" else {"deleted_at": planned.starts_at + HOUR}
+        planned.change(**columns)
+        assert record_missed(planned.jobs) == 1
+        seen = planned.seen()
+        assert (seen["state"], seen["missed"]) == ("past", True)
+        assert len(planned.audit("occurrence.missed")) == 1
+        assert planned.attention() == []
+
+    def test_are_all_windows_of_months_without_a_sweeper(self, office: Office) -> None:
+        made = office.at("2026-06-01 12:00").create(window=NOON_TO_SIX)
+        office.at("2026-11-21 14:00")
+        extend_plans(office.jobs)
+        office.begin()
+        while record_missed(office.jobs):
+            pass
+        rows = [row for row in office.rows(made) if row.starts_at <= utc("2026-11-21 14:00")]
+        days = (utc("2026-11-21 12:00") - utc("2026-06-01 12:00")).days + 1
+        assert len(rows) == days
+        assert [row.missed_at is not None for row in rows] == [True] * (days - 1) + [False]
+
+
+class TestPreviewOfAnEditedSchedule:
+    def test_shows_the_window_that_is_open_as_it_began_and_no_second_one(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
+        office.at("2026-11-21 12:00").begin()
+        office.at("2026-11-21 12:30").update(made, window={"start_time": "11:00", "end_time": "17:00"})
+        with office.units.open(office.caller) as unit:
+            shown = previewing.preview_saved(unit, made, 100)["occurrences"]
+        told = [(row["id"], row["starts_at"], row["ends_at"], row["state"]) for row in shown]
+        begun, following, *_ = office.rows(made)
+        assert told[:2] == [
+            (begun.id, utc("2026-11-21 12:00"), utc("2026-11-21 18:00"), "active"),
+            (following.id, utc("2026-11-22 11:00"), utc("2026-11-22 17:00"), "planned"),
+        ]
+        assert len(shown) == 100
+        assert [row["id"] is None for row in shown] == [False] * 91 + [True] * 9
+
+    def test_shows_the_one_that_was_begun_early_once(self, office: Office) -> None:
+        made = office.at("2026-11-21 09:00").create(window=NOON_TO_SIX)
+        with office.units.open(office.caller) as unit:
+            running_now.run_now(unit, made, "apply")
+        office.update(made, window={"start_time": "13:00", "end_time": "18:00"})
+        with office.units.open(office.caller) as unit:
+            first, second, *_ = previewing.preview_saved(unit, made, 5)["occurrences"]
+        assert (first["state"], first["starts_at"]) == ("active", utc("2026-11-21 12:00"))
+        assert (second["state"], second["starts_at"]) == ("planned", utc("2026-11-22 13:00"))
+
+
+class TestAnotherScope:
+    def test_is_verified_anew_before_its_window(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
+        verify_windows(office.at("2026-11-21 11:52").jobs)
+        assert office.rows(made)[0].verified_at == utc("2026-11-21 11:52")
+        office.at("2026-11-21 11:53").update(made, name="Inventory")
+        assert office.rows(made)[0].verified_at is not None
+        office.update(made, scope={"type": "glob", "patterns": ["acme/*"]})
+        verify_windows(office.at("2026-11-21 11:54").jobs)
+        assert office.rows(made)[0].verified_at == utc("2026-11-21 11:54")
+
+
+class TestAtTheSameMoment:
+    def test_skips_what_an_edit_has_just_planned(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
+        with ThreadPoolExecutor(1) as beside:
+            with office.units.open(office.caller) as unit:
+                saving.update(unit, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
+                skipping = beside.submit(office.skip_next, made)
+                while not _somebody_waits(office):
+                    assert not skipping.done()
+            skipping.result(10)
+        assert office.windows(made, "skipped") == ["11-21 14:00 to 11-21 18:00"]
+
+
+def _somebody_waits(office: Office) -> bool:
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    office.session.rollback()
+    return bool(office.session.scalar(text(waiting)))

@@ -1,7 +1,8 @@
 """On which days a schedule's window begins: RFC 5545's recurrence rules, behind a whitelist.
 
-python-dateutil expands the rules, but for plain steps of days and of weekdays, which are counted here in a tenth of
-its time. What is let through is what every calendar library means alike, and what ends:
+python-dateutil expands the rules, but for steps of days and plain ones of weekdays, which are counted here in a tenth
+of its time and no further than is asked for. What is let through is what every calendar library means alike, and what
+ends:
 
 - Frequencies from `daily` on. `SECONDLY` and its like with a condition that never holds search for ever.
 - Ordinals of weekdays (`-1FR`) only in months, since libraries disagree about what they count in otherwise; and either
@@ -18,6 +19,7 @@ Pure: dates without zone or clock. https://www.rfc-editor.org/rfc/rfc5545#sectio
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -38,7 +40,6 @@ MOST_DATES = 1000
 MIDNIGHT = time()
 
 _FREQUENCIES: dict[str, Any] = {
-    "daily": rrule.DAILY,
     "weekly": rrule.WEEKLY,
     "monthly": rrule.MONTHLY,
     "yearly": rrule.YEARLY,
@@ -56,6 +57,7 @@ _WEEKDAYS = {
     "SA": rrule.SA,
     "SU": rrule.SU,
 }
+_WEEKDAY_NAMES = tuple(_WEEKDAYS)
 _BY_DAY = re.compile(r"([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)")
 _LONGEST_MONTH = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
@@ -105,13 +107,24 @@ def _near(recurrence: Recurrence, first: date) -> date:
 
 def _followed(recurrence: Recurrence, start: date, end: date) -> Iterator[date]:
     """Yield the days of a rule from one that it can be followed from until another, however often it is to be done."""
+    if recurrence.frequency == "daily":
+        each = map(date.fromordinal, range(start.toordinal(), end.toordinal() + 1, recurrence.interval))
+        names = recurrence.by_day or recurrence.by_month or recurrence.by_month_day
+        return (day for day in each if _is_named(recurrence, day)) if names else each
     if recurrence.by_month or recurrence.by_month_day or recurrence.frequency not in _STEPS:
         return (moment.date() for moment in _rule(recurrence, start, end))
     weekdays = sorted({_weekday(text).weekday for text in recurrence.by_day})
-    if recurrence.frequency == "weekly":
-        return _of_weeks(start, end, recurrence.interval, weekdays or [start.weekday()])
-    each = map(date.fromordinal, range(start.toordinal(), end.toordinal() + 1, recurrence.interval))
-    return (day for day in each if day.weekday() in weekdays) if weekdays else each
+    return _of_weeks(start, end, recurrence.interval, weekdays or [start.weekday()])
+
+
+def _is_named(recurrence: Recurrence, day: date) -> bool:
+    """Tell whether a day is one of those that a daily rule is limited to."""
+    from_end = day.day - monthrange(day.year, day.month)[1] - 1
+    return (
+        (not recurrence.by_day or _WEEKDAY_NAMES[day.weekday()] in recurrence.by_day)
+        and (not recurrence.by_month or day.month in recurrence.by_month)
+        and (not recurrence.by_month_day or not {day.day, from_end}.isdisjoint(recurrence.by_month_day))
+    )
 
 
 def _of_weeks(start: date, end: date, interval: int, weekdays: Sequence[int]) -> Iterator[date]:

@@ -3,6 +3,7 @@
 from calendar import monthrange
 from datetime import date, timedelta
 from itertools import islice
+from time import process_time
 from typing import Any
 
 import pytest
@@ -148,10 +149,21 @@ def test_listed_days_come_in_order_from_the_start_on(listed: list[date], first: 
     assert list(days(recurrence, first, LATEST)) == wanted
 
 
-def test_a_rule_that_never_comes_true_ends() -> None:
-    never = Recurrence("daily", EARLIEST, interval=7, by_day=("MO",), count=5)  # EARLIEST is a Saturday
+@pytest.mark.parametrize(
+    "never",
+    [
+        Recurrence("daily", EARLIEST, interval=7, by_day=("MO",), count=5),  # EARLIEST is a Saturday
+        Recurrence("daily", EARLIEST, interval=7, by_day=("MO",), by_month=(2,), by_month_day=(29,)),
+        Recurrence("monthly", date(2026, 2, 1), interval=12, by_month_day=(30,)),
+        Recurrence("yearly", date(2001, 1, 1), interval=4, by_month=(2,), by_month_day=(29,)),
+    ],
+    ids=str,
+)
+def test_a_rule_that_never_comes_true_ends_soon(never: Recurrence) -> None:
     check(never)
+    begun = process_time()
     assert list(days(never, EARLIEST, LATEST)) == []
+    assert process_time() - begun < 0.5
 
 
 PLAIN = st.sets(st.sampled_from(WEEKDAYS), max_size=3)

@@ -19,8 +19,9 @@ from models.pull_requests import PullRequest
 from models.queries import in_force, raise_generation
 from rules.permissions import SYSTEM
 from services.exceptions.lapsing import record_end
-from services.exceptions.recording import name_of, record, told
+from services.exceptions.recording import names_of, record, told
 from services.exceptions.revoking import PUSHED
+from services.exceptions.states import freezes_of
 from services.reconcile.claims import lock
 from services.unit import Unit
 
@@ -85,19 +86,17 @@ def _locked(unit: Unit, branch_ids: Collection[str], which: ColumnElement[bool])
 
 def _end(unit: Unit, branch_ids: Collection[str]) -> int:
     rows = _locked(unit, branch_ids, _over(unit.now))
+    freezes, names = freezes_of(unit, rows), names_of(unit, {row.pull_request_id for row in rows})
     for row in rows:
-        ended_at = min(end for end in (row.expires_at, _end_of_freeze(unit, row), unit.now) if end is not None)
-        record_end(unit, ("exception", row.id, name_of(unit, row.pull_request_id)), row, ended_at)
+        freeze = freezes[row.freeze_id]
+        ends = (row.expires_at, freeze.ended_at or freeze.ends_at, unit.now)
+        ended_at = min(end for end in ends if end is not None)
+        record_end(unit, ("exception", row.id, names[row.pull_request_id]), row, ended_at)
     raised = sorted({row.branch_id for row in rows if row.decision == "granted"})
     if raised:
         raise_generation(unit.session, raised, unit.now)
         unit.wake("reconcile")
     return len(rows)
-
-
-def _end_of_freeze(unit: Unit, row: PullRequestException) -> datetime | None:
-    freeze = unit.session.get_one(Freeze, row.freeze_id)
-    return freeze.ended_at or freeze.ends_at
 
 
 def see_pushes(unit: Unit, branch_ids: Collection[str]) -> None:

@@ -1,7 +1,9 @@
 """What every change of exceptions leaves behind: one audit entry with each row before and after, and new checks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from sqlalchemy import select
 
 from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
@@ -52,8 +54,18 @@ def record(
 
 def name_of(unit: Unit, pull_request_id: str) -> str:
     """Return a pull request's name, `owner/repo#7`."""
-    pull = unit.session.get_one(PullRequest, pull_request_id)
-    return f"{unit.session.get_one(Repository, pull.repository_id).full_name}#{pull.number}"
+    return names_of(unit, [pull_request_id])[pull_request_id]
+
+
+def names_of(unit: Unit, pull_request_ids: Collection[str]) -> dict[str, str]:
+    """Return the names of pull requests, by id."""
+    query = (
+        select(PullRequest.id, PullRequest.number, Repository)
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .where(PullRequest.id.in_(pull_request_ids))
+    )
+    rows = unit.session.execute(query)
+    return {pull_id: f"{repository.full_name}#{number}" for pull_id, number, repository in rows}
 
 
 def write_checks(unit: Unit, branch_id: str) -> None:

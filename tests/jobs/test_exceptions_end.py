@@ -4,14 +4,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.event import listen
 
 from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
+from rules.permissions import SYSTEM
 from services.chores import end_freezes, seconds_to_next
 from services.exceptions import ending
-from services.exceptions.ending import next_end
+from services.exceptions.ending import end, next_end
 from services.exceptions.sweeping import end_exceptions
 from services.reconcile.passes import JOB
+from services.unit import Caller
 from tests import factories
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town
@@ -109,6 +112,26 @@ class TestByTime:
         left = seconds_to_next(town.jobs)
         assert left is not None
         assert 0 < left <= 7 * 60
+
+
+def test_many_that_end_with_one_freeze_ask_few_questions(town: Town, build: Builder) -> None:
+    pulls = build("web", pulls=12)
+    town.settle()
+
+    def questions(many: int) -> int:
+        freeze = town.session.get_one(Freeze, town.freeze())
+        for pull in pulls[:many]:
+            factories.exception(town.session, freeze, row_of(town, pull.number), town.branches["acme/web"])
+        town.session.commit()
+        town.lift(freeze.id)
+        statements: list[str] = []
+        with town.jobs.open(Caller(town.organization.id, SYSTEM, "system")) as unit:
+            listen(unit.session.connection(), "before_cursor_execute", lambda *event: statements.append(event[2]))
+            assert end(unit, town.branches["acme/web"].id) == many
+            unit.session.flush()
+        return len(statements)
+
+    assert questions(2) == questions(12)
 
 
 def test_the_check_turns_red_even_if_the_end_cannot_be_recorded(town: Town, freeze: str, first: PullRequest) -> None:

@@ -169,8 +169,8 @@ class TestOnceItIsReady:
         assert sandbox.get("/v1/freeze-state?repo=acme/web", acme["keys"]["freeze:read"]).json()["frozen"] is False
 
     def test_only_its_owner_reads_the_report(self, sandbox: Run) -> None:
-        assert (sandbox.directory / "sandbox.json").stat().st_mode & 0o777 == 0o600
-        assert (sandbox.directory / "secrets.json").stat().st_mode & 0o777 == 0o600
+        for name in ("sandbox.json", "secrets.json", "service.env"):
+            assert (sandbox.directory / name).stat().st_mode & 0o777 == 0o600
 
     def test_every_process_is_named_and_alive(self, sandbox: Run) -> None:
         pids = sandbox.report["pids"]
@@ -229,23 +229,27 @@ class TestOnceItIsReady:
             assert all(each["enabled"] and each["watchedBranchCount"] for each in listed)
 
     def test_the_lines_to_paste_work(self, sandbox: Run) -> None:
-        lines = [line for line in sandbox.output.splitlines() if line.startswith(("  export ", "  curl "))]
+        lines = [line for line in sandbox.output.splitlines() if line.startswith(("  export ", "  curl ", "  (. "))]
+        assert len(lines) == 9
         script = "\n".join(['curl() { command curl -s --fail-with-body "$@"; }', *lines])
         pasted = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=False)
         assert pasted.returncode == 0, pasted.stdout + pasted.stderr
 
-    def test_the_readmes_walk_through_answers_as_it_says(self, sandbox: Run) -> None:
+    def test_the_readmes_walk_through_answers_as_it_says(self, sandbox: Run, tmp_path: Path) -> None:
         exports = "\n".join(line for line in sandbox.output.splitlines() if line.startswith("  export "))
         statuses, met = [], dict[str, str]()
         for command in readme_commands():
             measured = with_values(command, met) + " -s -w '\\n%{http_code}'"
             script = f"{exports}\n{measured}"
-            answer = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+            run = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+            answer = run.stdout
             statuses.append(answer.rpartition("\n")[2])
             met = values_in(answer) | met
         freezes, rules = ["200", "201", "200", "200", "422"], ["200", "202", "200", "200", "202"]
+        exceptions, looking, schedules = ["201", "201", "200"], ["200", "200", "200"], ["201", "200"]
         people, keys, devices = ["200", "200"], ["201", "200"], ["200", "400"]
-        assert statuses == [*freezes, *rules, *people, *keys, *devices]
+        assert statuses == [*freezes, *exceptions, *looking, *rules, *schedules, *people, *keys, *devices]
+        assert (tmp_path / "audit.csv").read_text().startswith("id,at,action,")
 
     def test_a_second_one_in_the_same_directory_is_refused(self, sandbox: Run) -> None:
         second = subprocess.run(

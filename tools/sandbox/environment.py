@@ -1,12 +1,16 @@
 """What the sandbox's processes are told: everything that `app/config.py` reads."""
 
 import os
+import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
+from app.config import Config
 from tools.codehost.model.installations import client_id_of
 from tools.codehost.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
-from tools.sandbox.keepsakes import Keepsakes
+from tools.sandbox.keepsakes import Keepsakes, write_private_text
 from tools.sandbox.settings import HOST, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG
 
@@ -56,3 +60,9 @@ def child_environment(
     overridden = {"BIND", "GITHUB_GRAPHQL_URL", "GITHUB_APP_PRIVATE_KEY", "SESSION_ISSUER"}
     inherited = {name: value for name, value in os.environ.items() if name not in overridden}
     return comfortable | inherited | wanted
+
+
+def write_environment(file: Path, environment: Mapping[str, str]) -> None:
+    """Write what the service is told, for a shell to read: with it, the commands of operators work in the sandbox."""
+    told = [name for one in fields(Config) if (name := one.name.upper()) in environment]
+    write_private_text(file, "".join(f"export {name}={shlex.quote(environment[name])}\n" for name in told))

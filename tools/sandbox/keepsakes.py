@@ -58,9 +58,14 @@ def public_key(private_key: str) -> str:
 
 
 def write_private(file: Path, content: dict[str, Any]) -> None:
-    """Write JSON that only its owner can read; whoever looks sees the whole of it, or none."""
+    """Write JSON as `write_private_text` does."""
+    write_private_text(file, json.dumps(content, indent=2) + "\n")
+
+
+def write_private_text(file: Path, text: str) -> None:
+    """Write what only its owner can read; whoever looks sees the whole of it, or none."""
     draft = file.with_suffix(".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-        stream.write(json.dumps(content, indent=2) + "\n")
+        stream.write(text)
     draft.replace(file)

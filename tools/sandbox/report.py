@@ -5,7 +5,7 @@ from typing import Any
 
 from tools.sandbox.console import say
 from tools.sandbox.keepsakes import Keepsakes, write_private
-from tools.sandbox.settings import Settings
+from tools.sandbox.settings import ENVIRONMENT, Settings
 from tools.sandbox.tenants import PASSWORD
 
 FREEZE = {"scope": {"type": "organization"}, "reason": "Quarter-end close", "impactAcknowledged": True}
@@ -56,6 +56,7 @@ Paste these into another terminal:
   curl -H "$KEY" -H "$JSON" $BASE/v1/freezes -d '{json.dumps(FREEZE)}'
   curl -H "$KEY" -H "$JSON" $BASE/v1/freezes/lift -d '{json.dumps({"scope": FREEZE["scope"]})}'
   curl -H "$GLOBEX" -H "$JSON" $BASE/v1/enforcement/setup -d '{json.dumps(SETUP)}'
+  (. {settings.directory / ENVIRONMENT}; .venv/bin/python -m tools.audit verify acme)
 
 Ctrl-C stops everything; the next start finds the data again."""
     )

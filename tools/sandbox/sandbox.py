@@ -16,7 +16,7 @@ from tools.sandbox.clients import Client
 from tools.sandbox.code_host import seed_code_host
 from tools.sandbox.console import say
 from tools.sandbox.demo import Demonstration
-from tools.sandbox.environment import child_environment
+from tools.sandbox.environment import child_environment, write_environment
 from tools.sandbox.interrupts import Make
 from tools.sandbox.keepsakes import KEEPSAKES, Keepsakes, load_keepsakes, public_key
 from tools.sandbox.migrations import migrate
@@ -24,7 +24,7 @@ from tools.sandbox.prepare import Preparation
 from tools.sandbox.processes import Processes
 from tools.sandbox.report import tell, write_report
 from tools.sandbox.seed import Seed
-from tools.sandbox.settings import Settings
+from tools.sandbox.settings import ENVIRONMENT, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG, TENANTS
 
 DATABASE = "change_freeze"
@@ -52,6 +52,7 @@ class Sandbox:
         if self.elsewhere:
             say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
         environment = child_environment(self.settings, self.keepsakes, self.app_key(), *addresses.values())
+        write_environment(self.settings.directory / ENVIRONMENT, environment)
         with self.step("Code host"):
             self.start_code_host(environment)
         with self.step("Mailbox"):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 HOST = "127.0.0.1"
+ENVIRONMENT = "service.env"
 
 
 class SandboxError(Exception):

@@ -56,8 +56,10 @@ def matching(
     """Return what an entry has to fulfil; `since` is what `shown_since` returns.
 
     `by` is the table in whose order entries are read, and whose indexes find them. Raises `invalid_parameter` for an
-    action that there is not.
+    action that there is not, and for a time that ends before it begins.
     """
+    if filters.since is not None and filters.until is not None and filters.until <= filters.since:
+        raise _refused("to", "to has to be later than from")
     conditions = [AuditEntry.organization_id == organization_id, AuditEntry.at >= since]
     if filters.until is not None:
         conditions.append(AuditEntry.at < filters.until)
@@ -76,5 +78,8 @@ def matching(
 def _known(action: str) -> str:
     if action in ACTIONS:
         return action
-    message = f"{action!r} is no action; GET /v1/audit/actions lists them"
-    raise ServiceError("invalid_parameter", f"{message}.", details=(Detail("action", message, "invalid_parameter"),))
+    raise _refused("action", f"{action!r} is no action; GET /v1/audit/actions lists them")
+
+
+def _refused(name: str, message: str) -> ServiceError:
+    return ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))

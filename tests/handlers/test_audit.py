@@ -172,6 +172,13 @@ class TestListAuditEntries:
     def test_an_action_that_there_is_not_is_refused(self, acme: Tenant) -> None:
         error = refusal(acme.key().get(PATH, action="freeze.begun"), 400, "invalid_parameter")
         assert error["details"][0]["path"] == "action"
+        assert error["message"] == "'freeze.begun' is no action; GET /v1/audit/actions lists them."
+
+    @pytest.mark.parametrize("path", [PATH, f"{PATH}/export"])
+    def test_a_time_that_ends_before_it_begins_is_refused(self, acme: Tenant, path: str) -> None:
+        times = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-01T00:00:00Z"}
+        error = refusal(acme.key().get(path, **times), 400, "invalid_parameter")
+        assert (error["details"][0]["path"], error["message"]) == ("to", "to has to be later than from.")
 
     @pytest.mark.parametrize("params", [{"source": "fax"}, {"order": "up"}, {"from": "yesterday"}, {"actorId": "ü"}])
     def test_what_makes_no_sense_is_refused(self, acme: Tenant, params: dict[str, str]) -> None:

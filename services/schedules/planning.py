@@ -4,7 +4,8 @@
 
 - What has begun, passed or been missed stays as it was, whatever is changed; so does a window that somebody skipped,
   as long as it still begins at the same time, also while the schedule is disabled.
-- A window that is open now begins at once, unless it has begun, or was skipped, at another time of the same day.
+- A window that is open now begins at once, unless it has begun, or was skipped, at another time of the same day; of
+  several that nobody has planned before, the one that ends last.
 - A window of which no clock shows anything is a row too: skipped, `no_such_time`.
 
 The chore `extend_plans` moves the 90 days on once a day, and plans anew when the time zone data have changed.
@@ -56,8 +57,8 @@ def plan(unit: Unit, schedule: Schedule) -> int:
             changed += _settle(unit, row, agreed, runs=schedule.enabled)
     if not schedule.enabled:
         return changed
-    had = _had(rows, unit.now)
-    new = [one for one in wanted.values() if not any(_is_same(schedule, one, row) for row in had)]
+    had, beginning = _had(rows, unit.now), set(that_begin(near, unit.now))
+    new = [one for one in wanted.values() if one in beginning and not any(_is_same(schedule, one, row) for row in had)]
     _insert(unit, schedule, new)
     opened = [one.start for one in new if one.start < unit.now]
     if opened:
@@ -69,6 +70,15 @@ def plan(unit: Unit, schedule: Schedule) -> int:
 def look_ahead(unit: Unit, schedule: Schedule) -> list[Placed]:
     """Return the windows of a schedule, stored or not, that are open now or begin within 400 days."""
     return windows_of(schedule, unit.now, unit.now + LOOKED_AHEAD)
+
+
+def that_begin(windows: Sequence[Placed], now: datetime) -> list[Placed]:
+    """Return those windows of a plan that are to come, and of those that are open now the one that ends last.
+
+    It covers what the others would: a schedule whose windows last a year does not begin hundreds of them at once.
+    """
+    last = max((one for one in windows if one.start <= now), key=lambda one: one.end, default=None)
+    return [one for one in windows if one.start > now or one is last]
 
 
 def ranges(windows: Iterable[Placed]) -> list[Range[datetime]]:

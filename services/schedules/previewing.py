@@ -17,7 +17,7 @@ from services.references import known_schedule
 from services.schedules.checking import check_terms
 from services.schedules.occurrence_views import state_of
 from services.schedules.overlapping import NONE, Overlaps, overlaps_of
-from services.schedules.planning import look_ahead, ranges
+from services.schedules.planning import look_ahead, ranges, that_begin
 from services.schedules.terms import windows_of
 from services.schedules.views import get_schedule
 from services.scopes import resolve
@@ -91,10 +91,12 @@ def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: 
     ahead: Sequence[Placed] = look_ahead(unit, schedule)
     schedule.windows = ranges(ahead)
     overlaps = NONE if schedule.scope is None else overlaps_of(unit, schedule)
-    if len(ahead) < limit:
+    if len(that_begin(ahead, unit.now)) < limit:
         ahead = windows_of(schedule, unit.now, unit.now + FAR)
     until = schedule.planned_until
-    if until is not None:
+    if until is None:
+        ahead = that_begin(ahead, unit.now)
+    else:
         planned = [Placed(row.starts_at, row.ends_at) for row, _ in rows.values()]
         ahead = [*planned, *(one for one in ahead if one.start > until)]
     zone = ZoneInfo(schedule.timezone)

@@ -10,7 +10,7 @@ from services.schedules import previewing, running_now, saving
 from services.schedules.missing import record_missed
 from services.schedules.planning import extend_plans
 from services.schedules.verifying import verify_windows
-from tests.services.schedules.conftest import Office, utc
+from tests.services.schedules.conftest import NIGHTS, Office, utc
 from tests.services.schedules.windows import HOUR, Planned
 
 NOON_TO_ONE = {"start_time": "12:00", "end_time": "13:00"}
@@ -94,6 +94,29 @@ class TestPreviewOfAnEditedSchedule:
             first, second, *_ = previewing.preview_saved(unit, made, 5)["occurrences"]
         assert (first["state"], first["starts_at"]) == ("active", utc("2026-11-21 12:00"))
         assert (second["state"], second["starts_at"]) == ("planned", utc("2026-11-22 13:00"))
+
+
+class TestManyWindowsThatAreOpen:
+    def test_are_one_where_they_are_planned_the_one_that_ends_last(self, office: Office) -> None:
+        """Freezes compose: what the others would cover it covers, and nobody waits until a year of them has begun."""
+        terms = {"window": {"start_time": "00:00", "end_time": "00:00", "days": 366}}
+        made = office.at("2026-11-21 11:00").create(**terms)
+        with office.units.open(office.caller) as unit:
+            draft = {"timezone": "Europe/London", "recurrence": NIGHTS["recurrence"], **terms}
+            saved, drafted = (
+                [(row["starts_at"], row["ends_at"]) for row in shown["occurrences"]]
+                for shown in (previewing.preview_saved(unit, made, 3), previewing.preview_draft(unit, draft, 3))
+            )
+        assert office.begin() == 1
+        assert office.windows(made, "active") == ["11-21 00:00 to 11-22 00:00"]
+        assert saved == drafted
+        assert [start for start, _ in saved] == [utc(f"2026-11-{day} 00:00") for day in (21, 22, 23)]
+
+    def test_stay_several_where_they_have_been_planned_before(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window={"start_time": "12:00", "end_time": "12:00", "days": 3})
+        office.at("2026-11-22 13:00").update(made, timezone="Europe/Lisbon")
+        assert office.begin() == 3
+        assert office.windows(made, "active")[0] == "11-20 12:00 to 11-23 12:00"
 
 
 class TestAnotherScope:

@@ -42,7 +42,7 @@ class TestExtending:
         now = office.clock.at
         assert now is not None
         planned = [[(row.starts_at, row.ends_at, row.skip_reason) for row in office.rows(one)] for one in (made, anew)]
-        assert [row for row in planned[0] if row[1] > now] == [row for row in planned[1] if row[1] > now]
+        assert [row for row in planned[0] if row[0] > now] == [row for row in planned[1] if row[0] > now]
         grown, whole = (office.schedule(one).windows for one in (made, anew))
         assert grown is not None
         assert whole is not None

@@ -21,6 +21,7 @@ from services.unit import Unit
 
 _OPERATION = "list_audit_entries"
 _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+_LAST = datetime.max.replace(tzinfo=UTC)
 # What is rare and what is frequent is found in different ways; one plan for all values would fit neither.
 _PLAN_BY_VALUES = text("SET LOCAL plan_cache_mode TO force_custom_plan")
 _NEWEST = (AuditEntry.at, AuditEntry.id)
@@ -70,7 +71,7 @@ def _within(unit: Unit, since: datetime, until: datetime | None) -> list[ColumnE
     if until is not None:
         late = select(func.max(AuditSeal.sealed_at)).join(AuditEntry, AuditEntry.id == AuditSeal.entry_id)
         last = unit.session.scalar(late.where(of_organization, AuditSeal.late, AuditEntry.at < until))
-        end = until + LATE
+        end = min(until, _LAST - LATE) + LATE
         conditions.append(AuditSeal.sealed_at <= (end if last is None else max(end, last)))
     return conditions
 

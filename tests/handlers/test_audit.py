@@ -180,6 +180,12 @@ class TestListAuditEntries:
         error = refusal(acme.key().get(path, **times), 400, "invalid_parameter")
         assert (error["details"][0]["path"], error["message"]) == ("to", "to has to be later than from.")
 
+    @pytest.mark.parametrize("order", ["asc", "desc"])
+    def test_the_end_of_time_is_an_end_like_any_other(self, acme: Tenant, seal: Seal, order: str) -> None:
+        made = entry(acme)
+        seal()
+        assert made in paged(acme.key(), order=order, to="9999-12-31T23:59:59.999Z")
+
     @pytest.mark.parametrize("params", [{"source": "fax"}, {"order": "up"}, {"from": "yesterday"}, {"actorId": "ü"}])
     def test_what_makes_no_sense_is_refused(self, acme: Tenant, params: dict[str, str]) -> None:
         refusal(acme.key().get(PATH, **params), 400, "invalid_parameter")

@@ -63,6 +63,7 @@ def _more_crossings(parts: list[str], index: int) -> bool:
     return "**" in parts[index + 2 :: 2]
 
 
+@lru_cache(maxsize=4096)
 def fault(pattern: str, kind: Kind) -> str | None:
     """Return what is wrong with one pattern, or None."""
     text = pattern.removeprefix("!")

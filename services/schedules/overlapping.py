@@ -1,8 +1,9 @@
 """Which schedules collide with one: their windows intersect within 400 days, and they share a watched branch now.
 
-The database compares the windows, kept as multiranges, of all schedules in one statement; branches are compared by
-`rules.schedule_overlaps`. When somebody saves a schedule that collides it is refused, unless they allow it; freezes
-compose, so an overlap that arises later is never an error (`services.schedules.overlap_items`).
+Branches are compared first, by `rules.schedule_overlaps`: most schedules share none, and what scopes say is read and
+compared sooner than their windows, hundreds each. Those, kept as multiranges, the database compares in one statement
+for all schedules that share a branch. When somebody saves a schedule that collides it is refused, unless they allow it;
+freezes compose, so an overlap that arises later is never an error (`services.schedules.overlap_items`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Text, cast, func, literal, select, text
-from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
+from sqlalchemy import ColumnElement, Row, Text, any_, cast, func, literal, select, text
+from sqlalchemy.dialects.postgresql import ARRAY, TSTZMULTIRANGE, Range
 
 from models.queries import watched_branches
 from models.schedule_queries import existing
@@ -97,17 +98,20 @@ def overlaps_of(unit: Unit, schedule: Schedule, *conditions: ColumnElement[bool]
     if windows is None:
         return NONE
     mine = select(cast(literal(windows, Text), TSTZMULTIRANGE)).scalar_subquery()  # read once, not for each row
-    query = select(Schedule.id, Schedule.scope).where(
+    query = select(Schedule.id, cast(Schedule.scope, Text)).where(
         existing(unit.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
     )
-    candidates = unit.session.execute(query.where(Schedule.windows.op("&&")(mine)).order_by(Schedule.id)).all()
-    colliding = _sharing(unit, schedule.scope, [(row.id, row.scope) for row in candidates])
+    sharing = _sharing(unit, schedule.scope, unit.session.execute(query).all())
+    if not sharing:
+        return NONE
+    meeting = select(Schedule.id).where(_is_one_of(sharing), Schedule.windows.op("&&")(mine))
+    colliding = unit.session.scalars(meeting.order_by(Schedule.id)).all()
     if not colliding:
         return NONE
     first = func.lower(Schedule.windows.op("*", return_type=TSTZMULTIRANGE())(mine), type_=Schedule.created_at.type)
     rows = unit.session.execute(
         select(Schedule.id, Schedule.name, first.label("first"), Schedule.allow_overlap)
-        .where(Schedule.id.in_(colliding[:MOST_NAMED]))
+        .where(_is_one_of(colliding[:MOST_NAMED]))
         .order_by("first", Schedule.id)
     )
     return Overlaps(len(colliding), [Overlap(*row) for row in rows])
@@ -123,20 +127,22 @@ def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> str | None:
     return as_multirange(left) if left else None
 
 
-def _sharing(unit: Unit, scope: Mapping[str, Any], others: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
-    """Return the ids of schedules whose scopes reach a branch that this one reaches; scopes alike are asked once."""
+def _is_one_of(ids: Sequence[str]) -> ColumnElement[bool]:
+    """Return the condition that a schedule is one of many: they are one parameter, not one each."""
+    return Schedule.id == any_(literal(list(ids), ARRAY(Text)))
+
+
+def _sharing(unit: Unit, scope: Mapping[str, Any], others: Sequence[Row[str, str]]) -> list[str]:
+    """Return the ids of schedules whose scopes reach a branch that this one reaches; scopes alike are asked once.
+
+    Scopes come as the database tells them, which is the same of scopes alike, so that each is read once.
+    """
     if not others:
         return []
-    named = named_repositories([scope, *(other for _, other in others)])
+    scopes: dict[str, Mapping[str, Any]] = {told: orjson.loads(told) for told in {told for _, told in others}}
+    named = named_repositories([scope, *scopes.values()])
     known = {name: repository.id for name, repository in find_repositories(unit, named).items()} if named else {}
     everything = Ground(watched_branches(unit.session, unit.organization))
     ground = Ground(everything.reached(scope, known))
-    answers: dict[bytes, bool] = {}
-    found = []
-    for schedule_id, other in others:
-        key = orjson.dumps(other, option=orjson.OPT_SORT_KEYS)
-        if key not in answers:
-            answers[key] = next(ground.reached(other, known), None) is not None
-        if answers[key]:
-            found.append(schedule_id)
-    return found
+    shares = {told for told, other in scopes.items() if next(ground.reached(other, known), None) is not None}
+    return [schedule_id for schedule_id, told in others if told in shares]

@@ -231,7 +231,8 @@ def _check_run(payload: _Payload) -> list[Hint]:
     if not asked and not _written_by_another(payload):
         return []
     found: list[Hint] = [payload.branches(head_sha=payload.sha("check_run", "head_sha"))]
-    if payload.action == "requested_action" and payload.part("requested_action") is not None:
+    pressed = payload.action == "requested_action" and payload.part("requested_action") is not None
+    if pressed and _is_ours(payload):
         found.append(_button(payload))
     return found
 
@@ -251,9 +252,14 @@ def _written_by_another(payload: _Payload) -> bool:
     """Tell whether somebody else touched a check of our app; the app's own writes are by its bot user."""
     if payload.action not in {"created", "completed"} or payload.app_id is None:
         return False
-    if payload.part("check_run", "app") is None or payload.id("check_run", "app", "id") != payload.app_id:
+    if not _is_ours(payload):
         return False
     return payload.text("sender", "login") != payload.text("check_run", "app", "slug") + "[bot]"
+
+
+def _is_ours(payload: _Payload) -> bool:
+    """Tell whether a check run is of the app that we are."""
+    return payload.part("check_run", "app") is not None and payload.id("check_run", "app", "id") == payload.app_id
 
 
 def _check_suite(payload: _Payload) -> list[Hint]:

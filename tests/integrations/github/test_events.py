@@ -139,10 +139,19 @@ def test_a_check_asked_for_again_is_written_again_wherever_its_commit_may_be_mer
 def test_a_button_that_was_pressed_says_who_and_where() -> None:
     run = RUN | {"name": "change-freeze/main"}
     pressed = {"action": "requested_action", "check_run": run, "requested_action": {"identifier": "request_exception"}}
-    found = read_event("check_run", {**pressed, **BASE, "sender": {"login": "octocat"}})
+    found = read_event("check_run", {**pressed, **BASE, "sender": {"login": "octocat"}}, app_id=42)
     button = ButtonHint(7, 9, "change-freeze/main", SHA, "request_exception", "octocat")
     assert found == [branches(head_sha=SHA), button]
-    assert read_event("check_run", {**pressed, **BASE, "sender": None}) == []
+    assert read_event("check_run", {**pressed, **BASE, "sender": None}, app_id=42) == []
+
+
+def test_a_button_of_another_apps_check_says_nothing() -> None:
+    pressed = {"action": "requested_action", "requested_action": {"identifier": "request_exception"}}
+    whose = {**BASE, **pressed, "sender": {"login": "octocat"}}
+    named = RUN | {"name": "change-freeze/main"}
+    for app in ({"id": 43, "slug": "change-freeze"}, None):
+        body = {**whose, "check_run": named | {"app": app}}
+        assert read_event("check_run", body, app_id=42) == [branches(head_sha=SHA)]
 
 
 def test_re_running_all_checks_asks_for_ours_too() -> None:

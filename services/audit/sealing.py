@@ -4,16 +4,20 @@ One sealer works on an organisation at a time, so a reader sees seals appear in 
 Nobody who writes an entry waits for it, or it for them: what is not committed yet is not seen, and gets a later place.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Any
 
+import sqlalchemy.exc
 from sqlalchemy import text
 
 from rules.audit_chain import NOTHING_BEFORE, seal_hash
 from rules.permissions import SYSTEM
 from services.unit import Caller, Unit, Units
+
+logger = logging.getLogger(__name__)
 
 JOB = Caller(None, SYSTEM, "system")
 PIECE = 1000
@@ -55,16 +59,30 @@ _DONE = text("DELETE FROM audit_unsealed WHERE entry_id = ANY(:entries)")
 
 
 def seal_entries(units: Units) -> int:
-    """Seal what has been committed, for two seconds at most; returns how many entries. A chore of the sweeper."""
+    """Seal what has been committed, for two seconds at most; returns how many entries. A chore of the sweeper.
+
+    An organisation whose chain cannot go on is logged, and keeps no other from its turn.
+    """
     end, sealed = monotonic() + LONGEST, 0
     with units.open(JOB) as unit:
         waiting = unit.session.scalars(_WAITING).all()
     for organization_id in waiting:
-        piece = PIECE
-        while piece == PIECE and monotonic() < end:
-            with units.open(JOB) as unit:
-                piece = _seal_piece(unit, organization_id)
-            sealed += piece
+        try:
+            sealed += _seal_until(units, organization_id, end)
+        except sqlalchemy.exc.OperationalError:
+            raise  # the database is away from all of them
+        except Exception:
+            logger.exception("entries of an organisation cannot be sealed", extra={"organization": organization_id})
+    return sealed
+
+
+def _seal_until(units: Units, organization_id: str, end: float) -> int:
+    """Seal an organisation's entries piece by piece, until none is left or its time is over."""
+    sealed, piece = 0, PIECE
+    while piece == PIECE and monotonic() < end:
+        with units.open(JOB) as unit:
+            piece = _seal_piece(unit, organization_id)
+        sealed += piece
     return sealed
 
 

@@ -197,3 +197,19 @@ def test_what_an_entry_is_hashed_as_does_not_depend_on_the_order_of_its_keys() -
     turned = dict(reversed(entry.items())) | {"details": {"a": 2, "b": 1}}
     assert canonical(entry) == canonical(turned)
     assert seal_hash(b"x", entry) != seal_hash(b"y", entry)
+
+
+def test_a_chain_that_cannot_go_on_keeps_no_other_from_its_turn(
+    session: Session, jobs: Units, acme: Organization, globex: Organization, record: Record, unit_of: Opener
+) -> None:
+    sealed = record()
+    seal_entries(jobs)
+    with jobs.open(sealing.JOB) as unit:
+        again = text("INSERT INTO audit_unsealed (entry_id, organization_id) VALUES (:entry, :organization)")
+        unit.session.execute(again, {"entry": sealed, "organization": acme.id})
+    seen = 0
+    for _ in range(2):
+        with unit_of(globex) as unit:
+            entry_of(unit)
+        seen += seal_entries(jobs)
+    assert (seen, len(seals(session, globex)), len(seals(session, acme))) == (2, 2, 1)

@@ -4,13 +4,14 @@ Prints a line for each organisation, and what is wrong first where something is.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine
 from rules.permissions import SYSTEM
-from services.audit.verifying import Proof, chained_organizations, verify
+from services.audit.verifying import Known, Proof, chained_organizations, verify
 from services.clock import DatabaseClock
 from services.unit import Caller, Units
 from tools.operating import NoWakeups, ended, say
@@ -20,6 +21,9 @@ Each entry has a seal: a number, and the hash of the entry and of the seal befor
 transaction that only reads. What can be wrong: an entry or a seal is missing, a seal is broken (the entry was changed,
 or something was put in between), or an entry older than a minute has no seal (the sweeper does not run, or the entry
 was kept from it).
+
+Somebody who owns the database can cut off the end, entries and seals, and leave a sound chain. To notice that, keep
+the number and the hash that a sound chain is told with, somewhere else, and have them looked for next time (--known).
 
 Run it where the service runs, with the same environment (DATABASE_URL, ...). It ends with 1 when something is wrong,
 and with 3 when it cannot work at all."""
@@ -36,7 +40,24 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("verify", help="prove the chain of one organisation, or of all")
     command.add_argument("organization", nargs="?", help="the organisation's id (org_...) or its slug (default: all)")
-    return parser.parse_args(given)
+    command.add_argument(
+        "--known",
+        type=_known,
+        metavar="SEQUENCE:HASH",
+        help="a seal of this organisation that you have kept, and that has to be there still",
+    )
+    arguments = parser.parse_args(given)
+    if arguments.known is not None and arguments.organization is None:
+        parser.error("--known needs the organisation that the seal belongs to")
+    return arguments
+
+
+def _known(text: str) -> Known:
+    """Read a seal as the API tells it; raises ArgumentTypeError for what cannot be one."""
+    found = re.fullmatch(r"([1-9]\d{0,17}):([0-9a-fA-F]{64})", text, re.ASCII)
+    if found is None:
+        raise argparse.ArgumentTypeError("has to be a number, a colon and 64 hexadecimal digits")
+    return Known(int(found[1]), bytes.fromhex(found[2]))
 
 
 def run(given: argparse.Namespace, config: Config) -> int:
@@ -53,7 +74,7 @@ def run(given: argparse.Namespace, config: Config) -> int:
         faults = 0
         for organization_id, slug in named:
             with units.open(caller, read_only=True) as unit:
-                proof = verify(unit, organization_id, slug)
+                proof = verify(unit, organization_id, slug, given.known)
             faults += len(proof.faults)
             _report(proof)
         return 1 if faults else 0

@@ -1,17 +1,19 @@
 """Proving the chain of an organisation's audit: nothing was changed, removed, put in between, or left out.
 
 Everything is computed anew from the entries themselves. What is cut off at the end together with its seals leaves a
-sound chain that is shorter: who wants to notice that too keeps a seal that the API has told them, and looks for it.
+sound chain that is shorter: who wants to notice that too keeps a seal that the API has told them, and has it
+looked for.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from sqlalchemy import Row, select, text
 
 from models.organizations import Organization
 from rules.audit_chain import NOTHING_BEFORE, seal_hash
+from services.audit.sealing import LATE
 from services.organization_deletion import PURGED_AFTER
 from services.unit import Unit
 
@@ -20,9 +22,11 @@ SEALED_WITHIN = timedelta(minutes=1)
 _AT_ONCE = 2000
 """Seals that are read together: there may be millions."""
 
+_BEGINNING = datetime.min.replace(tzinfo=UTC)
 _UNHURRIED = text("SET LOCAL statement_timeout = 0")
 _CHAIN = text("""
-    SELECT s.sequence, s.entry_id, s.hash, s.previous_hash,
+    SELECT s.sequence, s.entry_id, s.hash, s.previous_hash, s.sealed_at,
+           s.sealed_at >= e.at AND s.late = (s.sealed_at - e.at > :late) AS in_time,
            (s.action, s.actor_id, s.target_id, s.source) IS NOT DISTINCT FROM
                (e.action, e.actor_id, e.target_id, e.source) AS findable,
            e.id, e.organization_id, e.at, e.action, e.actor, e.source, e.target, e.request_id, e.details
@@ -44,6 +48,14 @@ class Fault:
     kind: Literal["broken", "missing", "unsealed"]
     entry_id: str | None
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A seal as the API once told it, which has to be there still."""
+
+    sequence: int
+    hash: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +82,17 @@ def chained_organizations(unit: Unit, reference: str | None) -> list[Row[str, st
     return list(unit.session.execute(query.order_by(Organization.id)))
 
 
-def verify(unit: Unit, organization_id: str, slug: str) -> Proof:
-    """Walk the chain from its beginning to the first fault, and look for entries that never got a seal."""
+def verify(unit: Unit, organization_id: str, slug: str, known: Known | None = None) -> Proof:
+    """Walk the chain from its beginning to the first fault, and look for entries that never got a seal.
+
+    `known` is a seal that somebody has kept: without it nobody could tell that the end of the chain was cut off.
+    """
     unit.session.execute(_UNHURRIED)
-    sealed, head = 0, NOTHING_BEFORE
-    faults: list[Fault] = []
-    values: dict[str, Any] = {"organization": organization_id, "before": unit.now - SEALED_WITHIN}
-    with unit.session.execute(_CHAIN, values, execution_options={"yield_per": _AT_ONCE}) as chain:
-        for seal in chain:
-            fault = _fault(seal, sealed + 1, head)
-            if fault is not None:
-                faults.append(fault)
-                break
-            sealed, head = seal.sequence, seal.hash
+    sealed, head, faults = _walk(unit, organization_id, known)
+    if known is not None and not faults and sealed < known.sequence:
+        message = f"seal {known.sequence}, which is known, is gone: the chain ends with seal {sealed}"
+        faults.append(Fault("missing", None, message))
+    values = {"organization": organization_id, "before": unit.now - SEALED_WITHIN}
     forgotten = unit.session.execute(_FORGOTTEN, values).one_or_none()
     if forgotten is not None:
         since = f"{forgotten.at:%Y-%m-%d %H:%M:%S} UTC"
@@ -90,17 +100,39 @@ def verify(unit: Unit, organization_id: str, slug: str) -> Proof:
     return Proof(organization_id, slug, sealed, head, tuple(faults))
 
 
-def _fault(seal: Row[*tuple[Any, ...]], expected: int, head: bytes) -> Fault | None:
-    """Return what is wrong with a seal that should have this number and follow this hash."""
+def _walk(unit: Unit, organization_id: str, known: Known | None) -> tuple[int, bytes, list[Fault]]:
+    """Return how many seals are sound from the first, the hash of the last of them, and what is wrong with the next."""
+    sealed, head, sealed_at = 0, NOTHING_BEFORE, _BEGINNING
+    values: dict[str, Any] = {"organization": organization_id, "late": LATE}
+    with unit.session.execute(_CHAIN, values, execution_options={"yield_per": _AT_ONCE}) as chain:
+        for seal in chain:
+            fault = _fault(seal, sealed + 1, head, sealed_at) or _differs(seal, known)
+            if fault is not None:
+                return sealed, head, [fault]
+            sealed, head, sealed_at = seal.sequence, seal.hash, seal.sealed_at
+    return sealed, head, []
+
+
+def _fault(seal: Row[*tuple[Any, ...]], expected: int, head: bytes, sealed_at: datetime) -> Fault | None:
+    """Return what is wrong with a seal that should have this number and follow this hash and this instant."""
     place = f"seal {seal.sequence} of {seal.entry_id}"
     if seal.sequence != expected:
         return Fault("missing", None, f"seal {expected} is gone; {place} comes next")
     if seal.id is None:
         return Fault("missing", seal.entry_id, f"the entry of {place} is gone")
+    wrong: str | None = None
     if seal.previous_hash != head:
-        return Fault("broken", seal.entry_id, f"{place} does not follow the one before")
-    if seal.hash != seal_hash(head, seal._asdict()):
-        return Fault("broken", seal.entry_id, f"{place} is not the hash of what the entry says")
-    if not seal.findable:
-        return Fault("broken", seal.entry_id, f"{place} is found by what the entry does not say")
-    return None
+        wrong = "does not follow the one before"
+    elif seal.hash != seal_hash(head, seal._asdict()):
+        wrong = "is not the hash of what the entry says"
+    elif not seal.in_time or seal.sealed_at < sealed_at:
+        wrong = "has an instant out of its order: who follows would not find it"
+    elif not seal.findable:
+        wrong = "is found by what the entry does not say"
+    return None if wrong is None else Fault("broken", seal.entry_id, f"{place} {wrong}")
+
+
+def _differs(seal: Row[*tuple[Any, ...]], known: Known | None) -> Fault | None:
+    if known is None or seal.sequence != known.sequence or seal.hash == known.hash:
+        return None
+    return Fault("broken", seal.entry_id, f"seal {seal.sequence} of {seal.entry_id} is another than the known one")

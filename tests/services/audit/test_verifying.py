@@ -148,6 +148,19 @@ class TestWhatIsFound:
         tampering.commit()
         assert f"BROKEN: seal 4 of {entries[3]} is found by what the entry does not say" in told(capsys)[1]
 
+    @pytest.mark.parametrize(
+        "change",
+        ["sealed_at = sealed_at + interval '1 minute'", "sealed_at = sealed_at - interval '8 days'", "late = NOT late"],
+    )
+    def test_a_seal_at_whose_instant_nobody_would_look(
+        self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str], change: str
+    ) -> None:
+        tampering.execute(text(f"UPDATE audit_seals SET {change} WHERE sequence = 3"))
+        tampering.commit()
+        status, out = told(capsys)
+        assert status == 1
+        assert "has an instant out of its order" in out
+
     def test_an_entry_that_was_kept_from_its_seal(
         self,
         entries: Entries,
@@ -192,3 +205,41 @@ def test_an_organisation_that_is_being_erased_is_left_out(
     acme.deleted_at = factories.now() - timedelta(days=31)
     session.commit()
     assert told(capsys) == (0, "")
+
+
+class TestAKnownSeal:
+    def test_is_looked_for(
+        self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        for seal in seals(session, acme):
+            assert told(capsys, acme.slug, "--known", f"{seal.sequence}:{seal.hash.hex()}")[0] == 0
+
+    def test_tells_that_the_end_was_cut_off(
+        self,
+        entries: Entries,
+        session: Session,
+        tampering: Session,
+        acme: Organization,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        known = f"5:{seals(session, acme)[-1].hash.hex()}"
+        tampering.execute(text("DELETE FROM audit_entries WHERE id = ANY(:ids)"), {"ids": entries[3:]})
+        tampering.execute(text("DELETE FROM audit_seals WHERE sequence > 3"))
+        tampering.commit()
+        assert told(capsys, acme.slug)[0] == 0
+        status, out = told(capsys, acme.slug, "--known", known)
+        assert status == 1
+        assert "MISSING: seal 5, which is known, is gone: the chain ends with seal 3 (3 before it are sound)" in out
+
+    def test_tells_of_a_chain_that_was_made_anew(
+        self, entries: Entries, acme: Organization, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        status, out = told(capsys, acme.slug, "--known", f"2:{'0' * 64}")
+        assert status == 1
+        assert f"BROKEN: seal 2 of {entries[1]} is another than the known one (1 before it are sound)" in out
+
+    @pytest.mark.parametrize("arguments", [("acme", "--known", "2"), ("--known", f"2:{'0' * 64}")])
+    def test_has_a_number_a_hash_and_an_organisation(self, arguments: tuple[str, ...]) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main(["verify", *arguments])
+        assert ended.value.code == 2

@@ -7,6 +7,7 @@ since rows are taken in the order of an index instead of being sorted, without p
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
+from inspect import isasyncgen
 from typing import Any, LiteralString
 
 import psycopg
@@ -61,7 +62,7 @@ class DatabaseDownload:
         """End the connection; a statement that still runs ends with its next word to us."""
         self._downloads.forget(self)
         await self._connection.close()
-        if self._running is not None:
+        if isasyncgen(self._running) and not self._running.ag_running:  # whoever waits for a row notices without us
             with suppress(psycopg.Error):  # it notices that its connection has gone
                 await self._running.aclose()
 

@@ -126,3 +126,20 @@ def test_a_database_that_is_away_takes_no_place() -> None:
                 await downloads.open("org_1")
 
     with_downloads("postgresql://nobody@127.0.0.1:1/nothing", try_often)
+
+
+def test_those_that_wait_for_a_row_are_ended_with_the_process(filled: str) -> None:
+    async def end_while_they_wait(downloads: DatabaseDownloads) -> list[BaseException | None]:
+        async def read(download: DatabaseDownload) -> None:
+            async for _row in download.copy("COPY (SELECT pg_sleep(60)) TO STDOUT"):
+                pass
+
+        running = [asyncio.create_task(read(await downloads.open("org_1"))) for _ in range(AT_ONCE_OF_ONE)]
+        await asyncio.sleep(0.2)
+        await downloads.close()
+        for reading in running:
+            reading.cancel()  # as a server does that ends
+        return await asyncio.wait_for(asyncio.gather(*running, return_exceptions=True), 5)
+
+    for outcome in with_downloads(filled, end_while_they_wait):
+        assert isinstance(outcome, psycopg.Error | asyncio.CancelledError)

@@ -49,7 +49,7 @@ UNINSTALLED = (
     "The GitHub App was uninstalled from %s: its freezes have ended, and no check is written. Install it again."
 )
 SUSPENDED = "The GitHub App is suspended in %s: no check is written, those that stand stay. Unsuspend it at GitHub."
-REQUESTED = "%s asks that %s may merge during a freeze: %s Grant or deny it: POST /v1/exception-requests/%s/decide."
+REQUESTED = "%s asks that %s may merge during a freeze: “%s”. Grant or deny it: POST /v1/exception-requests/%s/decide."
 EXPIRING = "The API key “%s” expires on %s. Make another one for what uses it, and revoke this one."
 LIMITED = "GitHub limits us in %s until %s; %s branches wait for their checks, which are written then by themselves."
 

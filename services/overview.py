@@ -13,6 +13,7 @@ from models.exception_queries import is_standing
 from models.exception_states import state_is
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
+from models.pull_requests import PullRequest
 from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import planned
@@ -90,7 +91,7 @@ def _windows(unit: Unit) -> list[dict[str, Any]]:
 
 
 def _exceptions(unit: Unit) -> dict[str, int]:
-    """Count requests that wait, and exceptions that hold; those that were asked for together are one."""
+    """Count requests that wait, and exceptions that hold, of open pull requests; those asked for together are one."""
     row = PullRequestException
     groups = func.count(distinct(row.request_group_id))
     query = (
@@ -99,7 +100,8 @@ def _exceptions(unit: Unit) -> dict[str, int]:
             groups.filter(is_standing(unit.now)),
         )
         .join_from(Freeze, row, row.freeze_id == Freeze.id)
-        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        .join(PullRequest, PullRequest.id == row.pull_request_id)
+        .where(Freeze.organization_id == unit.organization, in_force(unit.now), PullRequest.state == "open")
     )
     pending, granted = unit.session.execute(query).one()
     return {"pending": pending, "granted": granted}

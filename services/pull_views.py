@@ -144,7 +144,7 @@ def _view(row: Tracked, facts: _Facts) -> dict[str, Any]:
         "head_sha": pull.head_sha,
         "state": pull.state,
         "verdict": "blocked" if verdict.blocking else "allowed",
-        "next_change_at": _next_change(claims, verdict),
+        "next_change_at": _next_change(claims, verdict) if pull.state == "open" else None,
         "freeze_ids": [freeze.id for freeze in covering],
         "freezes": [_freeze(freeze, passed.get(freeze.id)) for freeze in covering],
         "exception_ids": [passed[freeze.id] for freeze in covering if freeze.id in passed],

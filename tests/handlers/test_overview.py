@@ -154,6 +154,12 @@ class TestGetOverview:
             factories.exception(session, freeze, hotfix, main, decision=None, request_group_id=group)
         factories.exception(session, freezes[2], hotfix, main)
         assert told(viewer)["exceptions"] == {"pending": 1, "granted": 1}
+        hotfix.state = "closed"
+        session.flush()
+        assert told(viewer)["exceptions"] == {"pending": 0, "granted": 0}
+        hotfix.state = "open"
+        session.flush()
+        assert told(viewer)["exceptions"] == {"pending": 1, "granted": 1}
         for freeze in freezes:
             freeze.ended_at = factories.now()
         session.flush()
@@ -318,7 +324,9 @@ class TestWhatIsFoundOut:
             "exception",
             "acme/web#7",
         )
-        assert item["message"].startswith("Bob asks that acme/web#7 may merge during a freeze")
+        assert item["message"].startswith(
+            f"Bob asks that acme/web#7 may merge during a freeze: “{rows[0].reason}”. Grant or deny it: "
+        )
         assert f"/v1/exception-requests/{item['subject']['id']}/decide" in item["message"]
         assert item["action"] == {"label": "Open the pull request", "url": hotfix.url}
         for row in rows:

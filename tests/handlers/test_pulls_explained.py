@@ -193,10 +193,11 @@ class TestTheCheck:
     def test_a_closed_one_is_told_nothing_new(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
-        pull.state = "closed"
+        pull.state, freeze.ends_at = "closed", factories.now() + timedelta(hours=1)
         session.flush()
-        check = look_up()["check"]
-        assert (check["title"], check["summary"]) == (None, None)
+        shown = look_up()
+        assert (shown["check"]["title"], shown["check"]["summary"]) == (None, None)
+        assert shown["nextChangeAt"] is None
 
 
 def test_lists_tell_the_same(

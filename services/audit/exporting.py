@@ -21,8 +21,12 @@ BLOCK_BYTES = 1 << 16
 _DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]
 
 _INSTANT = """to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"""
-_FORMULA = r"E'(^|[;\t\r\n])(\\s*[=+@\uFF1D\uFF0B\uFF20\uFF0D-])'"
-"""What begins a formula at the beginning of a cell; to some a semicolon, a tab or a line's end begins another one."""
+_UNSEEN = r'[[:space:][:cntrl:]"\u00AD\u200B-\u200F\u2060\uFEFF]*'
+_FORMULA = rf"E'(^|[;\t\r\n])({_UNSEEN}[=+@\u2212\uFE62\uFE63\uFE66\uFE6B\uFF0B\uFF0D\uFF1D\uFF20-])'"
+"""What begins a formula at the beginning of a cell; to some a semicolon, a tab or a line's end begins another one.
+
+Blanks before it do not help, nor do quotes, which are none of CSV's where another cell begins in one of ours.
+"""
 
 
 def _plain(cell: str) -> str:

@@ -1,16 +1,23 @@
 """Queries that several services share: what covers a branch, and raising its generation."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, and_, or_, select, text
+from sqlalchemy import ColumnElement, Text, and_, any_, literal, or_, select, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
 from models.freezes import Freeze, FreezeTarget
 from models.repositories import Repository, WatchedBranch
 from rules.scope import BranchFact
 from rules.verdict import CoveringFreeze
+
+
+def among(texts: Iterable[str]) -> ColumnElement[Any]:
+    """Return what a text column equals when it is any of many: one parameter, where `in_` sends one each."""
+    return any_(literal(list(texts), ARRAY(Text)))
 
 
 def in_force(now: datetime) -> ColumnElement[bool]:

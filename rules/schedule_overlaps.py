@@ -27,7 +27,9 @@ class Ground:
         self._of_repository: dict[str, list[BranchFact]] = defaultdict(list)
         for fact in self._facts.values():
             self._of_repository[fact.repository_id].append(fact)
-        self._names = sorted((of[0].repository.lower(), key) for key, of in self._of_repository.items())
+        self.repositories = {key: of[0].repository.lower() for key, of in self._of_repository.items()}
+        """The names of all repositories that it lies in, in lower case, by id."""
+        self._names = sorted((name, key) for key, name in self.repositories.items())
 
     def reached(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterator[BranchFact]:
         """Yield the branches that a scope, the contract's object as it is kept, reaches.

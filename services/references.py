@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import ColumnElement, func, select
 
 from models.freezes import Freeze
+from models.queries import among
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Schedule
 from rules.errors import ServiceError
@@ -22,10 +23,10 @@ def find_repositories(unit: Unit, references: Collection[str]) -> dict[str, Repo
     """
     ids = {reference for reference in references if has_prefix(reference, "rep")}
     names = {reference.lower() for reference in references if reference not in ids}
-    found = {row.id: row for row in _repositories(unit, Repository.id.in_(ids))} if ids else {}
+    found = {row.id: row for row in _repositories(unit, Repository.id == among(ids))} if ids else {}
     if names:
         full_name = func.lower(Repository.owner + "/" + Repository.name)
-        for row in _repositories(unit, full_name.in_(names), Repository.removed_at.is_(None)):
+        for row in _repositories(unit, full_name == among(names), Repository.removed_at.is_(None)):
             found.setdefault(row.full_name.lower(), row)
     if former := sorted(names - set(found)):
         for row in _repositories(unit, Repository.former_names.overlap(former), Repository.removed_at.is_(None)):

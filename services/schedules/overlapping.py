@@ -6,16 +6,18 @@ for all schedules that share a branch. When somebody saves a schedule that colli
 freezes compose, so an overlap that arises later is never an error (`services.schedules.overlap_items`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, Row, Text, any_, cast, func, literal, select, text
-from sqlalchemy.dialects.postgresql import ARRAY, TSTZMULTIRANGE, Range
+from sqlalchemy import ColumnElement, Row, Text, cast, func, literal, select, text
+from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
-from models.queries import watched_branches
+from models.queries import among, watched_branches
+from models.repositories import Repository
 from models.schedule_queries import existing
 from models.schedules import Schedule, as_multirange
 from rules.errors import Detail, ServiceError
@@ -101,20 +103,23 @@ def overlaps_of(unit: Unit, schedule: Schedule, *conditions: ColumnElement[bool]
     query = select(Schedule.id, cast(Schedule.scope, Text)).where(
         existing(unit.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
     )
+    query = query.where(Schedule.windows.is_not(None))
     sharing = _sharing(unit, schedule.scope, unit.session.execute(query).all())
     if not sharing:
         return NONE
-    meeting = select(Schedule.id).where(_is_one_of(sharing), Schedule.windows.op("&&")(mine))
-    colliding = unit.session.scalars(meeting.order_by(Schedule.id)).all()
-    if not colliding:
-        return NONE
-    first = func.lower(Schedule.windows.op("*", return_type=TSTZMULTIRANGE())(mine), type_=Schedule.created_at.type)
-    rows = unit.session.execute(
-        select(Schedule.id, Schedule.name, first.label("first"), Schedule.allow_overlap)
-        .where(_is_one_of(colliding[:MOST_NAMED]))
-        .order_by("first", Schedule.id)
+    # One statement, since schedules that meet may be changed before the next one.
+    meeting = (
+        select(Schedule.id, Schedule.name, Schedule.windows, Schedule.allow_overlap, func.count().over().label("total"))
+        .where(Schedule.id == among(sharing), Schedule.windows.op("&&")(mine))
+        .order_by(Schedule.id)
+        .limit(MOST_NAMED)
+        .subquery()
     )
-    return Overlaps(len(colliding), [Overlap(*row) for row in rows])
+    met = meeting.c
+    first = func.lower(met.windows.op("*", return_type=TSTZMULTIRANGE())(mine), type_=Schedule.created_at.type)
+    named = select(met.id, met.name, first.label("first"), met.allow_overlap, met.total).order_by("first", met.id)
+    rows = unit.session.execute(named).all()
+    return Overlaps(rows[0].total, [Overlap(*row[:4]) for row in rows]) if rows else NONE
 
 
 def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> str | None:
@@ -127,11 +132,6 @@ def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> str | None:
     return as_multirange(left) if left else None
 
 
-def _is_one_of(ids: Sequence[str]) -> ColumnElement[bool]:
-    """Return the condition that a schedule is one of many: they are one parameter, not one each."""
-    return Schedule.id == any_(literal(list(ids), ARRAY(Text)))
-
-
 def _sharing(unit: Unit, scope: Mapping[str, Any], others: Sequence[Row[str, str]]) -> list[str]:
     """Return the ids of schedules whose scopes reach a branch that this one reaches; scopes alike are asked once.
 
@@ -140,9 +140,27 @@ def _sharing(unit: Unit, scope: Mapping[str, Any], others: Sequence[Row[str, str
     if not others:
         return []
     scopes: dict[str, Mapping[str, Any]] = {told: orjson.loads(told) for told in {told for _, told in others}}
-    named = named_repositories([scope, *scopes.values()])
-    known = {name: repository.id for name, repository in find_repositories(unit, named).items()} if named else {}
     everything = Ground(watched_branches(unit.session, unit.organization))
-    ground = Ground(everything.reached(scope, known))
+    ground = Ground(everything.reached(scope, _known(unit, named_repositories([scope]))))
+    known = _known(unit, _leading_there(unit, ground, named_repositories(scopes.values())))
     shares = {told for told, other in scopes.items() if next(ground.reached(other, known), None) is not None}
     return [schedule_id for schedule_id, told in others if told in shares]
+
+
+def _known(unit: Unit, names: Collection[str]) -> dict[str, str]:
+    """Return the ids of the repositories that names lead to, by name."""
+    return {name: found.id for name, found in find_repositories(unit, names).items()} if names else {}
+
+
+def _leading_there(unit: Unit, ground: Ground, names: Collection[str]) -> set[str]:
+    """Return those of many names that can lead to a repository of the ground, also by what it was called before.
+
+    A thousand schedules name ten thousand repositories, and to find them all takes a second.
+    """
+    if not names or not ground.repositories:
+        return set()
+    former = select(Repository.former_names).where(
+        Repository.id == among(ground.repositories), func.cardinality(Repository.former_names) > 0
+    )
+    there = {*ground.repositories.values(), *chain.from_iterable(unit.session.scalars(former))}
+    return {name for name in names if name in ground.repositories or name.lower() in there}

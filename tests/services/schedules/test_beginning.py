@@ -123,7 +123,7 @@ class TestWhatHasGoneFromAScope:
             {"type": "branch", "repository": "acme/web", "branch": "unwatched"},
             {"type": "branch", "branchId": new_id("wbr")},
         ],
-        ids=str,
+        ids=["repository", "its branch", "unwatched", "branch by id"],
     )
     def test_leaves_nothing_to_freeze_and_the_window_is_skipped(self, planned: Planned, scope: dict[str, Any]) -> None:
         planned.change(scope=scope)

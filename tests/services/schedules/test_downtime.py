@@ -66,7 +66,9 @@ class TestAfterDowntime:
         planned.begin()
         assert planned.attention() == []
 
-    @pytest.mark.parametrize("change", [{"enabled": False}, {"deleted_at": factories.now()}, {}], ids=str)
+    @pytest.mark.parametrize(
+        "change", [{"enabled": False}, {"deleted_at": factories.now()}, {}], ids=["disabled", "deleted", "after a week"]
+    )
     def test_what_was_missed_is_forgotten_with_its_schedule_or_after_a_week(
         self, planned: Planned, change: dict[str, Any]
     ) -> None:

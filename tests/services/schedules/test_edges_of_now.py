@@ -2,10 +2,13 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text, update
 
+from models.schedules import Schedule
+from rules.errors import ServiceError
 from services.schedules import previewing, running_now, saving
 from services.schedules.missing import record_missed
 from services.schedules.planning import extend_plans
@@ -142,6 +145,18 @@ class TestAtTheSameMoment:
                     assert not skipping.done()
             skipping.result(10)
         assert office.windows(made, "skipped") == ["11-21 14:00 to 11-21 18:00"]
+
+    def test_what_somebody_changes_while_it_is_compared_is_told_as_it_was(self, office: Office) -> None:
+        office.at("2026-11-21 11:00").create()
+
+        def disable(*about: Any) -> None:
+            if "&&" in about[2]:
+                office.session.execute(update(Schedule).values(enabled=False, windows=None))
+                office.session.commit()
+
+        event.listen(office.units.engine, "after_cursor_execute", disable)
+        with pytest.raises(ServiceError, match="overlap with those of 'Nights'"):
+            office.create()
 
 
 def _somebody_waits(office: Office) -> bool:

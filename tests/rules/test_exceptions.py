@@ -91,7 +91,7 @@ GOOD = Effect(
         ({"excepted": {"frz_2"}}, "other_freeze"),
         ({"sharing_blocked": True}, "shared_head"),
         ({"written": False}, "not_written"),
-        ({"written": False, "covering": {"frz_1", "frz_3"}}, "other_freeze"),
+        ({"written": False, "covering": ("frz_1", "frz_3")}, "other_freeze"),
         ({"written": False, "sharing_blocked": True}, "shared_head"),
     ],
     ids=str,

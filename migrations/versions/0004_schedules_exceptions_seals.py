@@ -148,10 +148,11 @@ CREATE TABLE audit_unsealed (
     CONSTRAINT fk_audit_unsealed_organization_id FOREIGN KEY(organization_id) REFERENCES organizations (id)
 );
 CREATE INDEX ix_audit_unsealed_organization_id ON audit_unsealed (organization_id);
-INSERT INTO audit_unsealed (entry_id, organization_id) SELECT id, organization_id FROM audit_entries;
 ALTER TABLE audit_entries
     ADD COLUMN actor_id TEXT GENERATED ALWAYS AS (actor ->> 'id') STORED,
     ADD COLUMN target_id TEXT GENERATED ALWAYS AS (target ->> 'id') STORED;
+-- From here on nobody else writes an entry until the trigger is there.
+INSERT INTO audit_unsealed (entry_id, organization_id) SELECT id, organization_id FROM audit_entries;
 CREATE INDEX ix_audit_entries_action ON audit_entries (organization_id, action, at, id);
 CREATE INDEX ix_audit_entries_actor ON audit_entries (organization_id, actor_id, at, id);
 CREATE INDEX ix_audit_entries_target ON audit_entries (organization_id, target_id, at, id);

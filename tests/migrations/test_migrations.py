@@ -1,6 +1,7 @@
 """Every migration goes up and down again, and the models say what the migrations made."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from alembic import command
@@ -78,3 +79,35 @@ def test_nobody_has_the_right_to_change_the_audit_but_to_erase_it_with_its_organ
     engine.dispose()
     erases = {"DELETE"} if role == "change_freeze_worker" else set()  # of deleted organisations, by its policy
     assert set(rights) == {"SELECT", "INSERT"} | erases
+
+
+def test_an_entry_that_is_being_written_when_seals_come_waits_for_its_own(unmigrated_database: str) -> None:
+    engine = create_engine(unmigrated_database)
+
+    def upgrade(revision: str) -> None:
+        with engine.connect() as connection:
+            CONFIG.attributes["connection"] = connection
+            command.upgrade(CONFIG, revision)
+
+    upgrade("0003")
+    with engine.connect() as writer, engine.connect() as watcher, ThreadPoolExecutor(1) as pool:
+        writer.exec_driver_sql(
+            "INSERT INTO organizations (id, name, slug, settings, created_at) VALUES ('org_1', 'A', 'a', '{}', now())"
+        )
+        writer.commit()
+        writer.exec_driver_sql(
+            "INSERT INTO audit_entries (id, organization_id, at, action, actor, source, target, details)"
+            " VALUES ('aud_1', 'org_1', now(), 'freeze.started', '{}', 'api', '{}', '{}')"
+        )
+        migrating = pool.submit(upgrade, "0004")
+        waiting = text(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'audit_entries'::regclass)"
+        )
+        while not migrating.done() and not watcher.scalar(waiting):
+            watcher.rollback()
+        writer.commit()
+        migrating.result()
+        watcher.rollback()
+        assert watcher.scalars(text("SELECT entry_id FROM audit_unsealed")).all() == ["aud_1"]
+        watcher.rollback()
+    engine.dispose()

@@ -18,10 +18,17 @@ DATA_VERSION = version("tzdata")
 
 
 def check_zone(name: str, path: str) -> None:
-    """Raise `invalid_timezone`, with the pointer `path`, for what is no name of the IANA database."""
+    """Raise `invalid_timezone`, with the pointer `path`, for what is no name of the IANA database.
+
+    Names are taken as they are written there, so that every calendar understands what is shown; another case is told.
+    """
     if name not in zone_names():
-        detail = Detail(path, f"{name!r} is no IANA time zone", "invalid_timezone")
-        raise ServiceError("invalid_timezone", f"{detail.message}, such as Europe/London.", details=(detail,))
+        meant = next((zone for zone in sorted(zone_names()) if zone.lower() == name.lower()), None)
+        message = f"{name!r} is no IANA time zone" + (
+            f"; did you mean {meant}?" if meant else ", such as Europe/London"
+        )
+        details = (Detail(path, message, "invalid_timezone"),)
+        raise ServiceError("invalid_timezone", message if meant else f"{message}.", details=details)
 
 
 @cache

@@ -95,7 +95,7 @@ def find(unit: Unit, reference: str, repo: str | None, *, path: str, repo_path: 
     read = read_reference(reference)
     if read is None:
         message = "has to be the address of a pull request, owner/repo#7, or 7"
-        raise ServiceError("invalid_parameter", f"{_name(path)} {message}.", details=(Detail(path, message),))
+        raise _refused("invalid_parameter", path, message)
     repository = _repository(unit, read.repository, repo, repo_path)
     query = _tracked(unit).where(PullRequest.repository_id == repository.id, PullRequest.number == read.number)
     row = unit.session.execute(query).one_or_none()
@@ -108,9 +108,9 @@ def find(unit: Unit, reference: str, repo: str | None, *, path: str, repo_path: 
     return Tracked(*row)
 
 
-def _name(path: str) -> str:
-    """Return what a parameter, or a property at a pointer, is called."""
-    return path.removeprefix("/")
+def _refused(code: str, path: str, message: str) -> ServiceError:
+    """Return the refusal of a parameter, or of the property at a pointer, by its name."""
+    return ServiceError(code, f"{path.removeprefix('/')} {message}.", details=(Detail(path, message, code),))
 
 
 def _repository(unit: Unit, named: str | None, repo: str | None, path: str) -> Repository:
@@ -119,7 +119,7 @@ def _repository(unit: Unit, named: str | None, repo: str | None, path: str) -> R
     repositories = {row.id: row for row in (visible(unit, name) for name in (named, repo) if name is not None)}
     if len(repositories) > 1:
         message = f"is another repository than {named}, which the reference names"
-        raise ServiceError("invalid_parameter", f"{_name(path)} {message}.", details=(Detail(path, message),))
+        raise _refused("invalid_parameter", path, message)
     return next(iter(repositories.values()))
 
 
@@ -131,5 +131,5 @@ def _only_enabled(unit: Unit, path: str) -> Repository:
     ).all()
     if len(enabled) != 1:
         message = "is needed beside a bare number, unless just one repository is enabled"
-        raise ServiceError("missing_parameter", f"{_name(path)} {message}.", details=(Detail(path, message),))
+        raise _refused("missing_parameter", path, message)
     return enabled[0]

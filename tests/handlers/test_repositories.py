@@ -671,6 +671,7 @@ class TestLookupPullRequest:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
         acme.repository("api")
         error = refusal(acme.key().get("/v1/pulls/lookup", ref="7"), 400, "missing_parameter")
+        assert [detail["code"] for detail in error["details"]] == ["missing_parameter"]
         assert error["details"][0]["path"] == "repo"
         assert self.look_up(acme, "7", repo="acme/web")["id"] == pull.id
         assert self.look_up(acme, "7", repo=web.repository_id)["id"] == pull.id

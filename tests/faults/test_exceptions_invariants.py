@@ -9,6 +9,7 @@ the shortest failure.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, ClassVar, cast
@@ -168,7 +169,8 @@ class Machine(RuleBasedStateMachine):
         for row in rows:
             if row.decision == "granted":
                 pin = row.head_sha if row.pin_to_head else None
-                self.model.grants[row.id] = Granted(row.freeze_id, pull, pin, row.expires_at)
+                [(base,)] = self.town.sql("SELECT name FROM watched_branches WHERE id = :id", id=row.branch_id)
+                self.model.grants[row.id] = Granted(row.freeze_id, pull, base, pin, row.expires_at)
 
     @rule(which=some, minutes=st.sampled_from([None, 35, 95]), pin=st.booleans())
     def ask(self, which: int, minutes: int | None, pin: bool) -> None:
@@ -276,6 +278,33 @@ class Machine(RuleBasedStateMachine):
         found = self._any(which)
         if found is not None and len(found[0].pulls) <= 8:
             self.people.propose_the_same(*found, base)
+
+    @rule(which=some, base=st.sampled_from(BASES), heard=st.booleans())
+    def retarget(self, which: int, base: str, heard: bool) -> None:
+        if (found := self._any(which)) is not None:
+            self.people.retarget(*found, base)
+            self._see(heard=heard)
+
+    @rule(which=some, heard=st.booleans())
+    def close(self, which: int, heard: bool) -> None:
+        if (found := self._any(which)) is not None:
+            self.people.close(*found)
+            self._see(heard=heard)
+
+    @rule(heard=st.booleans())
+    def reopen_all(self, heard: bool) -> None:
+        for repository in self.repositories:
+            for pull in repository.pulls.values():
+                if pull.state == "closed" and pull.merged_at is None:
+                    with suppress(Refusal):
+                        self.people.reopen(repository, pull)
+        self._see(heard=heard)
+
+    def _see(self, *, heard: bool) -> None:
+        """Come to rest: exceptions are for the base that was last seen."""
+        if not heard:
+            self.webhooks_are_lost()
+        self.rest()
 
     @rule(passes=st.sampled_from([0, 1, 9]))
     def go_on_for_a_while(self, passes: int) -> None:

@@ -42,6 +42,24 @@ class Contributors:
             branches.create_branch(world, self.actor, repository, head, commit.sha)
             pulls.open_pull_request(world, self.actor, repository, pulls.Proposal("New", head, base))
 
+    def retarget(self, repository: Repository, pull: PullRequest, base: str) -> None:
+        """Have an open pull request go into another branch."""
+        world = self.town.host.world
+        with world.lock:
+            pulls.edit(world, self.actor, repository, pull, base=base)
+
+    def close(self, repository: Repository, pull: PullRequest) -> None:
+        """Close a pull request without merging it."""
+        world = self.town.host.world
+        with world.lock:
+            pulls.close(world, self.actor, repository, pull)
+
+    def reopen(self, repository: Repository, pull: PullRequest) -> None:
+        """Open a closed pull request again; raises Refusal where the code host does not let people."""
+        world = self.town.host.world
+        with world.lock:
+            pulls.reopen(world, self.actor, repository, pull)
+
     def propose_the_same(self, repository: Repository, pull: PullRequest, base: str) -> None:
         """Open another pull request with the head of one that is there."""
         world = self.town.host.world

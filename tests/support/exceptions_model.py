@@ -28,6 +28,7 @@ class Granted:
 
     freeze: str
     pull: PullRequest
+    base: str
     pin: str | None
     until: datetime | None
 
@@ -48,10 +49,11 @@ class Model:
         }
 
     def passed(self, pull: PullRequest, now: datetime) -> set[str]:
+        theirs = [each for each in self.grants.values() if each.pull is pull and each.base == pull.base_ref]
         return {
             each.freeze
-            for each in self.grants.values()
-            if each.pull is pull and each.pin in {None, pull.head_sha} and (each.until is None or now < each.until)
+            for each in theirs
+            if each.pin in {None, pull.head_sha} and (each.until is None or now < each.until)
         }
 
     def allows(self, repository: Repository, pull: PullRequest, now: datetime) -> bool:

@@ -16,8 +16,8 @@ from tools.operating import NoWakeups, ended, operator_name, say
 _COMMAND = Caller(None, SYSTEM, "system")
 _EPILOG = """\
 It acts from the next request on. A lesser plan takes features away and leaves everything that is there: no freeze ends,
-no exception, no schedule, and none of them can be kept from ending. The organisation's audit log gets an entry,
-organization.plan_changed.
+no exception, no schedule, and none of them can be kept from ending. Checks on frozen branches get or lose their button
+"Request exception" within minutes. The organisation's audit log gets an entry, organization.plan_changed.
 
   python -m tools.plan acme business --by grace@example.com
 

@@ -1,7 +1,7 @@
 """The audit: who did what, when and why. Entries are written by `Unit.audit`, with the change that they tell of.
 
-- Append-only: no role of the database may change an entry or a seal, or remove one but with the data of an organisation
-  that was deleted.
+- Append-only: no role that the service takes on may change an entry or a seal, or remove one but with the data of an
+  organisation that was deleted.
 - No writer waits for another: an entry is an insert, and a trigger puts it into a queue (`audit_unsealed`).
 - The sealer (`sealing.py`) takes committed entries from the queue and numbers them, organisation by organisation, each
   with a hash of the entry and of the seal before (`rules/audit_chain.py`). A number is given after the commit, so

@@ -81,7 +81,10 @@ def raised() -> Query:
 
 
 def failed_targets() -> Query:
-    """Return an item for each freeze: one in force may not block these branches, one that has ended may block them."""
+    """Return an item for each freeze: one in force may not block these branches, one that has ended may block them.
+
+    Of a repository that is not covered any more no check is written: nothing there can be done.
+    """
     since = func.coalesce(Freeze.ended_at, Freeze.started_at)
     first = func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name)
     message = func.format(
@@ -106,7 +109,9 @@ def failed_targets() -> Query:
         query.join_from(FreezeTarget, Freeze, Freeze.id == FreezeTarget.freeze_id)
         .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .join(Installation, Installation.id == Repository.installation_id)
         .where(FreezeTarget.organization_id == _ORGANIZATION, FreezeTarget.state == "failed")
+        .where(Repository.removed_at.is_(None), Installation.state != "removed")
         .group_by(Freeze.id)
     )
 

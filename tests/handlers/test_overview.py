@@ -9,8 +9,9 @@ from sqlalchemy.orm import Session
 
 from models.attention import AttentionItem
 from models.audit import AuditEntry
+from models.installations import Installation
 from models.pull_requests import PullRequest
-from models.repositories import WatchedBranch
+from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from schemas.contract import load_contract
 from services import attention_sources, landing_reports
@@ -298,6 +299,21 @@ class TestWhatIsFoundOut:
             target.state = "released"
         session.flush()
         assert items(viewer) == []
+
+    @pytest.mark.parametrize("what", ["repository", "installation"])
+    def test_failed_targets_ask_for_nothing_where_nobody_can_write_any_more(
+        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller, what: str
+    ) -> None:
+        freeze = factories.freeze(session, acme.organization, ended_at=factories.now())
+        factories.target(session, freeze, main, state="failed", last_error_message="GitHub does not know it.")
+        assert only(viewer)["type"] == "failed_targets"
+        repository = session.get_one(Repository, main.repository_id)
+        if what == "repository":
+            repository.removed_at = factories.now()
+        else:
+            session.get_one(Installation, repository.installation_id).state = "removed"
+        session.flush()
+        assert [item["type"] for item in items(viewer)] == (["installation_gone"] if what == "installation" else [])
 
     def test_a_request_waits_for_a_decision(
         self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller

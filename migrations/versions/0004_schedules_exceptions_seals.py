@@ -65,7 +65,8 @@ CREATE TABLE occurrences (
     CONSTRAINT fk_occurrences_freeze_id FOREIGN KEY(freeze_id) REFERENCES freezes (id)
 );
 CREATE UNIQUE INDEX uq_occurrences_starts_at ON occurrences (schedule_id, starts_at);
-CREATE INDEX ix_occurrences_page ON occurrences (organization_id, starts_at, id);
+CREATE INDEX ix_occurrences_page ON occurrences (organization_id, starts_at, id) INCLUDE (ends_at, schedule_id);
+CREATE INDEX ix_occurrences_skipped ON occurrences (organization_id, starts_at, id) WHERE skip_reason IS NOT NULL;
 CREATE INDEX ix_occurrences_long ON occurrences (organization_id, ends_at, starts_at)
     WHERE ends_at - starts_at > interval '8 days';
 CREATE INDEX ix_occurrences_freeze_id ON occurrences (freeze_id) WHERE freeze_id IS NOT NULL;

@@ -3,16 +3,18 @@
 from sqlalchemy import func, select
 
 from models.installations import Installation
-from rules.entitlements import plan_named
+from rules.entitlements import PLANS, plan_named
 from rules.errors import ServiceError
 from schemas.contract import Operation
 from services.unit import Unit
 
 
 def require_entitlement(plan: str, operation: Operation) -> None:
-    """Refuse with `feature_not_available` what the organisation's plan lacks."""
-    if operation.entitlement and operation.entitlement not in plan_named(plan).entitlements:
-        raise ServiceError("feature_not_available", f"The {plan} plan does not include {operation.entitlement}.")
+    """Refuse with `feature_not_available` what the organisation's plan lacks, naming the plans that have it."""
+    wanted = operation.entitlement
+    if wanted and wanted not in plan_named(plan).entitlements:
+        having = ", ".join(each.name for each in PLANS.values() if wanted in each.entitlements)
+        raise ServiceError("feature_not_available", f"The {plan} plan does not include {wanted}; these do: {having}.")
 
 
 def require_installation(unit: Unit) -> None:

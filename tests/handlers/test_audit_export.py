@@ -74,7 +74,8 @@ class TestExportAudit:
         assert acme.support.get(PATH).status_code == 200
 
     def test_a_plan_without_exports_is_told_so(self, globex: Tenant) -> None:
-        refusal(globex.person("owner").get(PATH), 403, "feature_not_available")
+        error = refusal(globex.person("owner").get(PATH), 403, "feature_not_available")
+        assert error["message"] == "The free plan does not include audit_export; these do: team, business."
 
     def test_the_file_has_the_documented_columns_and_an_entry_a_line(self, acme: Tenant, session: Session) -> None:
         at = factories.now().replace(microsecond=7000)

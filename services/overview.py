@@ -3,10 +3,9 @@
 A handful of queries, each by an index, whatever there is: nothing is asked for each row.
 """
 
-from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import distinct, func, select
+from sqlalchemy import ARRAY, Text, distinct, func, literal, select, true
 
 from models.audit import AuditEntry
 from models.exception_queries import is_standing
@@ -18,6 +17,7 @@ from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
 from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
+from rules.audit_actions import ACTIONS
 from rules.findings import worst
 from services import freeze_views
 from services.attention_items import count_items
@@ -27,10 +27,10 @@ from services.unit import Unit
 
 FREEZES, WINDOWS, ACTIVITIES = 5, 5, 10
 """How many of each are shown."""
-LOOKED_THROUGH = 500
-"""Of so many of the last audit entries the activity is taken."""
 NOUNS = ("freeze", "schedule", "occurrence", "exception", "enforcement")
 """What the activity tells of: what whoever may see freezes may know."""
+TOLD = [action for action in ACTIONS if action.partition(".")[0] in NOUNS]
+"""The actions of that."""
 
 
 def show(unit: Unit) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def show(unit: Unit) -> dict[str, Any]:
         "exceptions": _exceptions(unit),
         "enforcement": {"light": worst(light for light in LIGHTS if light_counts[light]), "counts": light_counts},
         "attention": count_items(unit),
-        "activity": _activity(unit, NOUNS),
+        "activity": _activity(unit),
     }
 
 
@@ -107,8 +107,11 @@ def _exceptions(unit: Unit) -> dict[str, int]:
     return {"pending": pending, "granted": granted}
 
 
-def _activity(unit: Unit, nouns: Collection[str]) -> list[dict[str, Any]]:
-    """Return the last entries of the audit about these nouns, within what the plan shows."""
+def _activity(unit: Unit) -> list[dict[str, Any]]:
+    """Return the last entries of the audit about what is told here, within what the plan shows.
+
+    The last of each action are asked for, by an index, however many others were written since.
+    """
     columns = (
         AuditEntry.id,
         AuditEntry.at,
@@ -118,9 +121,15 @@ def _activity(unit: Unit, nouns: Collection[str]) -> list[dict[str, Any]]:
         AuditEntry.target,
     )
     since = shown_since(unit.now, unit.plan, AuditFilters())
-    order = (AuditEntry.at.desc(), AuditEntry.id.desc())
-    mine = select(*columns).where(AuditEntry.organization_id == unit.organization, AuditEntry.at >= since)
-    last = mine.order_by(*order).limit(LOOKED_THROUGH).subquery()
-    about = func.split_part(last.c.action, ".", 1).in_(nouns)
-    query = select(last).where(about).order_by(last.c.at.desc(), last.c.id.desc()).limit(ACTIVITIES)
-    return [dict(row) for row in unit.session.execute(query).mappings()]
+    told = func.unnest(literal(TOLD, ARRAY(Text))).table_valued("action").render_derived("told")
+    last = (
+        select(*columns)
+        .where(
+            AuditEntry.organization_id == unit.organization, AuditEntry.action == told.c.action, AuditEntry.at >= since
+        )
+        .order_by(AuditEntry.at.desc(), AuditEntry.id.desc())
+        .limit(ACTIVITIES)
+        .lateral()
+    )
+    newest = select(last).select_from(told).join(last, true()).order_by(last.c.at.desc(), last.c.id.desc())
+    return [dict(row) for row in unit.session.execute(newest.limit(ACTIVITIES)).mappings()]

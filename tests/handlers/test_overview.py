@@ -166,6 +166,20 @@ class TestGetOverview:
         session.flush()
         assert told(viewer)["exceptions"] == {"pending": 0, "granted": 0}
 
+    def test_the_activity_is_not_lost_behind_what_many_people_did(
+        self, acme: Tenant, session: Session, viewer: Caller
+    ) -> None:
+        person = {"type": "user", "id": "usr_1", "name": "Bob"}
+        thing = {"type": "branch", "id": "wbr_1", "name": "acme/web:main"}
+        for number, action in enumerate(["freeze.started", *["branch.watched"] * 600]):
+            at = factories.now() - timedelta(hours=1) + timedelta(seconds=number)
+            told_by = {"actor": person, "target": thing, "source": "dashboard", "details": {}}
+            session.add(
+                AuditEntry(id=new_id("aud"), organization_id=acme.id, at=at, action=action, request_id=None, **told_by)
+            )
+        session.flush()
+        assert [done["action"] for done in told(viewer)["activity"]] == ["freeze.started"]
+
     def test_the_activity_tells_of_freezes_and_not_of_people(
         self, acme: Tenant, session: Session, viewer: Caller
     ) -> None:

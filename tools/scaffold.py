@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -99,9 +100,10 @@ class _Source:
         head, first, service = "def", ("unit", "Unit"), f"{self._service()}.{operation.id}"
         if not operation.security and operation.effect == "read":  # anybody may ask: no transaction is needed
             head, first, service = "async def", ("context", "ReadContext"), f"await {service}"
-        arguments = [first, *self._arguments()]
-        signature = ", ".join(f"{name}: {annotation}" for name, annotation in arguments)
-        call = f"{service}({', '.join(name for name, _ in arguments)})"
+        arguments = [first, *sorted(self._arguments(), key=lambda pair: (pair[0].startswith("**"), pair[1] == "bool"))]
+        switches = [name for name, annotation in arguments if annotation == "bool"]  # ruff wants them by name alone
+        signature = ", ".join(f"{'*, ' if [name] == switches[:1] else ''}{name}: {kind}" for name, kind in arguments)
+        call = f"{service}({', '.join(f'{name}={name}' if name in switches else name for name, _ in arguments)})"
         result = self._result()
         return (
             f"{head} {operation.id}({signature}) -> {result}:\n"
@@ -137,16 +139,17 @@ class _Source:
         return raw
 
     def _arguments(self) -> Iterator[tuple[str, str]]:
-        """Yield name and type of each argument; the filters of a list come as one."""
+        """Yield name and type of each argument; the filters of a list, and names that Python keeps, come as one."""
         filters = False
         for parameter in self.operation.parameters:
             if parameter.location == "header":
                 continue
             required = parameter.required or "default" in self.contract.resolve(parameter.schema)
-            if self._is_list and not required and parameter.name != "cursor":
+            name = snake_case(parameter.name)
+            if iskeyword(name) or (self._is_list and not required and parameter.name != "cursor"):
                 filters = True
             else:
-                yield snake_case(parameter.name), self._type(parameter.schema) + ("" if required else " | None")
+                yield name, self._type(parameter.schema) + ("" if required else " | None")
         if self.operation.body:
             yield "body", "dict[str, Any]"
         if filters:

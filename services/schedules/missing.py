@@ -1,20 +1,18 @@
 """Windows that passed without a freeze: recorded once each, with an item that asks for attention."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from sqlalchemy import Row, select, text
+from sqlalchemy import ColumnElement, and_, text
 
-from models.organizations import Organization
 from models.schedule_queries import unsettled
 from models.schedules import Occurrence
-from rules.permissions import SYSTEM
 from services.attention import raise_item
-from services.chores import JOB, one_by_one, take
+from services.chores import JOB, take
 from services.schedules import alerts
 from services.schedules.beginning import lock_unsettled
-from services.unit import Caller, Unit, Units
+from services.schedules.sweeping import for_each
+from services.unit import Unit, Units
 
-AT_ONCE = 200
 SHOWN = timedelta(days=7)
 """An item of a window that is past stays open for so long at most; the next window that begins closes it too."""
 
@@ -28,23 +26,11 @@ _OVER = text("""
 
 def record_missed(units: Units) -> int:
     """Record which windows have passed without a freeze, each in a unit of its own; returns how many."""
-    with units.open(JOB) as unit:
-        query = (
-            select(Occurrence.id, Occurrence.organization_id)
-            .join(Organization, Organization.id == Occurrence.organization_id)
-            .where(unsettled(), Occurrence.starts_at <= unit.now, Occurrence.ends_at <= unit.now)
-            .where(Organization.deleted_at.is_(None))
-            .order_by(Occurrence.starts_at, Occurrence.id)
-            .limit(AT_ONCE)
-        )
-        passed = unit.session.execute(query).all()
-    return one_by_one(passed, lambda row: _record_one(units, row))
+    return for_each(units, _has_passed, record)
 
 
-def _record_one(units: Units, row: Row[str, str]) -> bool:
-    occurrence_id, organization_id = row
-    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-        return record(unit, occurrence_id)
+def _has_passed(now: datetime) -> ColumnElement[bool]:
+    return and_(unsettled(), Occurrence.starts_at <= now, Occurrence.ends_at <= now)
 
 
 def record(unit: Unit, occurrence_id: str) -> bool:

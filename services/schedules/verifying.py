@@ -7,11 +7,10 @@ so that the item clears by itself when the branches block, and comes back when t
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from sqlalchemy import Row, func, select, union
+from sqlalchemy import ColumnElement, Row, and_, func, select, union
 
 from models.attention import AttentionItem
 from models.freezes import Freeze
-from models.organizations import Organization
 from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
 from rules.permissions import SYSTEM
@@ -23,6 +22,7 @@ from services.enforcement.lights import Known, lights
 from services.schedules import alerts
 from services.schedules.beginning import lock_planned
 from services.schedules.occurrence_views import state_of
+from services.schedules.sweeping import for_each
 from services.scopes import resolve
 from services.unit import Caller, Unit, Units
 
@@ -31,33 +31,25 @@ AHEAD = timedelta(minutes=10)
 ANSWERED = timedelta(minutes=2)
 """How long a probe that was asked for may take before what is known without it counts."""
 LOOK_EVERY = timedelta(seconds=30)
-AT_ONCE = 200
 
 
 def verify_windows(units: Units) -> int:
     """Ask for probes of what the windows of the next minutes reach, once for each; returns for how many."""
-    with units.open(JOB) as unit:
-        query = (
-            select(Occurrence.id, Occurrence.organization_id)
-            .join(Organization, Organization.id == Occurrence.organization_id)
-            .where(planned(unit.now), Occurrence.starts_at > unit.now, Occurrence.starts_at <= unit.now + AHEAD)
-            .where(Occurrence.verified_at.is_(None), Organization.deleted_at.is_(None))
-            .order_by(Occurrence.starts_at, Occurrence.id)
-            .limit(AT_ONCE)
-        )
-        coming = unit.session.execute(query).all()
-    return one_by_one(coming, lambda row: _verify_one(units, row))
+    return for_each(units, _is_coming, _verify)
 
 
-def _verify_one(units: Units, row: Row[str, str]) -> bool:
-    occurrence_id, organization_id = row
-    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-        found = lock_planned(unit, occurrence_id)
-        if found is None:
-            return False
-        occurrence, schedule = found
-        ask_for_probes(unit, resolve(unit, schedule.scope, stored=True).ids)
-        occurrence.verified_at = unit.now
+def _is_coming(now: datetime) -> ColumnElement[bool]:
+    soon = and_(Occurrence.starts_at > now, Occurrence.starts_at <= now + AHEAD)
+    return and_(planned(now), soon, Occurrence.verified_at.is_(None))
+
+
+def _verify(unit: Unit, occurrence_id: str) -> bool:
+    found = lock_planned(unit, occurrence_id)
+    if found is None:
+        return False
+    occurrence, schedule = found
+    ask_for_probes(unit, resolve(unit, schedule.scope, stored=True).ids)
+    occurrence.verified_at = unit.now
     return True
 
 

@@ -1,0 +1,34 @@
+"""What the sweeper does to occurrences: each in a unit of its own, the one that begins first before the others."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Row, and_, select
+
+from models.organizations import Organization
+from models.schedules import Occurrence
+from rules.permissions import SYSTEM
+from services.chores import JOB, one_by_one
+from services.unit import Caller, Unit, Units
+
+AT_ONCE = 200
+
+
+def for_each(units: Units, which: Callable[[datetime], ColumnElement[bool]], act: Callable[[Unit, str], bool]) -> int:
+    """Call `act` with the id of each occurrence for which `which` holds now; returns for how many it did something."""
+    with units.open(JOB) as unit:
+        query = (
+            select(Occurrence.id, Occurrence.organization_id)
+            .join(Organization, Organization.id == Occurrence.organization_id)
+            .where(and_(which(unit.now), Organization.deleted_at.is_(None)))
+            .order_by(Occurrence.starts_at, Occurrence.id)
+            .limit(AT_ONCE)
+        )
+        found = unit.session.execute(query).all()
+
+    def in_its_unit(row: Row[str, str]) -> bool:
+        occurrence_id, organization_id = row
+        with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+            return act(unit, occurrence_id)
+
+    return one_by_one(found, in_its_unit)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import pytest
 from sqlalchemy import Connection, event, text
@@ -39,6 +39,45 @@ each_failure = pytest.mark.parametrize(("kind", "details"), FAILURES.values(), i
 
 def scope(name: str) -> dict[str, Any]:
     return {"type": "repositories", "repositories": [name]}
+
+
+class Rehearsed(Protocol):
+    """A pass of a worker that can be tried again and again."""
+
+    town: Town
+
+    def take_a_turn(self) -> None:
+        """Have something to be written; a worker has yet to hear of it."""
+
+    def be_refused_by_the_judge(self) -> None:
+        """Try again later, and require that nothing was allowed which is blocked, and that all is right in the end."""
+
+
+def fail_at_every_call(rehearsal: Rehearsed, kind: str, details: dict[str, Any]) -> None:
+    """Have one call to the code host fail, the first, the second, … until a pass has no such call any more."""
+    for call in count():
+        rehearsal.take_a_turn()
+        failure = rehearsal.town.host.faults.add(kind, skip=call, count=1, **details)
+        rehearsal.town.settle()
+        rehearsal.town.host.faults.clear(failure.id)
+        rehearsal.be_refused_by_the_judge()
+        if not failure.struck:
+            break
+    assert call >= 3, "a token is bought, the heads are read, and checks are written"
+
+
+def lose_the_database_at_every_statement(rehearsal: Rehearsed, *, hear: Callable[[Town], None] | None = None) -> None:
+    """Have the connection die at one statement, the first, the second, …; `hear` has the worker hear of the turn."""
+    for statement in count(1):
+        rehearsal.take_a_turn()
+        if hear is not None:
+            hear(rehearsal.town)
+        with losing_the_database(rehearsal.town, statement) as was_lost, suppress(DBAPIError):
+            rehearsal.town.settle()
+        rehearsal.be_refused_by_the_judge()
+        if not was_lost():
+            break
+    assert statement > 20, "a pass has that many statements"
 
 
 @dataclass
@@ -104,28 +143,13 @@ def rehearsal(town: Town, build: Builder) -> Rehearsal:
 
 @each_failure
 def test_no_call_to_the_code_host_that_fails_lets_a_success_through(
-    town: Town, rehearsal: Rehearsal, kind: str, details: dict[str, Any]
+    rehearsal: Rehearsal, kind: str, details: dict[str, Any]
 ) -> None:
-    for call in count():
-        rehearsal.take_a_turn()
-        failure = town.host.faults.add(kind, skip=call, count=1, **details)
-        town.settle()
-        town.host.faults.clear(failure.id)
-        rehearsal.be_refused_by_the_judge()
-        if not failure.struck:
-            break
-    assert call >= 3, "a token is bought, the heads are read, and checks are written"
+    fail_at_every_call(rehearsal, kind, details)
 
 
-def test_no_statement_at_which_the_database_is_lost_lets_a_success_through(town: Town, rehearsal: Rehearsal) -> None:
-    for statement in count(1):
-        rehearsal.take_a_turn()
-        with losing_the_database(town, statement) as was_lost, suppress(DBAPIError):
-            town.settle()
-        rehearsal.be_refused_by_the_judge()
-        if not was_lost():
-            break
-    assert statement > 20, "a pass has that many statements"
+def test_no_statement_at_which_the_database_is_lost_lets_a_success_through(rehearsal: Rehearsal) -> None:
+    lose_the_database_at_every_statement(rehearsal)
 
 
 @contextmanager

@@ -5,18 +5,15 @@ has a failure and a success to send. One of its calls to the code host fails, or
 one of its statements, the first, the second, … until a pass had no such call any more.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from itertools import count
 from typing import Any, cast
 
 import pytest
-from sqlalchemy.exc import DBAPIError
 
 from integrations.github import GitHub
 from services.exceptions.sweeping import end_exceptions
-from tests.faults.test_call_sites import each_failure, losing_the_database
+from tests.faults.test_call_sites import each_failure, fail_at_every_call, lose_the_database_at_every_statement
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.test_exceptions import grant, tell
@@ -80,26 +77,10 @@ def rehearsal(town: Town, build: Builder) -> Rehearsal:
 
 @each_failure
 def test_no_call_to_the_code_host_that_fails_allows_what_is_blocked(
-    town: Town, rehearsal: Rehearsal, kind: str, details: dict[str, Any]
+    rehearsal: Rehearsal, kind: str, details: dict[str, Any]
 ) -> None:
-    for call in count():
-        rehearsal.take_a_turn()
-        failure = town.host.faults.add(kind, skip=call, count=1, **details)
-        town.settle()
-        town.host.faults.clear(failure.id)
-        rehearsal.be_refused_by_the_judge()
-        if not failure.struck:
-            break
-    assert call >= 3, "a token is bought, the heads are read, and checks are written"
+    fail_at_every_call(rehearsal, kind, details)
 
 
-def test_no_statement_at_which_the_database_is_lost_allows_what_is_blocked(town: Town, rehearsal: Rehearsal) -> None:
-    for statement in count(1):
-        rehearsal.take_a_turn()
-        tell(town)
-        with losing_the_database(town, statement) as was_lost, suppress(DBAPIError):
-            town.settle()
-        rehearsal.be_refused_by_the_judge()
-        if not was_lost():
-            break
-    assert statement > 20, "a pass has that many statements"
+def test_no_statement_at_which_the_database_is_lost_allows_what_is_blocked(rehearsal: Rehearsal) -> None:
+    lose_the_database_at_every_statement(rehearsal, hear=tell)

@@ -110,7 +110,8 @@ def _exceptions(unit: Unit) -> dict[str, int]:
 def _activity(unit: Unit) -> list[dict[str, Any]]:
     """Return the last entries of the audit about what is told here, within what the plan shows.
 
-    The last of each action are asked for, by an index, however many others were written since.
+    The last of each action are asked for, by an index, however many others were written since. The range of one action
+    keeps the planner to that index: for an equality it would rather walk all entries back, past every other action.
     """
     columns = (
         AuditEntry.id,
@@ -124,12 +125,12 @@ def _activity(unit: Unit) -> list[dict[str, Any]]:
     told = func.unnest(literal(TOLD, ARRAY(Text))).table_valued("action").render_derived("told")
     last = (
         select(*columns)
-        .where(
-            AuditEntry.organization_id == unit.organization, AuditEntry.action == told.c.action, AuditEntry.at >= since
-        )
-        .order_by(AuditEntry.at.desc(), AuditEntry.id.desc())
+        .where(AuditEntry.organization_id == unit.organization)
+        .where(AuditEntry.action >= told.c.action, AuditEntry.action <= told.c.action)
+        .order_by(AuditEntry.action.desc(), AuditEntry.at.desc(), AuditEntry.id.desc())
         .limit(ACTIVITIES)
         .lateral()
     )
-    newest = select(last).select_from(told).join(last, true()).order_by(last.c.at.desc(), last.c.id.desc())
-    return [dict(row) for row in unit.session.execute(newest.limit(ACTIVITIES)).mappings()]
+    newest = select(last).select_from(told).join(last, true()).where(last.c.at >= since)
+    ordered = newest.order_by(last.c.at.desc(), last.c.id.desc()).limit(ACTIVITIES)
+    return [dict(row) for row in unit.session.execute(ordered).mappings()]

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from app.database import make_engine
+from services import overview
 from services.audit.filters import AuditFilters
 from services.audit.listing import list_entries
 from services.clock import DatabaseClock
@@ -146,3 +147,19 @@ def test_a_range_ends_where_it_ends(unit: Unit, filled: Engine, order: Literal["
 def _read(plan: str) -> list[int]:
     """Return how many rows each step of a plan has read."""
     return [int(float(part.split()[0])) for part in plan.split("actual time=")[1:] for part in part.split("rows=")[1:2]]
+
+
+def test_the_last_of_each_action_are_found_by_its_index_however_many_others_there_are(
+    unit: Unit, filled: Engine, module_database: str
+) -> None:
+    owner = create_engine(module_database, isolation_level="AUTOCOMMIT")
+    with owner.connect() as connection:  # from now on all entries are of one action, which the planner knows
+        connection.execute(text("DELETE FROM audit_entries WHERE action = 'freeze.bypassed'"))
+        connection.execute(text("VACUUM ANALYZE audit_entries"))
+    owner.dispose()
+    explained = Explained(filled)
+    shown = overview.show(unit)
+    event.remove(filled, "before_cursor_execute", explained._explain)
+    assert {entry["action"] for entry in shown["activity"]} == {"freeze.started"}
+    assert "ix_audit_entries_action" in explained.plans[-1]
+    assert "Rows Removed by Filter" not in explained.plans[-1], explained.plans[-1]

@@ -1,5 +1,7 @@
 """Sweepers: what time does is recorded once, whoever dies and however many there are."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from tests.faults.suite.processes import wait_until
@@ -53,22 +55,28 @@ def _are_over(trial: Trial, freezes: list[str]) -> bool:
     return bool(rows[0][0])
 
 
-@fault("Two sweepers at once: the end of each freeze is recorded once")
-def two_at_once(trial: Trial) -> None:
-    stack = trial.stack
-    second, wire = stack.processes["sweeper-2"], stack.wire("sweeper-2", "postgres")
+@contextmanager
+def two_sweepers(trial: Trial) -> Iterator[None]:
+    """Have two while the block runs, from when the second one has asked the database for something."""
+    second, wire = trial.stack.processes["sweeper-2"], trial.stack.wire("sweeper-2", "postgres")
     if not second.runs:
         before = wire.taken
         second.start()
         wait_until(lambda: wire.taken > before, "the second sweeper", 20)
-    freezes = freezes_that_end(trial, 4, 6)
-    trial.injected()
-    wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
-    require_once(trial, freezes)
-    if "sweeper-2" not in stack.usual:
+    yield
+    if "sweeper-2" not in trial.stack.usual:
         second.terminate()
         code = second.ended(20)
         trial.require(code == 0, f"the second sweeper exited with {code}")
+
+
+@fault("Two sweepers at once: the end of each freeze is recorded once")
+def two_at_once(trial: Trial) -> None:
+    with two_sweepers(trial):
+        freezes = freezes_that_end(trial, 4, 6)
+        trial.injected()
+        wait_until(lambda: all_ended(trial, freezes), "recording the ends", 60)
+        require_once(trial, freezes)
 
 
 @fault("The sweeper is told to stop: it exits with 0")

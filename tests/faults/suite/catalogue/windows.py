@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 
 from rules.ids import new_id
-from tests.faults.suite.catalogue.sweepers import all_ended, require_once
+from tests.faults.suite.catalogue.sweepers import all_ended, require_once, two_sweepers
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
 
@@ -86,22 +86,13 @@ def killed_while_windows_begin(trial: Trial) -> None:
 
 @fault("Two sweepers at once: each window begins and ends once")
 def windows_of_two_sweepers(trial: Trial) -> None:
-    stack = trial.stack
-    second, wire = stack.processes["sweeper-2"], stack.wire("sweeper-2", "postgres")
-    if not second.runs:
-        before = wire.taken
-        second.start()
-        wait_until(lambda: wire.taken > before, "the second sweeper", 20)
-    occurrences = plan(trial, 1, length=3, count=6)
-    trial.injected()
-    wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
-    require_begun_once(trial, occurrences)
-    wait_until(lambda: all_ended(trial, freezes_of(trial, occurrences)), "the end of the windows", 60)
-    require_once(trial, freezes_of(trial, occurrences))
-    if "sweeper-2" not in stack.usual:
-        second.terminate()
-        code = second.ended(20)
-        trial.require(code == 0, f"the second sweeper exited with {code}")
+    with two_sweepers(trial):
+        occurrences = plan(trial, 1, length=3, count=6)
+        trial.injected()
+        wait_until(lambda: begun(trial, occurrences), "the beginning of the windows", 60)
+        require_begun_once(trial, occurrences)
+        wait_until(lambda: all_ended(trial, freezes_of(trial, occurrences)), "the end of the windows", 60)
+        require_once(trial, freezes_of(trial, occurrences))
 
 
 @fault("No sweeper runs for hours: a window that is open begins late, one that has passed is missed")

@@ -6,7 +6,7 @@ sent only once the transaction is committed, and losing it loses nothing, becaus
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,7 +22,7 @@ from models.audit import AuditEntry
 from rules.audit_actions import ACTIONS
 from rules.ids import new_id
 from rules.instants import format_instant
-from rules.permissions import Actor, Source
+from rules.permissions import SYSTEM, Actor, Source
 from services.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -108,6 +108,20 @@ class Unit:
         """Go on in an organisation, as somebody: for units that begin in none, such as one that makes it."""
         self.caller = replace(self.caller, organization_id=organization_id, actor=actor or self.actor)
         self.session.execute(_BIND, {"organization": organization_id})
+
+    @contextmanager
+    def acting(self, **changes: Any) -> Iterator[None]:
+        """Run the block as another caller: `changes` are fields of Caller. Which rows the unit sees stays as it is."""
+        caller = self.caller
+        self.caller = replace(caller, **changes)
+        try:
+            yield
+        finally:
+            self.caller = caller
+
+    def acting_as_service(self, **changes: Any) -> AbstractContextManager[None]:
+        """Do what would have been done without the unit's actor, as the service itself."""
+        return self.acting(actor=SYSTEM, source="system", **changes)
 
     def catch_up(self) -> None:
         """Move `now` to the present, after a lock that had to be waited for.

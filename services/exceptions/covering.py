@@ -8,7 +8,7 @@ from models.exceptions import PullRequestException
 from rules.errors import ServiceError, together
 from rules.ids import new_id
 from rules.verdict import CoveringFreeze
-from services.exceptions.lapsing import as_service, record_end
+from services.exceptions.lapsing import record_end
 from services.exceptions.locking import lock_base, open_rows
 from services.exceptions.recording import name_of
 from services.exceptions.revoking import PUSHED, revoke_rows
@@ -95,7 +95,7 @@ def _end_what_is_over(unit: Unit, tracked: Tracked, rows: Iterable[PullRequestEx
     moved = [row for row in rows if row not in late and row.pin_to_head and row.head_sha != tracked.pull.head_sha]
     for row in late:
         record_end(unit, ("exception", row.id, name_of(unit, tracked.pull.id)), row, row.expires_at or unit.now)
-    with as_service(unit):
+    with unit.acting_as_service():
         for row in moved:
             revoke_rows(unit, [row], reason=PUSHED)
     unit.session.flush()

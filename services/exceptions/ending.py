@@ -7,7 +7,6 @@ exceptions.
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Select, and_, not_, or_, select
@@ -120,13 +119,9 @@ def revoke_moved(unit: Unit, branch_ids: Collection[str]) -> int:
     groups: dict[tuple[str, str], list[PullRequestException]] = {}
     for row in pinned:
         groups.setdefault((row.organization_id, row.request_group_id), []).append(row)
-    caller = unit.caller
     for (organization_id, _group_id), rows in groups.items():
-        unit.caller = replace(caller, organization_id=organization_id, actor=SYSTEM, source="system")
-        try:
+        with unit.acting_as_service(organization_id=organization_id):
             _revoke(unit, rows)
-        finally:
-            unit.caller = caller
     return len(pinned)
 
 

@@ -1,6 +1,5 @@
 """What a person does to their own account, in the audit of every organisation that they belong to."""
 
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import select
@@ -31,9 +30,7 @@ def record(unit: Unit, user: User, action: str, target: tuple[str, str, str], **
 
     A unit of somebody who is not signed in yet acts as the person.
     """
-    caller = unit.caller
-    actor = caller.actor if caller.principal_id else actor_of(user)
+    actor = unit.actor if unit.caller.principal_id else actor_of(user)
     for organization_id in organizations_of(unit, user.id):
-        unit.caller = replace(caller, organization_id=organization_id, actor=actor)
-        unit.audit(action, target, **details)
-    unit.caller = caller
+        with unit.acting(organization_id=organization_id, actor=actor):
+            unit.audit(action, target, **details)

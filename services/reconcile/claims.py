@@ -98,6 +98,7 @@ _OTHERS_WAIT = text("""
           AND b.due_at <= :now AND (b.lease_until IS NULL OR b.lease_until <= :now)
     )
 """)
+_PAUSED_UNTIL = text("SELECT paused_until FROM installations WHERE id = :id AND paused_until > :now")
 
 
 def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
@@ -173,3 +174,9 @@ def pause_installation(unit: Unit, installation_id: int, until: datetime) -> Non
         ),
         {"until": until, "id": installation_id, "now": unit.now, "recent": unit.now - ONE_TROUBLE},
     )
+
+
+def pause_left(unit: Unit, installation_id: int) -> timedelta:
+    """Return for how long an installation is still to be left alone; whoever is at work in it asks before each call."""
+    until = unit.session.scalar(_PAUSED_UNTIL, {"id": installation_id, "now": unit.now})
+    return timedelta(0) if until is None else until - unit.now

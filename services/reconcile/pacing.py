@@ -1,7 +1,8 @@
 """Pacing: what all workers together send for one installation, kept within the code host's secondary limits.
 
 Every call is written down before it is made. Whoever wants to make one takes the installation's lock for a moment, so
-that two workers never use the same room; it is taken before any branch is locked.
+that two workers never use the same room; it is taken before any branch is locked. A pause that another process was
+told to make holds for a pass that is under way, too.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from rules.pacing import (
     room_for_checks,
     wait_for_query,
 )
+from services.reconcile.claims import pause_left
 from services.unit import Unit
 
 REMEMBERED = timedelta(hours=24)
@@ -46,7 +48,8 @@ def reserve_checks(unit: Unit, installation_id: int, limits: PaceLimits, wanted:
     _lock(unit, installation_id)
     counting = _counting(unit, installation_id, limits)
     spent = _spent(unit, installation_id, MINUTE if counting == "off" else HOUR)
-    room = room_for_checks(limits, counting, spent, unit.now, wanted)
+    paused = pause_left(unit, installation_id)
+    room = room_for_checks(limits, counting, spent, unit.now, wanted) if paused <= NO_WAIT else Room(0, paused)
     if room.checks:
         _spend(unit, installation_id, MUTATION_POINTS, content_of(counting, room.checks))
     return room
@@ -55,7 +58,8 @@ def reserve_checks(unit: Unit, installation_id: int, limits: PaceLimits, wanted:
 def reserve_query(unit: Unit, installation_id: int, limits: PaceLimits) -> timedelta:
     """Take the room for one query; returns how long there is none, if so."""
     _lock(unit, installation_id)
-    wait = wait_for_query(limits, _spent(unit, installation_id, MINUTE), unit.now)
+    spent = _spent(unit, installation_id, MINUTE)
+    wait = max(pause_left(unit, installation_id), wait_for_query(limits, spent, unit.now))
     if wait <= NO_WAIT:
         _spend(unit, installation_id, QUERY_POINTS, 0)
     return wait

@@ -1,10 +1,12 @@
 """The reconciler against a code host that really refuses and accepts merges."""
 
+from datetime import timedelta
+
 import pytest
 
 from integrations.github import GitHubError
 from models.repositories import Repository
-from services.reconcile.claims import claim
+from services.reconcile.claims import claim, pause_installation
 from services.reconcile.doubts import doubt
 from services.reconcile.judging import decide
 from services.reconcile.passes import JOB, Pass
@@ -246,6 +248,28 @@ class TestFaults:
         [[paused]] = town.sql("SELECT paused_until - clock_timestamp() > '30 seconds' FROM installations")
         assert paused is True
         assert town.settle() == 0
+
+    def test_a_pass_under_way_asks_nothing_more_when_another_worker_was_told_to_wait(
+        self, town: Town, build: Builder
+    ) -> None:
+        build("web", pulls=1)
+        town.settle()
+        town.freeze()
+        with town.jobs.open(JOB) as unit:
+            claimed = claim(unit)
+        assert claimed is not None
+        under_way = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
+        with town.jobs.open(JOB) as unit:
+            pause_installation(unit, claimed.installation_id, unit.now + timedelta(seconds=30))
+        town.host.calls.reset()
+        under_way.run()
+        assert town.host.calls.total == 0
+        [[planned]] = town.sql("SELECT due_at - clock_timestamp() > '20 seconds' FROM watched_branches")
+        assert planned is True
+        town.sql("UPDATE installations SET paused_until = NULL")
+        town.sql("UPDATE watched_branches SET due_at = clock_timestamp()")
+        town.settle()
+        assert town.conclusions() == {"acme/web#1": "failure"}
 
     def test_one_head_that_is_refused_does_not_hold_up_the_others(self, town: Town, build: Builder) -> None:
         build("api", "web")

@@ -172,6 +172,7 @@ class Application:
             try:
                 headers["X-GitHub-Api-Version-Selected"] = _selected_version(incoming)
                 caller = self.host.credentials.identify(incoming.headers.get("authorization"))
+                self.host.calls.identified(caller.budget, found.operation)
             except Refusal as refusal:
                 return refusal_answer(refusal), headers
             try:

@@ -20,6 +20,7 @@ class Calls:
         self.by_operation: Counter[str] = Counter()
         self.by_root_field: Counter[str] = Counter()
         self.by_status: Counter[int] = Counter()
+        self.by_caller: Counter[str] = Counter()
         self.by_head: Counter[str] = Counter()
         self.writes: list[dict[str, Any]] = []
         self.total = 0
@@ -32,6 +33,10 @@ class Calls:
         self.by_operation[operation] += 1
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
+
+    def identified(self, caller: str, operation: str) -> None:
+        """Count a call by who made it."""
+        self.by_caller[f"{caller}: {operation}"] += 1
 
     def ended(self, status: int) -> None:
         """Count an answer; status 0 is none."""

@@ -1,6 +1,7 @@
 """The code host's limits: the whole installation is quiet for as long as it was told to be, and then goes on."""
 
 import time
+from collections import Counter
 
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
@@ -15,9 +16,12 @@ SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes
 PRIMARY = "API rate limit exceeded for installation ID 4711."
 
 
-def calls(trial: Trial) -> int:
-    """Return how many calls the code host has had."""
-    return trial.stack.host.calls.total
+def calls(trial: Trial) -> Counter[str]:
+    """Return the calls that the code host has had for `acme`'s installation: nobody else has to wait."""
+    mine = f"installation {trial.stack.acme.installation_id}:"
+    with trial.stack.host.world.lock:
+        by_caller = trial.stack.host.calls.by_caller
+        return Counter({call: count for call, count in by_caller.items() if call.startswith(mine)})
 
 
 def pause(trial: Trial) -> float:
@@ -46,7 +50,8 @@ def require_silence(trial: Trial, seconds: float) -> None:
     time.sleep(0.5)
     before = calls(trial)
     time.sleep(seconds)
-    trial.require(calls(trial) == before, f"{calls(trial) - before} calls in spite of the limit")
+    more = calls(trial) - before
+    trial.require(not more, f"calls in spite of the limit: {dict(more)}")
 
 
 def forget_the_lesson(trial: Trial) -> None:

@@ -1,8 +1,9 @@
 """The mirror of repositories: compared with what an installation covers, on request and on a webhook's hint.
 
 A comparison is asked for by a mark on the installation, which outlives a lost wake-up and a killed worker. The code
-host is read outside of any transaction; what was read is written only by the comparison that began last, so that a
-slow one never undoes what a later one has seen. Nothing here ends a freeze or takes a branch out of one (I14).
+host is read outside of any transaction, and only while it has not asked us to wait; what was read is written only by
+the comparison that began last, so that a slow one never undoes what a later one has seen. Nothing here ends a freeze
+or takes a branch out of one (I14).
 """
 
 import logging
@@ -22,6 +23,7 @@ from rules.permissions import CODE_HOST, SYSTEM
 from services.auto_watch import watch_default_branches, watch_matching
 from services.enforcement.orphans import look_for_orphans
 from services.installations import examine
+from services.reconcile.failures import pause_when_limited
 from services.targets import take_in
 from services.unit import Caller, Unit, Units
 from services.watching import lock_coverage_exclusively, lock_watching
@@ -96,6 +98,8 @@ def sync_pending(units: Units, github: GitHub) -> bool:
         sync_installation(units, github, found)
     except GitHubError as error:
         logger.warning("the repositories of installation %s could not be read: %s", found, error)
+        with units.open(JOB) as unit:
+            pause_when_limited(unit, found, error)
     return True
 
 
@@ -110,6 +114,7 @@ def _waiting(unit: Unit) -> int | None:
         .where(
             Installation.organization_id.is_not(None),
             Installation.sync_requested_at.is_not(None),
+            or_(Installation.paused_until.is_(None), Installation.paused_until <= unit.now),
             or_(Installation.synced_at.is_(None), Installation.synced_at < Installation.sync_requested_at),
             or_(
                 Installation.sync_started_at.is_(None),

@@ -1,6 +1,7 @@
 """The mirror of repositories follows the code host, whoever asks for it, and never lets a freeze slip."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import func, select
@@ -218,6 +219,21 @@ class TestAsking:
         mirror.town.jobs.clock.ahead = repository_sync.LONGEST_SYNC  # type: ignore[attr-defined]
         assert self.pending(mirror)
         assert set(mirror.rows()) == {"acme/web"}
+
+    def test_a_limit_of_the_code_host_quiets_the_installation_and_holds_the_comparison_back(
+        self, mirror: Mirror
+    ) -> None:
+        mirror.at_host("web")
+        self.ask(mirror)
+        told = {"message": "You have exceeded a secondary rate limit.", "headers": {"retry-after": "30"}}
+        mirror.town.host.faults.add("error", "/installation/repositories", status=403, count=1, **told)
+        assert self.pending(mirror)
+        [[pause]] = mirror.town.sql("SELECT paused_until - clock_timestamp() FROM installations")
+        assert timedelta(seconds=20) < pause <= timedelta(seconds=30)
+        mirror.town.sql("UPDATE installations SET sync_started_at = NULL")
+        assert not self.pending(mirror)
+        mirror.town.sql("UPDATE installations SET paused_until = NULL")
+        assert self.pending(mirror)
 
     def test_what_is_asked_for_while_one_runs_is_done_after_it(self, mirror: Mirror) -> None:
         self.ask(mirror)

@@ -10,7 +10,7 @@ from rules.ids import new_id
 from rules.verdict import CoveringFreeze
 from services.exceptions.lapsing import record_end
 from services.exceptions.locking import lock_base, open_rows
-from services.exceptions.recording import name_of
+from services.exceptions.recording import name_of, write_checks
 from services.exceptions.revoking import PUSHED, revoke_rows
 from services.freezes import checked_reason, require_future
 from services.pull_views import Tracked
@@ -89,7 +89,8 @@ def cover(unit: Unit, tracked: Tracked, wanted: Wanted) -> Covered:
 def _end_what_is_over(unit: Unit, tracked: Tracked, rows: Iterable[PullRequestException]) -> list[str]:
     """Record the end of rows whose time has passed, and of those for a commit that is no longer the head.
 
-    They would stand in the way of new ones. Returns their freezes.
+    They would stand in the way of new ones. Once an end is recorded, no sweeper comes back to it: where it was of a
+    granted one, the checks are written anew. Returns their freezes.
     """
     late = [row for row in rows if row.expires_at is not None and row.expires_at <= unit.now]
     moved = [row for row in rows if row not in late and row.pin_to_head and row.head_sha != tracked.pull.head_sha]
@@ -99,6 +100,8 @@ def _end_what_is_over(unit: Unit, tracked: Tracked, rows: Iterable[PullRequestEx
         for row in moved:
             revoke_rows(unit, [row], reason=PUSHED)
     unit.session.flush()
+    if any(row.decision == "granted" for row in late):
+        write_checks(unit, tracked.branch.id)
     return [row.freeze_id for row in (*late, *moved)]
 
 

@@ -1,0 +1,49 @@
+"""Nothing that happens around the end of an exception lets its success outlive it."""
+
+from datetime import timedelta
+
+import pytest
+
+from services.exceptions import requesting
+from services.exceptions.covering import Wanted
+from services.exceptions.sweeping import end_exceptions
+from services.unit import Caller
+from tests.jobs.conftest import ADA, Builder, Town
+from tests.jobs.test_exceptions import check, grant
+from tests.jobs.test_exceptions_end import now, pass_by, row
+from tools.codehost.model.records import PullRequest
+
+
+@pytest.fixture
+def freeze(town: Town, build: Builder) -> str:
+    build("web")
+    town.settle()
+    made = town.freeze()
+    town.settle()
+    return made
+
+
+@pytest.fixture
+def first(town: Town, freeze: str) -> PullRequest:
+    return town.host.world.repository_named("acme/web").pulls[1]
+
+
+def ask(town: Town, number: int) -> str:
+    """Request exceptions, as a person; returns the id of the first."""
+    with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
+        return requesting.request(unit, f"acme/web#{number}", None, Wanted("It failed again, after the end"))[0].id
+
+
+def test_who_asks_again_before_the_end_is_recorded_leaves_no_green_check(
+    town: Town, freeze: str, first: PullRequest
+) -> None:
+    made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
+    town.settle()
+    assert check(town, first)["conclusion"] == "success"
+    pass_by(town, hours=1)
+    ask(town, first.number)
+    assert row(town, made)["expired_at"] is not None
+    end_exceptions(town.jobs)
+    town.settle()
+    assert check(town, first)["conclusion"] == "failure"
+    assert town.merge("acme/web", first.number).status_code == 405

@@ -1,0 +1,168 @@
+"""Starting a freeze."""
+
+import re
+from datetime import datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.freezes import Freeze, FreezeTarget
+from models.repositories import WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.freezes.asking import EVERYTHING, FIELDS, FIRST, REASON, in_hours, paths
+
+
+class TestCreateFreeze:
+    def test_starts_a_freeze_at_once_and_leaves_the_code_host_to_workers(
+        self, acme: Tenant, web: WatchedBranch, wakeups: RecordedWakeups
+    ) -> None:
+        ends_at = in_hours(2)
+        body = {**FIRST, "endsAt": ends_at, "previewedRepoCount": 1, "exceptionsAllowed": False}
+        answer = acme.person("member").post("/v1/freezes", body)
+        assert answer.status_code == 201, answer.text
+        shown = answer.json()
+        assert answer.headers["location"] == f"/v1/freezes/{shown['id']}"
+        assert re.fullmatch("frz_[0-9a-v]{26}", shown["id"])
+        assert set(shown) == FIELDS
+        assert shown["createdBy"]["type"] == "user"
+        started_at = datetime.fromisoformat(shown.pop("startedAt"))
+        assert abs((started_at - factories.now()).total_seconds()) < 30
+        assert datetime.fromisoformat(shown.pop("endsAt")) == datetime.fromisoformat(ends_at)
+        for name in ("id", "createdBy"):
+            shown.pop(name)
+        assert shown == {
+            "state": "in_force",
+            "reason": REASON,
+            "scope": EVERYTHING,
+            "source": "manual",
+            "endedAt": None,
+            "endReason": None,
+            "exceptionsAllowed": False,
+            "previewedRepoCount": 1,
+            "impactAcknowledged": True,
+            "scheduleId": None,
+            "occurrenceId": None,
+            "endedBy": None,
+            "enforcedAt": None,
+            "releasedAt": None,
+            "targets": {"total": 1, "pending": 1, "applied": 0, "releasing": 0, "released": 0, "failed": 0},
+        }
+        assert wakeups.sent == {"reconcile"}
+        assert acme.audit() == ["freeze.started"]
+        assert acme.key().get(answer.headers["location"]).json()["id"] == answer.json()["id"]
+
+    def test_by_a_key_is_by_that_key(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        shown = acme.key("freeze:write", name="deploys").post("/v1/freezes", FIRST).json()
+        assert (shown["createdBy"]["type"], shown["createdBy"]["name"]) == ("api_key", "deploys")
+        assert session.scalars(select(AuditEntry.source)).one() == "api"
+
+    def test_trims_the_reason_before_counting_it(self, acme: Tenant, web: WatchedBranch) -> None:
+        padded = {**FIRST, "reason": f" \t\n{'r' * 8}\u2003 "}
+        assert acme.key().post("/v1/freezes", padded).json()["reason"] == "r" * 8
+
+    @pytest.mark.parametrize("reason", ["", "short", "       x       ", "\u2003" * 8, "r" * 1001, 12345678, None])
+    def test_refuses_a_reason_of_no_use(self, acme: Tenant, session: Session, web: WatchedBranch, reason: Any) -> None:
+        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "reason_required")
+        assert paths(error) == ["/reason"]
+        assert session.scalar(select(func.count()).select_from(Freeze)) == 0
+
+    def test_needs_a_reason(self, acme: Tenant, web: WatchedBranch) -> None:
+        body = {name: value for name, value in FIRST.items() if name != "reason"}
+        assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "reason_required")) == ["/reason"]
+
+    def test_needs_a_scope(self, acme: Tenant) -> None:
+        error = refusal(acme.key().post("/v1/freezes", {"reason": REASON}), 400, "missing_parameter")
+        assert paths(error) == ["/scope"]
+
+    @pytest.mark.parametrize("hours", [-1, -0.001])
+    def test_refuses_an_end_in_the_past(self, acme: Tenant, web: WatchedBranch, hours: float) -> None:
+        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": in_hours(hours)}), 422, "invalid_parameter")
+        assert paths(error) == ["/endsAt"]
+
+    @pytest.mark.parametrize("ends_at", ["tomorrow", "2099-01-01", "2099-01-01T00:00:00", 7])
+    def test_refuses_an_end_that_is_no_instant(self, acme: Tenant, web: WatchedBranch, ends_at: Any) -> None:
+        error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": ends_at}), 422, "validation_failed")
+        assert paths(error) == ["/endsAt"]
+
+    def test_reads_an_end_of_any_offset(self, acme: Tenant, web: WatchedBranch) -> None:
+        shown = acme.key().post("/v1/freezes", {**FIRST, "endsAt": "2099-01-04T08:00:00+01:00"}).json()
+        assert shown["endsAt"] == "2099-01-04T07:00:00Z"
+
+    @pytest.mark.parametrize("scope", [EVERYTHING, {"type": "glob", "patterns": ["acme/*"]}], ids=str)
+    def test_of_an_open_ended_scope_needs_a_preview_or_an_acknowledgement(
+        self, acme: Tenant, web: WatchedBranch, scope: dict[str, Any]
+    ) -> None:
+        body: dict[str, Any] = {"scope": scope, "reason": REASON}
+        for not_enough in ({}, {"impactAcknowledged": False}):
+            error = refusal(acme.key().post("/v1/freezes", {**body, **not_enough}), 422, "impact_preview_required")
+            assert paths(error) == ["/previewedRepoCount"]
+        for enough in ({"previewedRepoCount": 0}, {"impactAcknowledged": True}):
+            assert acme.key().post("/v1/freezes", {**body, **enough}).status_code == 201
+
+    def test_of_a_fixed_set_needs_neither(self, acme: Tenant, web: WatchedBranch) -> None:
+        body = {"scope": {"type": "branch", "branchId": web.id}, "reason": REASON}
+        shown = acme.key().post("/v1/freezes", body).json()
+        assert (shown["previewedRepoCount"], shown["impactAcknowledged"]) == (None, False)
+
+    def test_tells_every_fault_of_the_body_in_one_answer_the_first_property_first(
+        self, acme: Tenant, web: WatchedBranch
+    ) -> None:
+        body = {"id": "frz_1", "reason": "no", "scope": {"type": "glob"}, "exceptionsAllowed": "yes"}
+        error = refusal(acme.key().post("/v1/freezes", body), 400, "missing_parameter")
+        assert paths(error) == ["/scope/patterns", "/reason", "/exceptionsAllowed", "/id"]
+        assert [row["code"] for row in error["details"]] == [
+            "missing_parameter",
+            "reason_required",
+            "validation_failed",
+            "validation_failed",
+        ]
+
+    def test_judges_the_scope_before_what_comes_after_it(self, acme: Tenant, web: WatchedBranch) -> None:
+        scope = {"type": "repositories", "repositories": ["acme/nothing"]}
+        body = {"scope": scope, "reason": "x       x", "endsAt": in_hours(-1)}
+        assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "invalid_parameter"))[0].startswith("/scope")
+
+    @pytest.mark.parametrize("field", ["organizationId", "state", "startedAt", "source", "createdBy"])
+    def test_takes_no_field_that_is_not_the_callers_to_set(self, acme: Tenant, web: WatchedBranch, field: str) -> None:
+        error = refusal(acme.key().post("/v1/freezes", {**FIRST, field: "x"}), 422, "validation_failed")
+        assert paths(error) == [f"/{field}"]
+
+    def test_refuses_more_branches_than_one_request_takes(self, acme: Tenant, session: Session) -> None:
+        repository = acme.repository("web")
+        session.connection().exec_driver_sql(
+            "INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at) "
+            "SELECT 'wbr_' || lpad(n::text, 26, '0'), %s, %s, 'b' || n, 'change-freeze/b' || n, now() "
+            "FROM generate_series(1, 10001) n",
+            (acme.id, repository.id),
+        )
+        message = refusal(acme.key().post("/v1/freezes", FIRST), 413, "too_many_targets")["message"]
+        assert "10001" in message
+        assert "10000" in message
+        assert session.scalar(select(func.count()).select_from(Freeze)) == 0
+
+    def test_with_a_key_happens_once_and_is_told_again(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        caller, keyed = acme.key(), {"headers": {"Idempotency-Key": "8e03978e"}}
+        first = caller.post("/v1/freezes", FIRST, **keyed)
+        again = caller.post("/v1/freezes", FIRST, **keyed)
+        assert (again.status_code, again.json(), again.headers["location"]) == (
+            201,
+            first.json(),
+            first.headers["location"],
+        )
+        assert "idempotency-replayed" not in first.headers
+        assert again.headers["idempotency-replayed"] == "true"
+        assert again.headers["x-request-id"] != first.headers["x-request-id"]
+        assert session.scalar(select(func.count()).select_from(Freeze)) == 1
+        assert acme.audit() == ["freeze.started"]
+
+
+def test_a_target_is_one_row_for_each_freeze_and_branch(acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    acme.key().post("/v1/freezes", {**FIRST, "scope": {"type": "repositories", "repositories": ["acme/web"] * 3}})
+    assert session.scalar(select(func.count()).select_from(FreezeTarget)) == 1

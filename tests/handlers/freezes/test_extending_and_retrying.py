@@ -1,0 +1,86 @@
+"""Moving the end of a freeze, and trying its failed targets again."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.repositories import WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.freezes.asking import in_hours, paths
+
+
+class TestExtendFreeze:
+    def extend(self, acme: Tenant, freeze: Freeze, ends_at: Any) -> httpx.Response:
+        return acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/extend", {"endsAt": ends_at})
+
+    def test_of_an_open_end_takes_any_future_one(self, acme: Tenant, freeze: Freeze, wakeups: RecordedWakeups) -> None:
+        ends_at = in_hours(1)
+        shown = self.extend(acme, freeze, ends_at).json()
+        assert datetime.fromisoformat(shown["endsAt"]) == datetime.fromisoformat(ends_at)
+        assert shown["state"] == "in_force"
+        assert wakeups.sent == {"reconcile"}
+        assert acme.audit() == ["freeze.extended"]
+
+    def test_of_a_bounded_end_moves_it_later_or_away(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        freeze = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=2))
+        assert paths(refusal(self.extend(acme, freeze, in_hours(1)), 422, "invalid_parameter")) == ["/endsAt"]
+        assert self.extend(acme, freeze, in_hours(3)).status_code == 200
+        assert self.extend(acme, freeze, None).json()["endsAt"] is None
+
+    def test_into_the_past_is_refused(self, acme: Tenant, freeze: Freeze) -> None:
+        assert paths(refusal(self.extend(acme, freeze, in_hours(-1)), 422, "invalid_parameter")) == ["/endsAt"]
+
+    @pytest.mark.parametrize(
+        ("body", "status", "code", "where"),
+        [
+            ({}, 400, "missing_parameter", "/endsAt"),
+            ({"endsAt": "soon"}, 422, "validation_failed", "/endsAt"),
+            ({"endsAt": None, "reason": "x"}, 422, "validation_failed", "/reason"),
+        ],
+        ids=str,
+    )
+    def test_refuses_another_body(
+        self, acme: Tenant, freeze: Freeze, body: Any, status: int, code: str, where: str
+    ) -> None:
+        answer = acme.key().post(f"/v1/freezes/{freeze.id}/extend", body)
+        assert paths(refusal(answer, status, code)) == [where]
+
+    def test_of_an_ended_one_is_refused(self, acme: Tenant, session: Session, later: Any) -> None:
+        timed = factories.freeze(session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
+        lifted = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+        later(hours=1)
+        for freeze in (timed, lifted):
+            refusal(self.extend(acme, freeze, None), 409, "invalid_state")
+
+
+class TestRetryFreeze:
+    @pytest.mark.parametrize(("operation", "state"), [("apply", "pending"), ("release", "releasing")])
+    def test_makes_failed_targets_due_in_force_or_ended(
+        self,
+        acme: Tenant,
+        session: Session,
+        web: WatchedBranch,
+        api: WatchedBranch,
+        wakeups: RecordedWakeups,
+        operation: str,
+        state: str,
+    ) -> None:
+        ended: dict[str, Any] = {"ended_at": factories.now(), "end_reason": "lifted"} if operation == "release" else {}
+        freeze = factories.freeze(session, acme.organization, **ended)
+        factories.target(session, freeze, web, operation=operation, state="failed", last_error_code="x")
+        factories.target(session, freeze, api, operation=operation, state="applied")
+        shown = acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/retry").json()
+        assert (shown["targets"][state], shown["targets"]["failed"], shown["targets"]["applied"]) == (1, 0, 1)
+        session.expire_all()
+        assert (web.due_at is not None, api.due_at is not None) == (True, False)
+        assert wakeups.sent == {"reconcile"}
+        assert acme.audit() == ["freeze.retried"]
+
+    def test_without_a_failure_has_nothing_to_do(self, acme: Tenant, freeze: Freeze) -> None:
+        refusal(acme.key().post(f"/v1/freezes/{freeze.id}/retry"), 409, "invalid_state")

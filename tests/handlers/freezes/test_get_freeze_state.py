@@ -1,0 +1,244 @@
+"""Whether something is frozen, and that every other read agrees."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy.orm import Session
+
+from models.repositories import Repository, WatchedBranch
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.freezes.asking import REASON, paths, text
+
+
+class TestGetFreezeState:
+    def ask(self, acme: Tenant, **asked: str) -> dict[str, Any]:
+        answer = acme.key("freeze:read").get("/v1/freeze-state", **asked)
+        assert answer.status_code == 200, answer.text
+        state: dict[str, Any] = answer.json()
+        return state
+
+    def test_of_a_branch_tells_which_freezes_cover_it(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        soon, late = (factories.now().replace(microsecond=0) + timedelta(hours=hours) for hours in (1, 2))
+        first = factories.freeze(session, acme.organization, [web], ends_at=late, exceptions_allowed=False)
+        second = factories.freeze(session, acme.organization, [web], ends_at=soon, started_at=factories.now())
+        expected = {
+            "frozen": True,
+            "coverage": "all",
+            "frozenBranchCount": 1,
+            "watchedBranchCount": 1,
+            "subject": {"type": "branch", "id": web.id, "name": "acme/web:main"},
+            "freezes": [
+                {
+                    "id": freeze.id,
+                    "reason": freeze.reason,
+                    "startedAt": text(freeze.started_at).replace("000Z", "Z"),
+                    "endsAt": text(freeze.ends_at or soon),
+                    "exceptionsAllowed": freeze.exceptions_allowed,
+                }
+                for freeze in (second, first)
+            ],
+            "freezesTruncated": False,
+            "branches": [],
+            "branchesTruncated": False,
+            "nextChangeAt": text(soon),
+        }
+        assert self.ask(acme, branchId=web.id) == expected
+        assert self.ask(acme, repo="acme/web", branch="main") == expected
+        assert self.ask(acme, repo=web.repository_id, branch="main") == expected
+        assert self.ask(acme, repo="acme/api", branch="main")["frozen"] is False
+
+    def test_of_a_repository_tells_of_each_branch(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        release = factories.branch(session, session.get_one(Repository, web.repository_id), "release/1")
+        factories.branch(session, session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now())
+        freeze = factories.freeze(session, acme.organization, [web])
+        state = self.ask(acme, repo="ACME/Web")
+        assert state["subject"] == {"type": "repository", "id": web.repository_id, "name": "acme/web"}
+        assert (state["frozen"], state["coverage"]) == (True, "some")
+        assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (1, 2)
+        assert [row["id"] for row in state["freezes"]] == [freeze.id]
+        assert state["branches"] == [
+            {"branchId": web.id, "name": "main", "frozen": True},
+            {"branchId": release.id, "name": "release/1", "frozen": False},
+        ]
+        factories.freeze(session, acme.organization, [release])
+        assert self.ask(acme, repo="acme/web")["coverage"] == "all"
+
+    def test_of_a_repository_without_a_watched_branch_is_none(self, acme: Tenant) -> None:
+        acme.repository("web")
+        state = self.ask(acme, repo="acme/web")
+        assert (state["frozen"], state["coverage"], state["watchedBranchCount"]) == (False, "none", 0)
+
+    def test_of_the_organisation_counts_all_its_branches(
+        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        foreign = factories.watched(session, globex.organization, "globex/secret")
+        factories.freeze(session, globex.organization, [foreign])
+        assert self.ask(acme, organization="current")["coverage"] == "none"
+        freeze = factories.freeze(session, acme.organization, [web])
+        state = self.ask(acme, organization="current")
+        assert state["subject"] == {"type": "organization", "id": acme.id, "name": "Acme"}
+        assert (state["coverage"], state["frozenBranchCount"], state["watchedBranchCount"]) == ("some", 1, 2)
+        assert [row["id"] for row in state["freezes"]] == [freeze.id]
+        assert state["branches"] == []
+
+    def test_of_the_organisation_names_no_freeze_of_what_is_no_longer_covered(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        factories.freeze(session, acme.organization, [web])
+        session.get_one(Repository, web.repository_id).removed_at = factories.now()
+        session.flush()
+        state = self.ask(acme, organization="current")
+        assert (state["frozen"], state["freezes"], state["watchedBranchCount"]) == (False, [], 1)
+
+    def test_follows_the_clock_and_not_the_sweeper(
+        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
+    ) -> None:
+        factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
+        for asked in ({"branchId": web.id}, {"repo": "acme/web"}, {"organization": "current"}):
+            assert self.ask(acme, **asked)["frozen"] is True
+        later(hours=1)
+        for asked in ({"branchId": web.id}, {"repo": "acme/web"}, {"organization": "current"}):
+            state = self.ask(acme, **asked)
+            assert (state["frozen"], state["freezes"], state["nextChangeAt"]) == (False, [], None)
+
+    def test_names_twenty_freezes_and_a_hundred_branches(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        branches = [factories.branch(session, repository, f"release/{number}") for number in range(100)]
+        for _ in range(21):
+            factories.freeze(session, acme.organization, [web, branches[0]])
+        state = self.ask(acme, repo="acme/web")
+        assert (len(state["freezes"]), state["freezesTruncated"]) == (20, True)
+        assert (len(state["branches"]), state["branchesTruncated"]) == (100, True)
+        assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (2, 101)
+
+    def test_follows_renames(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        repository.name = "website"
+        session.flush()
+        for name in ("acme/Web", "acme/website"):
+            assert self.ask(acme, repo=name)["subject"]["name"] == "acme/website"
+            assert self.ask(acme, repo=name, branch="main")["subject"]["id"] == web.id
+        new = factories.repository(session, acme.organization, "acme/web")
+        assert self.ask(acme, repo="acme/web")["subject"]["id"] == new.id
+
+    def test_of_a_disabled_repository_finds_none(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        session.get_one(Repository, web.repository_id).enabled = False
+        session.flush()
+        for asked in ({"repo": "acme/web"}, {"repo": web.repository_id, "branch": "main"}, {"branchId": web.id}):
+            refusal(acme.key().get("/v1/freeze-state", **asked), 404, "repository_not_found")
+
+    def test_of_a_repository_that_is_no_longer_covered_finds_none(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        session.get_one(Repository, web.repository_id).removed_at = factories.now()
+        session.flush()
+        for asked in ({"repo": "acme/web"}, {"repo": web.repository_id}, {"branchId": web.id}):
+            refusal(acme.key().get("/v1/freeze-state", **asked), 404, "repository_not_found")
+
+    def test_of_an_unwatched_branch_finds_none(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        old = factories.branch(
+            session, session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now()
+        )
+        asked: list[dict[str, str]] = [
+            {"branchId": old.id},
+            {"repo": "acme/web", "branch": "old"},
+            {"repo": "acme/web", "branch": "MAIN"},
+            {"branchId": new_id("wbr")},
+        ]
+        for form in asked:
+            refusal(acme.key().get("/v1/freeze-state", **form), 404, "branch_not_found")
+
+    def test_of_another_organisation_finds_none(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        foreign = factories.watched(session, globex.organization, "globex/secret")
+        key = acme.key()
+        refusal(key.get("/v1/freeze-state", repo="globex/secret"), 404, "repository_not_found")
+        refusal(key.get("/v1/freeze-state", repo=foreign.repository_id), 404, "repository_not_found")
+        refusal(key.get("/v1/freeze-state", branchId=foreign.id), 404, "branch_not_found")
+
+    @pytest.mark.parametrize("asked", [{}, {"branch": "main"}], ids=str)
+    def test_needs_a_form(self, acme: Tenant, asked: dict[str, str]) -> None:
+        assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "missing_parameter")) == ["repo"]
+
+    @pytest.mark.parametrize(
+        ("asked", "where"),
+        [
+            ({"repo": "acme/web", "branchId": "wbr_1"}, ["branchId"]),
+            ({"repo": "acme/web", "organization": "current"}, ["organization"]),
+            ({"branchId": "wbr_1", "branch": "main"}, ["branch"]),
+            ({"organization": "current", "branch": "main"}, ["branch"]),
+            ({"repo": "acme/web", "branchId": "wbr_1", "organization": "current"}, ["branchId", "organization"]),
+            ({"organization": "acme"}, ["organization"]),
+        ],
+        ids=str,
+    )
+    def test_takes_one_form_only(
+        self, acme: Tenant, web: WatchedBranch, asked: dict[str, str], where: list[str]
+    ) -> None:
+        assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "invalid_parameter")) == where
+
+    def test_is_not_sent_twice_while_nothing_changes(
+        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
+    ) -> None:
+        key = acme.key("freeze:read")
+
+        def poll(tag: str) -> httpx.Response:
+            headers = {"If-None-Match": tag}
+            return key.send("GET", "/v1/freeze-state", params={"branchId": web.id}, headers=headers)
+
+        first = poll('"never"')
+        assert first.status_code == 200
+        assert first.headers["etag"].startswith('"')
+        assert (first.headers["cache-control"], first.headers["vary"]) == ("private, no-cache", "Authorization")
+        later(minutes=5)
+        for tag in (first.headers["etag"], "*", f'W/{first.headers["etag"]}, "other"'):
+            again = poll(tag)
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == first.headers["etag"]
+            assert (again.headers["cache-control"], again.headers["vary"]) == ("private, no-cache", "Authorization")
+            assert "ratelimit-remaining" in again.headers
+            assert "ratelimit-reset" in again.headers
+        factories.freeze(session, acme.organization, [web])
+        changed = poll(first.headers["etag"])
+        assert (changed.status_code, changed.json()["frozen"]) == (200, True)
+        assert changed.headers["etag"] != first.headers["etag"]
+
+
+def test_every_read_agrees_that_a_branch_is_frozen(
+    acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+) -> None:
+    pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+    key = acme.key()
+
+    def told() -> list[bool]:
+        branch, repository = key.get(f"/v1/branches/{web.id}").json(), key.get("/v1/repos/acme%2Fweb").json()
+        preview = key.post("/v1/scope/preview", {"scope": {"type": "branch", "branchId": web.id}}).json()
+        pulls = key.get("/v1/repos/acme%2Fweb/pulls").json()["data"]
+        return [
+            key.get("/v1/freeze-state", branchId=web.id).json()["frozen"],
+            key.get("/v1/freeze-state", repo="acme/web").json()["frozen"],
+            key.get("/v1/freeze-state", organization="current").json()["frozen"],
+            branch["frozen"],
+            repository["frozen"],
+            preview["repositories"][0]["branches"][0]["frozen"],
+            [row["verdict"] for row in pulls if row["id"] == pull.id] == ["blocked"],
+            key.get("/v1/pulls/lookup", ref="acme/web#7").json()["verdict"] == "blocked",
+            len(key.get("/v1/freezes", branchId=web.id, state="in_force").json()["data"]) > 0,
+            len(key.get("/v1/branches", frozen="true").json()["data"]) > 0,
+        ]
+
+    assert set(told()) == {False}
+    body = {"scope": {"type": "branch", "branchId": web.id}, "reason": REASON}
+    first, second = (key.post("/v1/freezes", body).json()["id"] for _ in range(2))
+    assert set(told()) == {True}
+    key.post(f"/v1/freezes/{first}/lift")
+    assert set(told()) == {True}
+    key.post(f"/v1/freezes/{second}/lift")
+    assert set(told()) == {False}

@@ -1,0 +1,138 @@
+"""Ending freezes: one by its id, or all that lie inside a scope."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.freezes import Freeze
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.freezes.asking import EVERYTHING, paths
+
+
+class TestLiftFreeze:
+    def test_ends_it_and_leaves_the_code_host_to_workers(
+        self, acme: Tenant, session: Session, freeze: Freeze, wakeups: RecordedWakeups
+    ) -> None:
+        answer = acme.person("member").post(f"/v1/freezes/{freeze.id}/lift", {"reason": " The release is out "})
+        shown = answer.json()
+        assert answer.status_code == 200, answer.text
+        assert (shown["state"], shown["endReason"], shown["endedBy"]["type"]) == ("ended", "lifted", "user")
+        assert shown["endedAt"] is not None
+        assert shown["releasedAt"] is None
+        assert shown["targets"] == {"total": 1, "pending": 0, "applied": 0, "releasing": 1, "released": 0, "failed": 0}
+        assert wakeups.sent == {"reconcile"}
+        assert acme.audit() == ["freeze.lifted"]
+        assert session.scalars(select(AuditEntry.details)).one()["reason"] == "The release is out"
+
+    @pytest.mark.parametrize("body", [None, {}, {"reason": "over"}])
+    def test_takes_a_body_or_none(self, acme: Tenant, freeze: Freeze, body: Any) -> None:
+        assert acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/lift", body).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("body", "where"),
+        [({"reason": ""}, "/reason"), ({"reason": "r" * 1001}, "/reason"), ({"force": True}, "/force"), ([], "")],
+        ids=str,
+    )
+    def test_refuses_another_body(self, acme: Tenant, freeze: Freeze, body: Any, where: str) -> None:
+        answer = acme.key().post(f"/v1/freezes/{freeze.id}/lift", body)
+        assert paths(refusal(answer, 422, "validation_failed")) == [where]
+
+    def test_of_an_ended_one_is_refused(self, acme: Tenant, session: Session, web: WatchedBranch, later: Any) -> None:
+        timed = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
+        lifted = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+        later(hours=1)
+        for freeze in (timed, lifted):
+            refusal(acme.key().post(f"/v1/freezes/{freeze.id}/lift"), 409, "not_frozen")
+        assert acme.audit() == []
+
+    def test_never_ends_another(self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
+        other = factories.freeze(session, acme.organization, [web])
+        key = acme.key()
+        key.post(f"/v1/freezes/{freeze.id}/lift")
+        assert key.get(f"/v1/freezes/{other.id}").json()["state"] == "in_force"
+        assert key.get("/v1/freeze-state", branchId=web.id).json()["frozen"] is True
+        assert key.get(f"/v1/branches/{web.id}").json()["freezeIds"] == [other.id]
+
+
+class TestLiftFreezes:
+    def lift(self, acme: Tenant, **scope: Any) -> httpx.Response:
+        return acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope, "reason": " over "})
+
+    def test_ends_what_lies_inside_and_tells_what_stays_frozen(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch, wakeups: RecordedWakeups
+    ) -> None:
+        everything = factories.freeze(session, acme.organization, [web, api])
+        of_web = factories.freeze(
+            session,
+            acme.organization,
+            [web],
+            scope={"type": "repositories", "repositories": ["acme/web"]},
+        )
+        answer = self.lift(acme, type="repositories", repositories=["acme/web"])
+        assert answer.status_code == 200, answer.text
+        shown = answer.json()
+        assert [(row["id"], row["state"], row["endReason"]) for row in shown["data"]] == [
+            (of_web.id, "ended", "lifted")
+        ]
+        assert shown["stillFrozen"] == [{"branchId": web.id, "freezeIds": [everything.id]}]
+        assert shown["stillFrozenCount"] == 1
+        assert wakeups.sent == {"reconcile"}
+        assert acme.audit() == ["freeze.lifted"]
+        assert session.scalars(select(AuditEntry.details)).one()["reason"] == "over"
+
+    def test_of_the_organisation_ends_every_freeze(
+        self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        scopes: list[dict[str, Any]] = [
+            EVERYTHING,
+            {"type": "glob", "patterns": ["acme/w*"]},
+            {"type": "repositories", "repositories": ["acme/web"]},
+            {"type": "branch", "branchId": web.id},
+        ]
+        made = {factories.freeze(session, acme.organization, [web], scope=scope).id for scope in scopes}
+        foreign = factories.freeze(session, globex.organization)
+        shown = self.lift(acme, type="organization").json()
+        assert {row["id"] for row in shown["data"]} == made
+        assert (shown["stillFrozen"], shown["stillFrozenCount"]) == ([], 0)
+        session.refresh(foreign)
+        assert foreign.ended_at is None
+
+    def test_where_only_wider_freezes_cover_it_names_them_and_changes_nothing(
+        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
+    ) -> None:
+        for scope in ({"type": "branch", "branchId": web.id}, {"type": "glob", "patterns": ["*/*"]}):
+            assert freeze.id in refusal(self.lift(acme, **scope), 409, "invalid_state")["message"]
+        session.refresh(freeze)
+        assert freeze.ended_at is None
+
+    def test_where_nothing_is_frozen_has_nothing_to_lift(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        refusal(self.lift(acme, type="organization"), 409, "not_frozen")
+        factories.freeze(session, acme.organization, [web], scope={"type": "branch", "branchId": web.id})
+        refusal(self.lift(acme, type="repositories", repositories=["acme/api"]), 409, "not_frozen")
+
+    def test_of_a_scope_that_reaches_no_watched_branch_has_nothing_to_lift(
+        self, acme: Tenant, session: Session
+    ) -> None:
+        acme.repository("web")
+        refusal(self.lift(acme, type="organization"), 409, "not_frozen")
+        refusal(self.lift(acme, type="repositories", repositories=["acme/web"]), 409, "not_frozen")
+
+    def test_of_the_organisation_ends_also_what_no_scope_reaches_any_more(
+        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
+    ) -> None:
+        session.get_one(Repository, web.repository_id).removed_at = factories.now()
+        session.flush()
+        assert [row["id"] for row in self.lift(acme, type="organization").json()["data"]] == [freeze.id]
+
+    def test_needs_a_scope(self, acme: Tenant) -> None:
+        assert paths(refusal(acme.key().post("/v1/freezes/lift", {}), 400, "missing_parameter")) == ["/scope"]

@@ -1,0 +1,183 @@
+"""Reading freezes and their targets, one or in lists."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.repositories import Repository, WatchedBranch
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.freezes.asking import FIELDS, all_pages, ids, paths, text
+
+
+class TestListFreezes:
+    def test_shows_the_one_started_last_first(self, acme: Tenant, session: Session) -> None:
+        made = [
+            factories.freeze(session, acme.organization, started_at=factories.now() - timedelta(days=age)).id
+            for age in range(3)
+        ]
+        answer = acme.key().get("/v1/freezes")
+        assert ids(answer) == made
+        assert answer.json()["nextCursor"] is None
+        assert set(answer.json()["data"][0]) == FIELDS
+
+    def test_pages_lead_through_all_of_them_once(self, acme: Tenant, session: Session) -> None:
+        same = factories.now()
+        made = {factories.freeze(session, acme.organization, started_at=same).id for _ in range(7)}
+        pages = all_pages(acme.key(), "/v1/freezes", limit=3)
+        assert [len(page) for page in pages] == [3, 3, 1]
+        assert {row["id"] for page in pages for row in page} == made
+
+    @pytest.mark.parametrize("limit", ["0", "101", "many", "1_0", ""])
+    def test_refuses_a_limit_out_of_range(self, acme: Tenant, limit: str) -> None:
+        assert paths(refusal(acme.key().get("/v1/freezes", limit=limit), 400, "invalid_parameter")) == ["limit"]
+
+    def test_refuses_an_unknown_parameter(self, acme: Tenant) -> None:
+        assert paths(refusal(acme.key().get("/v1/freezes", page=2), 400, "invalid_parameter")) == ["page"]
+
+    def test_refuses_a_cursor_of_another_list(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        for tenant in (acme, globex):
+            for _ in range(3):
+                factories.freeze(session, tenant.organization)
+        cursor = acme.key().get("/v1/freezes", limit=1).json()["nextCursor"]
+        foreign = globex.key().get("/v1/freezes", limit=1).json()["nextCursor"]
+        for wrong in (
+            {"cursor": cursor, "state": "in_force"},
+            {"cursor": foreign},
+            {"cursor": cursor[:-2] + "AA"},
+            {"cursor": "x"},
+        ):
+            refusal(acme.key().get("/v1/freezes", **wrong), 400, "invalid_cursor")
+
+    def test_by_state_follows_the_clock(self, acme: Tenant, session: Session, later: Any) -> None:
+        running = factories.freeze(session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
+        ended = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
+        key = acme.key()
+        assert ids(key.get("/v1/freezes", state="in_force")) == [running.id]
+        assert ids(key.get("/v1/freezes", state="ended")) == [ended.id]
+        later(hours=1)
+        assert ids(key.get("/v1/freezes", state="in_force")) == []
+        assert set(ids(key.get("/v1/freezes", state="ended"))) == {running.id, ended.id}
+
+    def test_by_repository_and_branch_shows_what_has_a_target_there(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        of_web, of_both = (factories.freeze(session, acme.organization, rows) for rows in ([web], [web, api]))
+        key = acme.key()
+        assert set(ids(key.get("/v1/freezes", repo="Acme/Web"))) == {of_web.id, of_both.id}
+        assert ids(key.get("/v1/freezes", repo=api.repository_id)) == [of_both.id]
+        assert ids(key.get("/v1/freezes", branchId=api.id)) == [of_both.id]
+
+    def test_by_schedule_and_source(self, acme: Tenant, session: Session) -> None:
+        by_hand = factories.freeze(session, acme.organization)
+        planned = factories.freeze(
+            session,
+            acme.organization,
+            source="schedule",
+            schedule_id=factories.schedule(session, acme.organization).id,
+        )
+        key = acme.key()
+        assert ids(key.get("/v1/freezes", source="manual")) == [by_hand.id]
+        assert ids(key.get("/v1/freezes", source="schedule")) == [planned.id]
+        assert ids(key.get("/v1/freezes", scheduleId=planned.schedule_id)) == [planned.id]
+
+    def test_by_start_takes_in_the_first_instant_and_leaves_out_the_last(self, acme: Tenant, session: Session) -> None:
+        start = factories.now().replace(microsecond=0)
+        made = [
+            factories.freeze(session, acme.organization, started_at=start - timedelta(days=age)).id for age in range(3)
+        ]
+        asked = {"startedAfter": text(start - timedelta(days=1)), "startedBefore": text(start)}
+        assert ids(acme.key().get("/v1/freezes", **asked)) == [made[1]]
+
+    def test_by_something_unknown_finds_nothing(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        foreign = factories.watched(session, globex.organization, "globex/secret")
+        foreign_schedule = factories.schedule(session, globex.organization)
+        key = acme.key()
+        for name, code, values in (
+            ("repo", "repository_not_found", ["acme/nothing", "globex/secret", foreign.repository_id, new_id("rep")]),
+            ("branchId", "branch_not_found", [foreign.id, new_id("wbr"), "main"]),
+            ("scheduleId", "schedule_not_found", [foreign_schedule.id, new_id("sch"), "x"]),
+        ):
+            for value in values:
+                refusal(key.get("/v1/freezes", **{name: value}), 404, code)
+
+    def test_another_organisations_freezes_are_not_listed(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        factories.freeze(session, globex.organization)
+        assert ids(acme.key().get("/v1/freezes")) == []
+
+
+class TestGetFreeze:
+    def test_reads_an_ended_one(self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
+        assert acme.key().post(f"/v1/freezes/{freeze.id}/lift").status_code == 200
+        shown = acme.key("freeze:read").get(f"/v1/freezes/{freeze.id}").json()
+        assert (shown["state"], shown["endReason"]) == ("ended", "lifted")
+
+    def test_says_that_its_time_has_passed_before_that_is_recorded(
+        self, acme: Tenant, session: Session, later: Any
+    ) -> None:
+        ends_at = factories.now() + timedelta(hours=1)
+        by_hand = factories.freeze(session, acme.organization, ends_at=ends_at)
+        planned = factories.freeze(session, acme.organization, ends_at=ends_at, source="schedule")
+        later(hours=1)
+        for freeze, reason in ((by_hand, "expired"), (planned, "schedule_ended")):
+            shown = acme.key().get(f"/v1/freezes/{freeze.id}").json()
+            assert (shown["state"], shown["endReason"], shown["endedBy"]["type"]) == ("ended", reason, "system")
+            assert datetime.fromisoformat(shown["endedAt"]) == ends_at
+
+
+class TestListFreezeTargets:
+    def test_shows_every_field(self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch) -> None:
+        freeze = factories.freeze(session, acme.organization)
+        target = factories.target(
+            session,
+            freeze,
+            web,
+            state="failed",
+            heads_total=3,
+            heads_written=1,
+            attempts=2,
+            last_error_code="github_unavailable",
+            last_error_message="It did not answer",
+        )
+        [shown] = acme.key().get(f"/v1/freezes/{freeze.id}/targets").json()["data"]
+        assert shown == {
+            "id": target.id,
+            "freezeId": freeze.id,
+            "branchId": web.id,
+            "repository": "acme/web",
+            "branch": "main",
+            "state": "failed",
+            "operation": "apply",
+            "heads": {"total": 3, "written": 1},
+            "attempts": 2,
+            "lastError": {"code": "github_unavailable", "message": "It did not answer"},
+            "nextAttemptAt": None,
+            "appliedAt": None,
+            "releasedAt": None,
+        }
+
+    def test_pages_lead_through_all_of_them_once(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        branches = [factories.branch(session, repository, f"release/{number}") for number in range(5)]
+        freeze = factories.freeze(session, acme.organization, branches)
+        pages = all_pages(acme.key(), f"/v1/freezes/{freeze.id}/targets", limit=2)
+        assert [len(page) for page in pages] == [2, 2, 1]
+        assert {row["branchId"] for page in pages for row in page} == {branch.id for branch in branches}
+
+    def test_by_state(self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch) -> None:
+        freeze = factories.freeze(session, acme.organization, [web])
+        failed = factories.target(session, freeze, api, state="failed")
+        assert ids(acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="failed")) == [failed.id]
+        wrong = acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="lost")
+        assert paths(refusal(wrong, 400, "invalid_parameter")) == ["state"]
+
+    def test_refuses_a_cursor_of_another_freeze(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        first, second = (factories.freeze(session, acme.organization, [web, api]) for _ in range(2))
+        cursor = acme.key().get(f"/v1/freezes/{first.id}/targets", limit=1).json()["nextCursor"]
+        refusal(acme.key().get(f"/v1/freezes/{second.id}/targets", cursor=cursor), 400, "invalid_cursor")

@@ -1,0 +1,163 @@
+"""What a scope reaches, and what is wrong with one, wherever a body has one; and what its preview counts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.freezes.asking import EVERYTHING, FIRST, paths
+
+SCOPE_FAULTS: list[tuple[Any, int, str, list[str]]] = [
+    (None, 422, "validation_failed", ["/scope"]),
+    ({}, 400, "missing_parameter", ["/scope/type"]),
+    ({"type": "galaxy"}, 422, "validation_failed", ["/scope/type"]),
+    ({"type": "organization", "patterns": ["*/*"]}, 422, "validation_failed", ["/scope/patterns"]),
+    ({"type": "glob"}, 400, "missing_parameter", ["/scope/patterns"]),
+    ({"type": "glob", "patterns": []}, 422, "validation_failed", ["/scope/patterns"]),
+    ({"type": "glob", "patterns": ["acme/*", "acme/[a-z]"]}, 422, "invalid_glob", ["/scope/patterns/1"]),
+    ({"type": "glob", "patterns": ["", "a/b/c"]}, 422, "invalid_glob", ["/scope/patterns/0", "/scope/patterns/1"]),
+    ({"type": "glob", "patterns": ["a b/*", "a/b/c"]}, 422, "invalid_glob", ["/scope/patterns/0", "/scope/patterns/1"]),
+    ({"type": "glob", "patterns": ["!acme/docs"]}, 422, "invalid_glob", ["/scope/patterns"]),
+    ({"type": "glob", "patterns": ["*/*"] * 101}, 422, "validation_failed", ["/scope/patterns"]),
+    ({"type": "glob", "patterns": ["a" * 257]}, 422, "invalid_glob", ["/scope/patterns/0"]),
+    ({"type": "organization", "branches": ["release/?"]}, 422, "invalid_glob", ["/scope/branches/0"]),
+    ({"type": "organization", "branches": ["main"] * 51}, 422, "validation_failed", ["/scope/branches"]),
+    ({"type": "repositories"}, 400, "missing_parameter", ["/scope/repositories"]),
+    ({"type": "repositories", "repositories": ["acme/web"] * 1001}, 422, "validation_failed", ["/scope/repositories"]),
+    ({"type": "repositories", "repositories": [7]}, 422, "validation_failed", ["/scope/repositories/0"]),
+    (
+        {"type": "repositories", "repositories": ["acme/web", "acme/nothing", "rep_00000000000000000000000000"]},
+        422,
+        "invalid_parameter",
+        ["/scope/repositories/1", "/scope/repositories/2"],
+    ),
+    ({"type": "branch", "branchId": "wbr_00000000000000000000000000"}, 422, "invalid_parameter", ["/scope/branchId"]),
+    ({"type": "branch", "branchId": "rep_1"}, 422, "invalid_parameter", ["/scope/branchId"]),
+    ({"type": "branch", "repository": "acme/web"}, 400, "missing_parameter", ["/scope/branch"]),
+    (
+        {"type": "branch", "repository": "acme/nothing", "branch": "main"},
+        422,
+        "invalid_parameter",
+        ["/scope/repository"],
+    ),
+]
+SCOPED: dict[str, Callable[[Caller, Any], httpx.Response]] = {
+    "preview_scope": lambda caller, scope: caller.post("/v1/scope/preview", {"scope": scope}),
+    "create_freeze": lambda caller, scope: caller.post("/v1/freezes", {**FIRST, "scope": scope}),
+    "lift_freezes": lambda caller, scope: caller.post("/v1/freezes/lift", {"scope": scope}),
+}
+
+
+class TestScopes:
+    @pytest.mark.parametrize(("scope", "status", "code", "where"), SCOPE_FAULTS)
+    @pytest.mark.parametrize("operation", SCOPED)
+    def test_a_fault_is_told_by_code_and_place(
+        self, acme: Tenant, freeze: Freeze, operation: str, scope: Any, status: int, code: str, where: list[str]
+    ) -> None:
+        assert paths(refusal(SCOPED[operation](acme.key(), scope), status, code)) == where
+
+    @pytest.mark.parametrize(
+        ("scope", "reached"),
+        [
+            ({"type": "organization"}, {"api:main", "web:main", "web:release/1"}),
+            ({"type": "organization", "branches": ["release/*"]}, {"web:release/1"}),
+            ({"type": "organization", "branches": ["**", "!main"]}, {"web:release/1"}),
+            ({"type": "organization", "branches": ["MAIN"]}, set()),
+            ({"type": "glob", "patterns": ["ACME/W*"]}, {"web:main", "web:release/1"}),
+            ({"type": "glob", "patterns": ["**", "!acme/web"]}, {"api:main"}),
+            ({"type": "glob", "patterns": ["acme/*"], "branches": ["main"]}, {"api:main", "web:main"}),
+            ({"type": "repositories", "repositories": ["Acme/API"]}, {"api:main"}),
+            ({"type": "repositories", "repositories": ["acme/web"], "branches": ["main"]}, {"web:main"}),
+            ({"type": "branch", "repository": "acme/web", "branch": "release/1"}, {"web:release/1"}),
+            ({"type": "branch", "repository": "acme/web", "branch": "nowhere"}, set()),
+            ({"type": "repositories", "repositories": ["acme/off"]}, set()),
+        ],
+        ids=lambda value: str(value) if isinstance(value, dict) else "",
+    )
+    def test_reach_watched_branches_of_enabled_repositories(
+        self,
+        acme: Tenant,
+        session: Session,
+        web: WatchedBranch,
+        api: WatchedBranch,
+        scope: dict[str, Any],
+        reached: set[str],
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        factories.branch(session, repository, "release/1")
+        factories.branch(session, repository, "old", unwatched_at=factories.now())
+        factories.branch(session, acme.repository("off", enabled=False))
+        factories.branch(session, acme.repository("gone", removed_at=factories.now()))
+        preview = SCOPED["preview_scope"](acme.key(), scope).json()
+        shown = {
+            f"{repository['fullName'].removeprefix('acme/')}:{branch['name']}"
+            for repository in preview["repositories"]
+            for branch in repository["branches"]
+        }
+        assert shown == reached
+        created = SCOPED["create_freeze"](acme.key(), scope)
+        if reached:
+            assert created.json()["targets"]["total"] == preview["branchCount"] == len(reached)
+            assert created.json()["scope"] == scope
+        else:
+            assert paths(refusal(created, 422, "no_targets_in_scope")) == ["/scope"]
+
+
+class TestPreviewScope:
+    def test_counts_what_a_freeze_would_reach_and_changes_nothing(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        factories.freeze(session, acme.organization, [web])
+        for number in (1, 2):
+            factories.pull_request(session, session.get_one(Repository, web.repository_id), number)
+        preview = acme.key("freeze:read").post("/v1/scope/preview", {"scope": EVERYTHING}).json()
+        assert preview == {
+            "repositoryCount": 2,
+            "branchCount": 2,
+            "openPullRequestCount": 2,
+            "frozenBranchCount": 1,
+            "unenforcedBranchCount": 2,
+            "repositories": [
+                {
+                    "id": api.repository_id,
+                    "fullName": "acme/api",
+                    "branches": [{"id": api.id, "name": "main", "frozen": False}],
+                },
+                {
+                    "id": web.repository_id,
+                    "fullName": "acme/web",
+                    "branches": [{"id": web.id, "name": "main", "frozen": True}],
+                },
+            ],
+            "truncated": False,
+        }
+        assert acme.audit() == []
+
+    def test_counts_branches_that_a_freeze_is_not_known_to_block(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
+        lights = {web: "green", api: "red", factories.watched(session, acme.organization, "acme/docs"): "amber"}
+        for branch, light in lights.items():
+            factories.branch_enforcement(session, branch, light)
+        never = factories.watched(session, acme.organization, "acme/new")
+        asked = factories.watched(session, acme.organization, "acme/newer")
+        factories.branch_enforcement(session, asked, "amber", verified_at=None)
+        preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
+        assert preview["branchCount"] == len([*lights, never, asked])
+        assert preview["unenforcedBranchCount"] == len([api, never, asked])
+
+    def test_of_a_scope_that_reaches_nothing_is_empty(self, acme: Tenant) -> None:
+        preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
+        assert (preview["repositoryCount"], preview["branchCount"], preview["repositories"]) == (0, 0, [])
+
+    def test_names_a_hundred_repositories_and_counts_them_all(self, acme: Tenant, session: Session) -> None:
+        for number in range(101):
+            factories.watched(session, acme.organization, f"acme/r{number}")
+        preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
+        assert (preview["repositoryCount"], len(preview["repositories"]), preview["truncated"]) == (101, 100, True)

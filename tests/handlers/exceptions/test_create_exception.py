@@ -1,0 +1,241 @@
+"""Granting an exception that nobody asked for; what is wrong with a body is told the same to who asks for one."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.exceptions.asking import FIELDS, LONG_AGO, REASON, THIS, entries, ids, in_hours, rows, text
+
+asking = pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
+
+
+class TestCreateException:
+    def test_lets_a_pull_request_through_every_covering_freeze(
+        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups
+    ) -> None:
+        freezes = [factories.freeze(session, acme.organization, [web], reason=f"Freeze {n}") for n in (1, 2)]
+        expires_at = in_hours(2)
+        answer = acme.person("admin").post("/v1/exceptions", {**THIS, "expiresAt": expires_at})
+        shown = rows(answer, 201)
+        assert [row["freezeId"] for row in shown] == [freeze.id for freeze in freezes]
+        assert len({row["requestGroupId"] for row in shown}) == 1
+        assert answer.headers["location"] == f"/v1/exceptions/{shown[0]['id']}"
+        first = shown[0]
+        assert set(first) == FIELDS
+        assert (first["decidedBy"]["name"], first["decidedBy"]["type"]) == ("Admin", "user")
+        assert datetime.fromisoformat(first["expiresAt"]) == datetime.fromisoformat(expires_at)
+        assert {name: first[name] for name in ("state", "reason", "headSha", "pinToHead", "requestedBy", "usedAt")} == {
+            "state": "granted",
+            "reason": REASON,
+            "headSha": pull.head_sha,
+            "pinToHead": False,
+            "requestedBy": None,
+            "usedAt": None,
+        }
+        assert first["pullRequest"] == {
+            "id": pull.id,
+            "repository": "acme/web",
+            "number": 7,
+            "url": pull.url,
+            "title": "Change 7",
+        }
+        assert wakeups.sent == {"reconcile"}
+        assert session.get_one(WatchedBranch, web.id, populate_existing=True).wanted_generation == 1
+        assert set(ids(acme.key().get("/v1/exceptions"))) == {row["id"] for row in shown}
+
+    def test_is_told_once_in_the_audit_with_every_row(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        factories.freeze(session, acme.organization, [web])
+        shown = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
+        (entry,) = entries(session)
+        assert entry.action == "exception.granted"
+        assert entry.target == {"type": "exception", "id": shown[0]["requestGroupId"], "name": "acme/web#7"}
+        assert [row["id"] for row in entry.details["rows"]] == [row["id"] for row in shown]
+        assert entry.details["rows"][0]["before"] is None
+        assert entry.details["rows"][0]["after"]["state"] == "granted"
+        assert (entry.details["reason"], "selfApproved" in entry.details) == (REASON, False)
+
+    @asking
+    @pytest.mark.parametrize(
+        "named",
+        [
+            {"pullRequest": "https://github.com/acme/web/pull/7/files"},
+            {"pullRequest": "Acme/Web#7"},
+            {"pullRequest": "7", "repo": "acme/web"},
+            {"pullRequest": "#7"},
+            {"pullRequest": "acme/web#7", "repo": "acme/web"},
+        ],
+        ids=str,
+    )
+    def test_takes_a_pull_request_by_address_name_or_number(
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, path: str, named: dict[str, str]
+    ) -> None:
+        shown = rows(acme.key().post(path, {"reason": REASON, **named}), 201)
+        assert [row["pullRequest"]["id"] for row in shown] == [pull.id]
+
+    @asking
+    @pytest.mark.parametrize(
+        ("named", "status", "code", "where"),
+        [
+            ({"pullRequest": "acme/web#8"}, 404, "pull_request_not_found", None),
+            ({"pullRequest": "acme/nothing#7"}, 404, "repository_not_found", None),
+            ({"pullRequest": "7", "repo": "acme/nothing"}, 404, "repository_not_found", None),
+            ({"pullRequest": "nonsense"}, 422, "invalid_parameter", ["/pullRequest"]),
+            ({"pullRequest": "acme/web#7", "repo": "acme/api"}, 422, "invalid_parameter", ["/repo"]),
+            ({"pullRequest": "7"}, 400, "missing_parameter", ["/repo"]),
+            ({"pullRequest": 7}, 422, "validation_failed", ["/pullRequest"]),
+            ({}, 400, "missing_parameter", ["/pullRequest"]),
+            ({"pullRequest": "acme/web#7", "reason": "   short   "}, 422, "reason_required", ["/reason"]),
+            ({"pullRequest": "acme/web#7", "expiresAt": "soon"}, 422, "validation_failed", ["/expiresAt"]),
+            (
+                {"pullRequest": "acme/web#7", "expiresAt": LONG_AGO},
+                422,
+                "invalid_parameter",
+                ["/expiresAt"],
+            ),
+            ({"pullRequest": "acme/web#7", "state": "granted"}, 422, "validation_failed", ["/state"]),
+            (
+                {"pullRequest": "nonsense", "expiresAt": LONG_AGO},
+                422,
+                "invalid_parameter",
+                ["/pullRequest", "/expiresAt"],
+            ),
+            ({"pullRequest": "7", "expiresAt": LONG_AGO}, 400, "missing_parameter", ["/repo", "/expiresAt"]),
+            ({"pullRequest": "acme/web#8", "expiresAt": LONG_AGO}, 404, "pull_request_not_found", None),
+        ],
+        ids=lambda value: str(value) if isinstance(value, dict) else "",
+    )
+    def test_tells_what_is_wrong_with_a_request_and_where(
+        self,
+        acme: Tenant,
+        session: Session,
+        freeze: Freeze,
+        pull: PullRequest,
+        path: str,
+        named: dict[str, Any],
+        status: int,
+        code: str,
+        where: list[str] | None,
+    ) -> None:
+        factories.branch(session, acme.repository("api"))
+        error = refusal(acme.key().post(path, {"reason": REASON, **named}), status, code)
+        assert [row["path"] for row in error.get("details", ())] == (where or [])
+        assert session.query(PullRequestException).count() == 0
+        assert acme.audit() == []
+
+    @asking
+    def test_of_an_untracked_pull_request_finds_none(
+        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch, path: str
+    ) -> None:
+        factories.pull_request(session, repository, base_branch="nobody-watches")
+        refusal(acme.key().post(path, THIS), 404, "pull_request_not_found")
+
+    @asking
+    def test_needs_a_freeze(
+        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch, path: str
+    ) -> None:
+        refusal(acme.key().post(path, THIS), 409, "not_frozen")
+        over = factories.now() - timedelta(seconds=1)
+        factories.freeze(session, acme.organization, [web], ends_at=over)
+        refusal(acme.key().post(path, THIS), 409, "not_frozen")
+
+    @asking
+    def test_is_all_or_nothing_where_a_freeze_takes_none(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
+    ) -> None:
+        strict = factories.freeze(session, acme.organization, [web], exceptions_allowed=False)
+        error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
+        assert strict.id in error["message"]
+        assert freeze.id not in error["message"]
+        assert session.query(PullRequestException).count() == 0
+
+    @asking
+    def test_is_refused_where_the_branch_takes_none(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
+    ) -> None:
+        web.exceptions_allowed = False
+        session.flush()
+        error = refusal(acme.key().post(path, THIS), 409, "exceptions_not_permitted")
+        assert web.id in error["message"]
+        assert "acme/web:main" in error["message"]
+
+    def test_is_there_once(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
+        granted = rows(acme.key().post("/v1/exceptions", THIS), 201)
+        for path in ("/v1/exceptions", "/v1/exception-requests"):
+            assert granted[0]["id"] in refusal(acme.key().post(path, THIS), 409, "already_exists")["message"]
+
+    def test_covers_a_freeze_that_has_begun_since(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        rows(acme.key().post("/v1/exceptions", THIS), 201)
+        later = factories.freeze(session, acme.organization, [web])
+        assert [row["freezeId"] for row in rows(acme.key().post("/v1/exceptions", THIS), 201)] == [later.id]
+
+    def test_decides_what_was_requested(
+        self, acme: Tenant, session: Session, pending: PullRequestException, web: WatchedBranch
+    ) -> None:
+        other = factories.freeze(session, acme.organization, [web])
+        shown = rows(acme.person("admin").post("/v1/exceptions", {**THIS, "reason": "On the incident call"}), 201)
+        assert [(row["freezeId"], row["reason"], row["decisionReason"]) for row in shown] == [
+            (pending.freeze_id, pending.reason, "On the incident call"),
+            (other.id, "On the incident call", None),
+        ]
+        assert {row["requestGroupId"] for row in shown} == {pending.request_group_id}
+        assert {row["state"] for row in shown} == {"granted"}
+        (entry,) = entries(session)
+        assert [(row["before"] or {}).get("state") for row in entry.details["rows"]] == ["pending", None]
+
+    def test_never_grants_a_request_of_ones_own(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
+    ) -> None:
+        admin, key = acme.person("admin"), acme.key()
+        for caller in (admin, key):
+            (mine,) = rows(caller.post("/v1/exception-requests", THIS), 201)
+            refusal(caller.post("/v1/exceptions", THIS), 403, "insufficient_permission")
+            rows(caller.post(f"/v1/exceptions/{mine['id']}/revoke"))
+
+    @pytest.mark.parametrize(
+        ("by_key", "asked", "pinned"),
+        [(True, None, True), (False, None, False), (True, False, False), (False, True, True)],
+    )
+    def test_is_pinned_to_the_head_for_keys_and_where_asked(
+        self, acme: Tenant, freeze: Freeze, pull: PullRequest, by_key: bool, asked: bool | None, pinned: bool
+    ) -> None:
+        caller = acme.key() if by_key else acme.person("admin")
+        body = THIS if asked is None else {**THIS, "pinToHead": asked}
+        (row,) = rows(caller.post("/v1/exceptions", body), 201)
+        assert (row["pinToHead"], row["headSha"]) == (pinned, pull.head_sha)
+
+    def test_replaces_one_whose_time_has_passed(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        over = factories.now() - timedelta(seconds=5)
+        old = factories.exception(session, freeze, pull, web, expires_at=over)
+        (new,) = rows(acme.person("admin").post("/v1/exceptions", THIS), 201)
+        assert new["id"] != old.id
+        shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
+        assert (shown["state"], shown["expiredAt"]) == ("expired", text(over))
+        assert [(entry.action, entry.actor["type"]) for entry in entries(session)] == [
+            ("exception.expired", "system"),
+            ("exception.granted", "user"),
+        ]
+
+    @asking
+    def test_replaces_one_for_a_commit_that_was_left(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
+    ) -> None:
+        left = {"pin_to_head": True, "head_sha": factories.sha("before")}
+        old = factories.exception(session, freeze, pull, web, **left)
+        (new,) = rows(acme.person("admin").post(path, THIS), 201)
+        shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
+        assert (new["headSha"], shown["state"], shown["revokedBy"]["type"]) == (pull.head_sha, "revoked", "system")

@@ -1,0 +1,233 @@
+"""Asking for an exception, what waits for a decision, and the decision."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.exceptions.asking import (
+    DENY,
+    GRANT,
+    LONG_AGO,
+    REASON,
+    THIS,
+    decide,
+    entries,
+    ids,
+    in_hours,
+    requested,
+    rows,
+    settle,
+    text,
+)
+
+
+class TestCreateExceptionRequest:
+    def test_waits_for_somebody_else(
+        self,
+        acme: Tenant,
+        session: Session,
+        freeze: Freeze,
+        pull: PullRequest,
+        web: WatchedBranch,
+        wakeups: RecordedWakeups,
+    ) -> None:
+        answer = acme.person("viewer").post("/v1/exception-requests", {**THIS, "expiresAt": in_hours(3)})
+        (shown,) = rows(answer, 201)
+        assert answer.headers["location"] == f"/v1/exceptions/{shown['id']}"
+        assert (shown["state"], shown["effective"], shown["ineffectiveReason"]) == ("pending", False, None)
+        assert (shown["requestedBy"]["name"], shown["decidedBy"], shown["decidedAt"]) == ("Viewer", None, None)
+        assert shown["requestedAt"] is not None
+        assert wakeups.sent == set()
+        (entry,) = entries(session)
+        assert (entry.action, entry.target["id"], entry.details["reason"]) == (
+            "exception.requested",
+            shown["id"],
+            REASON,
+        )
+        assert ids(acme.key().get("/v1/exception-requests")) == [shown["id"]]
+
+    def test_is_there_once(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
+        (shown,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
+        error = refusal(acme.person("member").post("/v1/exception-requests", THIS), 409, "already_exists")
+        assert shown["id"] in error["message"]
+
+    def test_can_be_made_again_once_it_was_denied(self, acme: Tenant, pending: PullRequestException) -> None:
+        rows(acme.person("admin").post(f"/v1/exception-requests/{pending.id}/decide", DENY))
+        (again,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
+        assert again["id"] != pending.id
+
+    def test_for_a_commit_that_was_left_makes_way_for_a_new_one(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        old = requested(session, freeze, pull, web, pin_to_head=True, head_sha=factories.sha("before"))
+        (new,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
+        shown = acme.key().get(f"/v1/exceptions/{old.id}").json()
+        assert (new["state"], shown["state"], shown["revokedBy"]["type"]) == ("pending", "revoked", "system")
+
+
+class TestDecideExceptionRequest:
+    def group(
+        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch
+    ) -> list[PullRequestException]:
+        freezes = [factories.freeze(session, acme.organization, [web]) for _ in range(2)]
+        group_id = new_id("exg")
+        rows = [requested(session, freeze, pull, web, request_group_id=group_id) for freeze in freezes]
+        return sorted(rows, key=lambda row: row.id)
+
+    @pytest.mark.parametrize(("decision", "state"), [("grant", "granted"), ("deny", "denied")])
+    def test_decides_the_whole_group(
+        self,
+        acme: Tenant,
+        session: Session,
+        pull: PullRequest,
+        web: WatchedBranch,
+        wakeups: RecordedWakeups,
+        decision: str,
+        state: str,
+    ) -> None:
+        group = self.group(acme, session, pull, web)
+        shown = rows(decide(acme.person("admin"), group[1].id, decision=decision, reason=" As said on the call "))
+        assert [(row["id"], row["state"]) for row in shown] == [(row.id, state) for row in group]
+        assert {row["decisionReason"] for row in shown} == {"As said on the call"}
+        assert {row["decidedBy"]["name"] for row in shown} == {"Admin"}
+        assert wakeups.sent == ({"reconcile"} if decision == "grant" else set())
+        (entry,) = entries(session)
+        assert (entry.action, entry.target["id"]) == (f"exception.{state}", group[0].request_group_id)
+        assert [(row["before"]["state"], row["after"]["state"]) for row in entry.details["rows"]] == [
+            ("pending", state)
+        ] * 2
+        for other in (DENY, GRANT):
+            refusal(decide(acme.key(), group[0].id, **other), 409, "invalid_state")
+
+    def test_decides_on_one_alone_where_asked(
+        self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        group = self.group(acme, session, pull, web)
+        assert [row["id"] for row in rows(decide(acme.key(), group[0].id, onlyThis=True))] == [group[0].id]
+        refusal(decide(acme.key(), group[0].id, onlyThis=True), 409, "invalid_state")
+        shown = rows(decide(acme.key(), group[0].id, decision="deny"))
+        assert [(row["id"], row["state"]) for row in shown] == [(group[1].id, "denied")]
+
+    @pytest.mark.parametrize("decision", ["grant", "deny"])
+    def test_is_for_somebody_else_even_for_an_owner(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, decision: str
+    ) -> None:
+        owner, key = acme.person("owner"), acme.key()
+        for caller in (owner, key):
+            (mine,) = rows(caller.post("/v1/exception-requests", THIS), 201)
+            refusal(decide(caller, mine["id"], decision=decision), 403, "insufficient_permission")
+            rows(decide(acme.person("admin"), mine["id"], decision="deny"))
+
+    def test_of_ones_own_is_possible_where_the_organisation_says_so_and_the_audit_tells(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
+    ) -> None:
+        settle(session, acme, selfApproval=True)
+        owner = acme.person("owner")
+        (mine,) = rows(owner.post("/v1/exception-requests", THIS), 201)
+        assert rows(decide(owner, mine["id"]))[0]["state"] == "granted"
+        assert entries(session)[-1].details["selfApproved"] is True
+
+    def test_keeps_what_was_requested_unless_it_says_otherwise(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        end = factories.now() + timedelta(hours=1)
+        asked = {"expires_at": end, "pin_to_head": True}
+        later = in_hours(5)
+        expected: list[tuple[dict[str, Any], tuple[str | None, bool]]] = [
+            ({}, (text(end), True)),
+            ({"expiresAt": None}, (None, True)),
+            ({"expiresAt": later, "pinToHead": False}, (later, False)),
+        ]
+        for said, outcome in expected:
+            row = requested(session, freeze, pull, web, **asked)
+            (shown,) = rows(decide(acme.person("admin"), row.id, **said))
+            assert (shown["expiresAt"], shown["pinToHead"]) == outcome
+            rows(acme.person("admin").post(f"/v1/exceptions/{row.id}/revoke"))
+
+    def test_of_a_pinned_one_is_refused_after_a_push(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        row = requested(session, freeze, pull, web, pin_to_head=True)
+        pull.head_sha = factories.sha("pushed meanwhile")
+        session.flush()
+        assert pull.head_sha in refusal(decide(acme.key(), row.id), 409, "invalid_state")["message"]
+        assert rows(decide(acme.key(), row.id, decision="deny"))[0]["state"] == "denied"
+
+    def test_pins_to_the_head_that_is_there_now(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        row = requested(session, freeze, pull, web)
+        pull.head_sha = factories.sha("pushed meanwhile")
+        session.flush()
+        (shown,) = rows(decide(acme.key(), row.id, pinToHead=True))
+        assert (shown["pinToHead"], shown["headSha"]) == (True, pull.head_sha)
+
+    def test_grants_nothing_that_the_branch_no_longer_takes(
+        self, acme: Tenant, session: Session, pending: PullRequestException, web: WatchedBranch
+    ) -> None:
+        web.exceptions_allowed = False
+        session.flush()
+        refusal(decide(acme.key(), pending.id), 409, "exceptions_not_permitted")
+        assert rows(decide(acme.key(), pending.id, decision="deny"))[0]["state"] == "denied"
+
+    @pytest.mark.parametrize("how", ["lifted", "its freeze's time", "its own time"])
+    def test_is_too_late_once_it_has_expired(
+        self, acme: Tenant, session: Session, pending: PullRequestException, freeze: Freeze, how: str
+    ) -> None:
+        over = factories.now() - timedelta(milliseconds=1)
+        if how == "its own time":
+            pending.expires_at = over
+        elif how == "lifted":
+            freeze.ended_at, freeze.end_reason = over, "lifted"
+        else:
+            freeze.ends_at = over
+        session.flush()
+        assert "expired" in refusal(decide(acme.key(), pending.id), 409, "invalid_state")["message"]
+
+    @pytest.mark.parametrize(
+        ("body", "status", "code", "where"),
+        [
+            ({}, 400, "missing_parameter", ["/decision"]),
+            ({"decision": "maybe"}, 422, "validation_failed", ["/decision"]),
+            ({"decision": "grant", "expiresAt": LONG_AGO}, 422, "invalid_parameter", ["/expiresAt"]),
+            (
+                {"decision": "deny", "expiresAt": None, "pinToHead": True},
+                422,
+                "invalid_parameter",
+                ["/expiresAt", "/pinToHead"],
+            ),
+            ({"decision": "grant", "reason": ""}, 422, "validation_failed", ["/reason"]),
+        ],
+        ids=str,
+    )
+    def test_tells_what_is_wrong_with_a_decision(
+        self, acme: Tenant, pending: PullRequestException, body: Any, status: int, code: str, where: list[str]
+    ) -> None:
+        answer = acme.key().post(f"/v1/exception-requests/{pending.id}/decide", body)
+        assert [row["path"] for row in refusal(answer, status, code)["details"]] == where
+
+
+class TestListExceptionRequests:
+    def test_shows_what_waits_for_a_decision_and_nothing_else(
+        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
+    ) -> None:
+        over = factories.now() - timedelta(seconds=1)
+        ended = factories.freeze(session, acme.organization, [web], ends_at=over)
+        pulls = [factories.pull_request(session, repository, number) for number in range(1, 7)]
+        waiting = requested(session, freeze, pulls[0], web)
+        requested(session, freeze, pulls[1], web, expires_at=over)
+        requested(session, freeze, pulls[2], web, revoked_at=over)
+        requested(session, freeze, pulls[3], web, decision="denied")
+        requested(session, freeze, pulls[4], web, decision="granted")
+        requested(session, ended, pulls[5], web)
+        assert ids(acme.key("exception:read").get("/v1/exception-requests")) == [waiting.id]

@@ -1,0 +1,199 @@
+"""Reading exceptions, one or in lists: in which state they are, and whether they let anything merge."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.exceptions.asking import ids, requested, text
+from tests.support.clocks import MovableClock
+
+
+class TestGetException:
+    def test_stays_readable_whatever_became_of_it(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        over = factories.now() - timedelta(seconds=1)
+        became: dict[str, dict[str, Any]] = {
+            "denied": {"decision": "denied"},
+            "revoked": {"revoked_at": over, "revoked_by": factories.SYSTEM},
+            "expired": {"expires_at": over},
+        }
+        for state, columns in became.items():
+            row = factories.exception(session, freeze, pull, web, **columns)
+            assert acme.key("exception:read").get(f"/v1/exceptions/{row.id}").json()["state"] == state
+            row.expired_at = over
+            session.flush()
+
+    def test_ends_to_the_second_before_anybody_records_it(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, clock: MovableClock
+    ) -> None:
+        end = factories.now() + timedelta(hours=1)
+        row = factories.exception(session, freeze, pull, web, expires_at=end)
+        key = acme.key()
+        for at, state, expired_at in (
+            (end - timedelta(milliseconds=1), "granted", None),
+            (end, "expired", text(end)),
+        ):
+            clock.at = at
+            shown = key.get(f"/v1/exceptions/{row.id}").json()
+            assert (shown["state"], shown["expiredAt"]) == (state, expired_at)
+        assert session.get_one(PullRequestException, row.id, populate_existing=True).expired_at is None
+
+    @pytest.mark.parametrize("granted", [True, False])
+    def test_ends_with_its_freeze(
+        self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, granted: bool
+    ) -> None:
+        row = (factories.exception if granted else requested)(session, freeze, pull, web)
+        key = acme.key()
+        lifted = key.post(f"/v1/freezes/{freeze.id}/lift").json()["endedAt"]
+        shown = key.get(f"/v1/exceptions/{row.id}").json()
+        assert (shown["state"], shown["expiredAt"], shown["effective"]) == ("expired", lifted, False)
+
+
+class TestEffect:
+    def shown(self, acme: Tenant, row: PullRequestException) -> tuple[bool, str | None]:
+        shown = acme.key().get(f"/v1/exceptions/{row.id}").json()
+        return shown["effective"], shown["ineffectiveReason"]
+
+    @pytest.fixture
+    def granted(self, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch) -> PullRequestException:
+        return factories.exception(session, freeze, pull, web)
+
+    def test_is_there_once_the_check_is_written(
+        self, acme: Tenant, session: Session, granted: PullRequestException, pull: PullRequest, web: WatchedBranch
+    ) -> None:
+        assert self.shown(acme, granted) == (False, "not_written")
+        check = factories.head_check(session, web, pull.head_sha, "failure")
+        assert self.shown(acme, granted) == (False, "not_written")
+        check.conclusion = "success"
+        session.flush()
+        assert self.shown(acme, granted) == (True, None)
+
+    def test_is_none_while_another_freeze_covers_the_base(
+        self, acme: Tenant, session: Session, granted: PullRequestException, web: WatchedBranch
+    ) -> None:
+        factories.freeze(session, acme.organization, [web])
+        assert self.shown(acme, granted) == (False, "other_freeze")
+
+    def test_is_none_while_a_pull_request_on_the_same_head_is_blocked(
+        self,
+        acme: Tenant,
+        session: Session,
+        granted: PullRequestException,
+        freeze: Freeze,
+        pull: PullRequest,
+        web: WatchedBranch,
+        repository: Repository,
+    ) -> None:
+        twin = factories.pull_request(session, repository, 8, head_sha=pull.head_sha)
+        assert self.shown(acme, granted) == (False, "shared_head")
+        factories.exception(session, freeze, twin, web)
+        factories.head_check(session, web, pull.head_sha, "success")
+        assert self.shown(acme, granted) == (True, None)
+
+    def test_is_none_for_another_head_base_or_a_closed_one(
+        self, acme: Tenant, session: Session, granted: PullRequestException, pull: PullRequest, repository: Repository
+    ) -> None:
+        granted.pin_to_head = True
+        pull.head_sha = factories.sha("pushed")
+        session.flush()
+        assert self.shown(acme, granted) == (False, "head_moved")
+        factories.branch(session, repository, "release/1")
+        pull.base_branch = "release/1"
+        session.flush()
+        assert self.shown(acme, granted) == (False, "other_base")
+        pull.state = "closed"
+        session.flush()
+        assert self.shown(acme, granted) == (False, "closed")
+
+    def test_is_of_granted_ones_alone(self, acme: Tenant, pending: PullRequestException) -> None:
+        assert self.shown(acme, pending) == (False, None)
+
+
+class TestListExceptions:
+    def test_shows_the_newest_first_in_pages(
+        self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
+    ) -> None:
+        pulls = [factories.pull_request(session, repository, number) for number in range(1, 6)]
+        made = [
+            factories.exception(session, freeze, pull, web, created_at=factories.now() + timedelta(seconds=index // 2))
+            for index, pull in enumerate(pulls)
+        ]
+        newest_first = sorted(made, key=lambda row: (row.created_at, row.id), reverse=True)
+        seen, cursor = [], None
+        while True:
+            answer = acme.key().get("/v1/exceptions", limit=2, **({"cursor": cursor} if cursor else {}))
+            seen += ids(answer)
+            cursor = answer.json()["nextCursor"]
+            if cursor is None:
+                break
+        assert seen == [row.id for row in newest_first]
+
+    def test_narrows_by_state_repository_branch_freeze_pull_request_and_group(
+        self,
+        acme: Tenant,
+        session: Session,
+        freeze: Freeze,
+        pull: PullRequest,
+        web: WatchedBranch,
+        repository: Repository,
+    ) -> None:
+        api = factories.branch(session, acme.repository("api"), "trunk")
+        elsewhere = factories.pull_request(session, session.get_one(Repository, api.repository_id), base_branch="trunk")
+        wide = factories.freeze(session, acme.organization, [web, api])
+        group_id = new_id("exg")
+        rows = {
+            "granted": factories.exception(session, freeze, pull, web, request_group_id=group_id),
+            "pending": requested(session, wide, pull, web, request_group_id=group_id),
+            "denied": factories.exception(session, wide, elsewhere, api, decision="denied"),
+        }
+        expected: list[tuple[dict[str, str], set[str]]] = [
+            ({"state": "granted"}, {"granted"}),
+            ({"state": "pending"}, {"pending"}),
+            ({"state": "denied"}, {"denied"}),
+            ({"state": "expired"}, set()),
+            ({"state": "revoked"}, set()),
+            ({"repo": "Acme/Web"}, {"granted", "pending"}),
+            ({"repo": api.repository_id}, {"denied"}),
+            ({"branchId": api.id}, {"denied"}),
+            ({"freezeId": wide.id}, {"pending", "denied"}),
+            ({"pullRequestId": pull.id}, {"granted", "pending"}),
+            ({"requestGroupId": group_id, "state": "granted"}, {"granted"}),
+        ]
+        names = {row.id: name for name, row in rows.items()}
+        for params, found in expected:
+            assert {names[row_id] for row_id in ids(acme.key().get("/v1/exceptions", **params))} == found
+            if "state" not in params:
+                shown = {names[row_id] for row_id in ids(acme.key().get("/v1/exception-requests", **params))}
+                assert shown == found & {"pending"}
+
+    @pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
+    @pytest.mark.parametrize(
+        ("name", "prefix", "code"),
+        [
+            ("repo", "rep", "repository_not_found"),
+            ("branchId", "wbr", "branch_not_found"),
+            ("freezeId", "frz", "freeze_not_found"),
+            ("pullRequestId", "pul", "pull_request_not_found"),
+            ("requestGroupId", "exg", "exception_not_found"),
+        ],
+    )
+    def test_of_something_unknown_is_not_found(
+        self, acme: Tenant, pending: PullRequestException, path: str, name: str, prefix: str, code: str
+    ) -> None:
+        for value in (new_id(prefix), "nonsense"):
+            refusal(acme.key().get(path, **{name: value}), 404, code)
+
+    def test_takes_only_states_and_cursors_that_there_are(self, acme: Tenant, pending: PullRequestException) -> None:
+        refusal(acme.key().get("/v1/exceptions", state="open"), 400, "invalid_parameter")
+        refusal(acme.key().get("/v1/exception-requests", state="pending"), 400, "invalid_parameter")
+        refusal(acme.key().get("/v1/exceptions", cursor="nonsense"), 400, "invalid_cursor")

@@ -122,9 +122,11 @@ def _exceptions(unit: Unit, rows: Sequence[Tracked], freezes: Covering) -> dict[
 
 
 def _checks(unit: Unit, rows: Sequence[Tracked]) -> dict[tuple[str, str, str], HeadCheck]:
+    """Return what was recorded as written; a row that only doubts a head tells of nothing written."""
     wanted = {(*row.head, row.branch.check_name) for row in rows}
     key = tuple_(HeadCheck.repository_id, HeadCheck.head_sha, HeadCheck.check_name)
-    found = unit.session.scalars(select(HeadCheck).where(key.in_(wanted))) if wanted else ()
+    recorded = select(HeadCheck).where(key.in_(wanted), HeadCheck.evaluation > 0)
+    found = unit.session.scalars(recorded) if wanted else ()
     return {(check.repository_id, check.head_sha, check.check_name): check for check in found}
 
 
@@ -184,15 +186,19 @@ def _check(row: Tracked, verdict: Verdict, facts: _Facts) -> dict[str, Any]:
         "state": _check_state(row, verdict, written),
         "written_at": written.written_at if written else None,
         "name": row.branch.check_name,
-        "conclusion": written.conclusion if written and written.evaluation else None,
+        "conclusion": written.conclusion if written else None,
         "title": title(verdict) if is_open else None,
         "summary": summary(verdict, button=button) if is_open else None,
     }
 
 
 def _check_state(row: Tracked, verdict: Verdict, check: HeadCheck | None) -> str:
-    """Tell whether the code host shows the verdict; on the head of a closed pull request nothing more is written."""
-    if check is not None and (check.conclusion == verdict.conclusion or row.pull.state != "open"):
+    """Tell whether the code host shows the verdict; on the head of a closed pull request nothing more is written.
+
+    Where a `success` may have been written that nobody recorded, a recorded `failure` is not known to be shown.
+    """
+    shown = check is not None and check.conclusion == verdict.conclusion
+    if check is not None and (row.pull.state != "open" or (shown and not (check.doubtful and verdict.blocking))):
         return "written"
     error = row.branch.last_error_code
     return "failed" if error is not None and row.branch.attempts > 0 and error not in WAITING else "pending"

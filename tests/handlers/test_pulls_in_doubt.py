@@ -1,0 +1,48 @@
+"""`GET /v1/pulls/lookup` on a head of which nobody knows for sure what the code host shows."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant
+
+
+@pytest.fixture
+def web(acme: Tenant, session: Session) -> WatchedBranch:
+    branch = factories.branch(session, acme.repository("web"))
+    factories.freeze(session, acme.organization, [branch])
+    return branch
+
+
+@pytest.fixture
+def pull(session: Session, web: WatchedBranch) -> PullRequest:
+    return factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+
+
+def check(acme: Tenant) -> dict[str, Any]:
+    answer = acme.key("freeze:read").get("/v1/pulls/lookup", ref="acme/web#7")
+    assert answer.status_code == 200, answer.text
+    shown: dict[str, Any] = answer.json()
+    assert shown["verdict"] == "blocked"
+    return {name: shown["check"][name] for name in ("state", "conclusion", "writtenAt")}
+
+
+def test_a_success_that_was_about_to_be_sent_and_nobody_recorded_is_no_written_failure(
+    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
+) -> None:
+    factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, doubtful=True)
+    assert check(acme) == {"state": "pending", "conclusion": None, "writtenAt": None}
+
+
+def test_a_recorded_failure_is_not_known_to_be_shown_while_it_is_doubted(
+    acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
+) -> None:
+    row = factories.head_check(session, web, pull.head_sha, "failure", doubtful=True)
+    assert check(acme)["state"] == "pending"
+    row.doubtful = False
+    session.flush()
+    assert check(acme)["state"] == "written"

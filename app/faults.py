@@ -48,11 +48,11 @@ def refuse(faults: Sequence[Fault]) -> None:
 
 
 def parameter_faults(name: str, errors: Iterator[jsonschema_rs.ValidationError]) -> Iterator[Fault]:
-    """Yield what is wrong with one query or path value."""
-    for error in errors:
-        for path, words in _problems(error):
-            where = name + "".join(f"[{key}]" for key in path)
-            yield Fault(name, f"{where} {words}", INVALID_PARAMETER)
+    """Yield what is wrong with one query or path value, each thing once."""
+    told = (
+        name + "".join(f"[{key}]" for key in path) + f" {words}" for error in errors for path, words in _problems(error)
+    )
+    yield from (Fault(name, message, INVALID_PARAMETER) for message in dict.fromkeys(told))
 
 
 class BodyFaults:

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement
 from models.audit import AuditEntry, AuditSeal
 from rules.audit_actions import ACTIONS
 from rules.entitlements import plan_named
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, ServiceError, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,12 @@ def matching(
     `by` is the table in whose order entries are read, and whose indexes find them. Raises `invalid_parameter` for an
     action that there is not, and for a time that ends before it begins.
     """
-    if filters.since is not None and filters.until is not None and filters.until <= filters.since:
-        raise _refused("to", "to has to be later than from")
+    _check(filters)
     conditions = [AuditEntry.organization_id == organization_id, AuditEntry.at >= since]
     if filters.until is not None:
         conditions.append(AuditEntry.at < filters.until)
     if filters.action is not None:
-        conditions.append(by.action == _known(filters.action))
+        conditions.append(by.action == filters.action)
     for column, wanted in (
         (by.actor_id, filters.actor_id),
         (by.target_id, filters.target_id),
@@ -75,10 +74,15 @@ def matching(
     return conditions
 
 
-def _known(action: str) -> str:
-    if action in ACTIONS:
-        return action
-    raise _refused("action", f"{action!r} is no action; GET /v1/audit/actions lists them")
+def _check(filters: AuditFilters) -> None:
+    """Raise `invalid_parameter` with all that a client can mend of what it asks for."""
+    faults = []
+    if filters.action is not None and filters.action not in ACTIONS:
+        faults.append(_refused("action", f"{filters.action!r} is no action; GET /v1/audit/actions lists them"))
+    if filters.since is not None and filters.until is not None and filters.until <= filters.since:
+        faults.append(_refused("to", "to has to be later than from"))
+    if faults:
+        raise together(faults)
 
 
 def _refused(name: str, message: str) -> ServiceError:

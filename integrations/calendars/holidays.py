@@ -16,6 +16,7 @@ import holidays
 
 from integrations.calendars.found import (
     Found,
+    LeftOut,
     Options,
     Reading,
     first_day,
@@ -25,7 +26,9 @@ from integrations.calendars.found import (
     stored_recurrence,
     stored_window,
 )
-from integrations.calendars.shapes import Clocks
+from integrations.calendars.rules import UnusableError
+from integrations.calendars.shapes import Clocks, require_length
+from rules.recurrence import EARLIEST
 
 Kind = Literal["public", "observance"]
 
@@ -68,11 +71,13 @@ def read(
         others = _days(country, subdivision, years, _other_categories(country))
         by_kind["observance"] = {day: names for day, names in others.items() if day not in public}
     place = f"{country}-{subdivision}" if subdivision else country
-    found: list[Found] = []
+    items: list[Found | LeftOut] = []
     for kind, days in by_kind.items():
         named = {day: [f"{_ALL[kind]} ({place})"] for day in days} if together else days
-        found += _windows(f"{country}/{subdivision or ''}/{kind}/", named, options)
-    return Reading(found, ())
+        items += _windows(f"{country}/{subdivision or ''}/{kind}/", named, options)
+    return Reading(
+        [item for item in items if isinstance(item, Found)], [item for item in items if isinstance(item, LeftOut)]
+    )
 
 
 def _other_categories(country: str) -> tuple[str, ...]:
@@ -92,26 +97,40 @@ def _days(
     return {day: found.get_list(day) for day in sorted(found)}
 
 
-def _windows(prefix: str, days: Mapping[date, Sequence[str]], options: Options) -> Iterator[Found]:
-    """Yield the windows of each holiday: days that follow each other under one name are one window."""
+def _windows(prefix: str, days: Mapping[date, Sequence[str]], options: Options) -> Iterator[Found | LeftOut]:
+    """Yield the windows of each holiday: days that follow each other under one name are one window.
+
+    What is too long for one is left out, and so are days before those on which a schedule may begin.
+    """
     by_name: dict[str, dict[int, list[date]]] = {}
     for name, start, length in _runs(days):
-        by_name.setdefault(_INSTEAD.sub("", name), {}).setdefault(length, []).append(start)
-    clocks = Clocks(options, options.timezone)
+        first = first_day(options, start)
+        if first >= EARLIEST:
+            by_name.setdefault(_INSTEAD.sub("", name), {}).setdefault(length, []).append(first)
     for name, by_length in by_name.items():
         for length, starts in by_length.items():
-            window = shape_of_days(options, length)
-            recurrence, cut = listed(first_day(options, start) for start in starts)
-            yield Found(
-                prefix + name,
-                f"{length} days" if length > 1 else "",
-                name_from(name, suffix=f" ({length} days)" if length > 1 else ""),
-                options.timezone,
-                stored_recurrence(recurrence),
-                stored_window(window),
-                past=clocks.is_past(recurrence, window),
-                cut=cut,
-            )
+            shown = name_from(name, suffix=f" ({length} days)" if length > 1 else "")
+            try:
+                yield _window(prefix + name, shown, length, starts, options)
+            except UnusableError as error:
+                yield LeftOut(prefix + name, shown, error.code, error.message)
+
+
+def _window(uid: str, name: str, length: int, starts: Iterable[date], options: Options) -> Found:
+    """Return the window of a holiday that takes so many days; raises UnusableError."""
+    window = shape_of_days(options, length)
+    require_length(window)
+    recurrence, cut = listed(starts)
+    return Found(
+        uid,
+        f"{length} days" if length > 1 else "",
+        name,
+        options.timezone,
+        stored_recurrence(recurrence),
+        stored_window(window),
+        past=Clocks(options, options.timezone).is_past(recurrence, window),
+        cut=cut,
+    )
 
 
 def _runs(days: Mapping[date, Sequence[str]]) -> Iterator[tuple[str, date, int]]:

@@ -74,7 +74,8 @@ def _check(recurrence: Recurrence) -> None:
     try:
         check(recurrence)
     except ServiceError as error:
-        raise UnusableError("unsupported_recurrence", f"has a rule that is not supported: {error.message}") from None
+        why = error.message.removesuffix(".")
+        raise UnusableError("unsupported_recurrence", f"has a rule that is not supported: {why}") from None
 
 
 def _until(rule: Rule, clock: time | None, zone: ZoneInfo) -> date | None:

@@ -46,8 +46,7 @@ class Clocks:
             day, window = first_day(self.options, begins), shape_of_days(self.options, (over - begins).days)
         if window.is_empty or window.days < 0:
             raise UnusableError("no_length", "ends when it starts")
-        if window.days > MOST_DAYS:
-            raise UnusableError("too_long", f"takes {window.days} days; a window takes {MOST_DAYS}")
+        require_length(window)
         return day, window
 
     def is_past(self, recurrence: Recurrence, window: Window) -> bool:
@@ -59,6 +58,12 @@ class Clocks:
             if span is not None and span.end > now:
                 return False
         return True
+
+
+def require_length(window: Window) -> None:
+    """Raise UnusableError for a window that takes more days than one that a schedule has."""
+    if window.days > MOST_DAYS:
+        raise UnusableError("too_long", f"takes {window.days} days; a window takes {MOST_DAYS}")
 
 
 def _up_to_minute(moment: datetime) -> datetime:

@@ -87,13 +87,15 @@ def _refuse_useless(wanted: Import, reading: Reading) -> None:
     path = "/content" if wanted.format == "ics" else "/years"
     if not reading.found and not reading.left_out:
         raise _invalid(path, "The calendar holds no event.")
-    if len(reading.found) > MOST_SCHEDULES:
-        message = f"The calendar stands for {len(reading.found)} schedules; one import takes {MOST_SCHEDULES}."
+    lasting = sum(not found.past for found in reading.found)
+    if lasting > MOST_SCHEDULES:
+        message = f"The calendar stands for {lasting} schedules; one import takes {MOST_SCHEDULES}."
         raise _invalid(path, message)
     bad = [item for item in reading.left_out if item.code not in HARMLESS]
     if bad and not reading.found and len(bad) == len(reading.left_out):
         code = "invalid_recurrence" if bad[0].code == "unsupported_recurrence" else "invalid_parameter"
-        rows = tuple(Detail(path, f"{item.name!r} {item.message}", code) for item in bad[:MOST_TOLD])
+        at = "/window" if wanted.format == "holidays" else path  # a holiday is left out only where it makes it too long
+        rows = tuple(Detail(at, f"{item.name!r} {item.message}", code) for item in bad[:MOST_TOLD])
         raise ServiceError(code, f"Nothing of the calendar can be used: {rows[0].message}.", details=rows)
 
 

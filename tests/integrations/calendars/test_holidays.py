@@ -1,13 +1,14 @@
 """Holidays of countries as windows."""
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 
 import holidays as package
 import pytest
 
 from integrations.calendars import holidays
 from integrations.calendars.found import Found
+from rules.wall_clock import Window
 from tests.integrations.calendars.vectors import LONDON, evening_before, spans
 
 NEW_YORK = replace(LONDON, timezone="America/New_York")
@@ -69,6 +70,23 @@ def test_the_day_before_and_another_window() -> None:
     options = replace(NEW_YORK, window=evening_before(), day_before=True)
     found = {item.name: item for item in holidays.read("US", None, (2027,), options).found}["Thanksgiving Day"]
     assert spans(found) == [("2027-11-24T22:00", "2027-11-26T13:00")]
+
+
+def test_a_holiday_that_takes_more_days_than_a_window_is_left_out() -> None:
+    options = replace(LONDON, window=Window(time(17), time(8), 364))
+    reading = holidays.read("GB", "ENG", (2027,), options, together=True)
+    assert [found.window["days"] for found in reading.found] == [364]
+    (left_out,) = reading.left_out
+    assert (left_out.uid, left_out.code) == ("GB/ENG/public/Public holidays (GB-ENG)", "too_long")
+    assert f"{left_out.name} {left_out.message}" == (
+        "Public holidays (GB-ENG) (4 days) takes 367 days; a window takes 366"
+    )
+
+
+def test_a_day_before_those_on_which_schedules_begin_is_left_out() -> None:
+    reading = holidays.read("GB", "ENG", (2000, 2027), replace(LONDON, day_before=True))
+    found = {item.name: item for item in reading.found}["New Year's Day"]
+    assert found.recurrence["dates"] == ["2000-01-02", "2026-12-31"]
 
 
 def test_what_is_over_is_marked() -> None:

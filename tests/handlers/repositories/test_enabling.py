@@ -1,0 +1,204 @@
+"""Enabling and disabling repositories: which branches are watched from then on."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.freezes import FreezeTarget
+from tests import factories
+from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.guards import takes_credentials
+from tests.handlers.repositories.asking import names, rows_of
+from tools.codehost import CodeHost
+
+
+class TestEnableRepositories:
+    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant) -> None:
+        body = {"repositories": [acme.repository().id]}
+        takes_credentials(
+            acme,
+            lambda caller: caller.post("/v1/repos/enable", body),
+            scope="repo:write",
+            least_role="member",
+            writes=True,
+        )
+
+    def test_the_default_branch_is_watched_and_judged(
+        self, acme: Tenant, session: Session, wakeups: RecordedWakeups
+    ) -> None:
+        web = acme.repository("web", enabled=False, default_branch="trunk")
+        answer = acme.key("repo:write").post("/v1/repos/enable", {"repositories": ["Acme/WEB"]})
+        assert answer.status_code == 200
+        assert [(row["id"], row["enabled"], row["watchedBranchCount"]) for row in answer.json()["data"]] == [
+            (web.id, True, 1)
+        ]
+        branch = rows_of(session, web)["trunk"]
+        assert branch.check_name == "change-freeze/trunk"
+        assert branch.wanted_generation > branch.written_generation
+        assert branch.due_at is not None
+        assert "reconcile" in wakeups.sent
+        assert acme.audit() == ["repository.enabled"]
+
+    def test_branches_that_the_globs_match_are_watched_under_the_patterns_name(
+        self, acme: Tenant, session: Session
+    ) -> None:
+        globs = ["release/*", "!release/old"]
+        web = acme.repository("web", "release/1", "release/old", "other", enabled=False, auto_watch=globs)
+        acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
+        watched = {name: row.check_name for name, row in rows_of(session, web).items()}
+        assert watched == {"main": "change-freeze/main", "release/1": "change-freeze/release/*"}
+
+    def test_a_code_host_that_is_down_delays_only_the_matching(
+        self, acme: Tenant, session: Session, code_host: CodeHost, wakeups: RecordedWakeups
+    ) -> None:
+        web = acme.repository("web", "release/1", enabled=False, auto_watch=["release/*"])
+        code_host.world.installations.pop(acme.installation.id)
+        assert acme.key().post("/v1/repos/enable", {"repositories": [web.id]}).status_code == 200
+        assert set(rows_of(session, web)) == {"main"}
+        assert "sync" in wakeups.sent
+
+    def test_the_answer_is_in_the_order_of_the_list(self, acme: Tenant) -> None:
+        for name in ("a", "b", "c"):
+            acme.repository(name, enabled=False)
+        answer = acme.key().post("/v1/repos/enable", {"repositories": ["acme/c", "acme/a", "acme/b", "acme/a"]})
+        assert names(answer.json()) == ["acme/c", "acme/a", "acme/b"]
+
+    def test_one_that_is_enabled_already_stays_as_it_is(self, acme: Tenant, session: Session) -> None:
+        web = acme.repository("web")
+        assert acme.key().post("/v1/repos/enable", {"repositories": [web.id]}).json()["data"][0]["enabled"] is True
+        assert rows_of(session, web) == {}
+
+    def test_unknown_ones_are_pointed_at_and_nothing_is_enabled(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
+        web, secret = acme.repository("web", enabled=False), globex.repository("secret")
+        body = {"repositories": [web.id, "acme/nothing", secret.id, "nonsense"]}
+        error = refusal(acme.key().post("/v1/repos/enable", body), 422, "invalid_parameter")
+        assert [row["path"] for row in error["details"]] == [
+            "/repositories/1",
+            "/repositories/2",
+            "/repositories/3",
+        ]
+        session.refresh(web)
+        assert web.enabled is False
+        assert rows_of(session, web) == {}
+
+    @pytest.mark.parametrize("scope", [{"type": "organization"}, {"type": "glob", "patterns": ["*/w*"]}])
+    def test_an_open_ended_freeze_in_force_takes_the_branch_in(
+        self, acme: Tenant, session: Session, scope: dict[str, Any]
+    ) -> None:
+        freeze = factories.freeze(session, acme.organization, scope=scope)
+        web, api = acme.repository("web", enabled=False), acme.repository("api", enabled=False)
+        acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
+        covered = {row.branch_id for row in session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id)}
+        assert covered == {rows_of(session, web)["main"].id}
+        assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is True
+        assert acme.key().get(f"/v1/repos/{api.id}").json()["frozen"] is False
+
+    def test_a_freeze_of_other_repositories_does_not(self, acme: Tenant, session: Session) -> None:
+        factories.freeze(session, acme.organization, scope={"type": "glob", "patterns": ["acme/api"]})
+        factories.freeze(session, acme.organization, ended_at=factories.now())
+        web = acme.repository("web", enabled=False)
+        acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
+        assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is False
+
+    def test_more_branches_than_the_plan_has_are_refused_and_nothing_changes(
+        self, globex: Tenant, session: Session
+    ) -> None:
+        web = globex.repository("web")
+        for number in range(25):
+            factories.branch(session, web, f"b{number}")
+        api = globex.repository("api", enabled=False)
+        error = refusal(globex.key().post("/v1/repos/enable", {"repositories": [api.id]}), 403, "feature_not_available")
+        assert "25" in error["message"]
+        session.refresh(api)
+        assert api.enabled is False
+        assert rows_of(session, api) == {}
+
+    def test_branches_of_disabled_repositories_do_not_count_until_they_are_enabled(
+        self, globex: Tenant, session: Session
+    ) -> None:
+        web = globex.repository("web", enabled=False)
+        for number in range(26):
+            factories.branch(session, web, f"b{number}")
+        api = globex.repository("api", enabled=False)
+        assert globex.key().post("/v1/repos/enable", {"repositories": [api.id]}).status_code == 200
+        refusal(globex.key().post("/v1/repos/enable", {"repositories": [web.id]}), 403, "feature_not_available")
+
+    def test_without_an_active_installation_it_is_gone(self, acme: Tenant, session: Session) -> None:
+        web = acme.repository(enabled=False)
+        acme.installation.state = "removed"
+        session.flush()
+        refusal(acme.key().post("/v1/repos/enable", {"repositories": [web.id]}), 410, "installation_removed")
+
+    def test_an_empty_list_does_not_match_the_schema(self, acme: Tenant) -> None:
+        refusal(acme.key().post("/v1/repos/enable", {"repositories": []}), 422, "validation_failed")
+
+
+class TestDisableRepositories:
+    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant) -> None:
+        body = {"repositories": [acme.repository().id]}
+        takes_credentials(
+            acme,
+            lambda caller: caller.post("/v1/repos/disable", body),
+            scope="repo:write",
+            least_role="member",
+            writes=True,
+        )
+
+    def test_its_branches_go_on_being_judged(self, acme: Tenant, session: Session, wakeups: RecordedWakeups) -> None:
+        web = acme.repository("web")
+        branch = factories.branch(session, web)
+        answer = acme.key("repo:write").post("/v1/repos/disable", {"repositories": [web.id]})
+        assert answer.json()["data"][0]["enabled"] is False
+        assert answer.json()["data"][0]["watchedBranchCount"] == 1
+        session.refresh(branch)
+        assert branch.unwatched_at is None
+        assert branch.wanted_generation > branch.written_generation
+        assert branch.due_at is not None
+        assert "reconcile" in wakeups.sent
+        assert acme.audit() == ["repository.disabled"]
+
+    def test_a_frozen_branch_in_any_of_them_refuses_them_all(self, acme: Tenant, session: Session) -> None:
+        web, api = acme.repository("web"), acme.repository("api")
+        factories.branch(session, api)
+        freeze = factories.freeze(session, acme.organization, [factories.branch(session, web, "release/1")])
+        body = {"repositories": ["acme/api", "acme/web"]}
+        error = refusal(acme.key().post("/v1/repos/disable", body), 409, "already_frozen")
+        assert "acme/web: release/1 is frozen" in error["message"]
+        assert [detail["path"] for detail in error["details"]] == ["/repositories/1"]
+        for row in (web, api):
+            session.refresh(row)
+            assert row.enabled is True
+        freeze.ended_at = factories.now()
+        session.flush()
+        assert acme.key().post("/v1/repos/disable", body).status_code == 200
+
+    def test_a_freeze_that_starts_at_the_same_moment_covers_it_or_finds_it_disabled(
+        self, acme: Tenant, session: Session
+    ) -> None:
+        key, api = acme.key(), factories.branch(session, acme.repository("api"))
+        assert api.unwatched_at is None
+        for number in range(6):
+            web = acme.repository(f"r{number}")
+            branch = factories.branch(session, web)
+            freeze, disabled = at_once(
+                lambda: key.post("/v1/freezes", EVERYTHING),
+                lambda web=web: key.post("/v1/repos/disable", {"repositories": [web.id]}),  # type: ignore[misc]
+            )
+            frozen = key.get(f"/v1/branches/{branch.id}").json()["frozen"]
+            assert (disabled.status_code, frozen) in {(200, False), (409, True)}
+            key.post(f"/v1/freezes/{freeze.json()['id']}/lift")
+
+    def test_unknown_ones_are_pointed_at(self, acme: Tenant) -> None:
+        body = {"repositories": ["acme/nothing"]}
+        error = refusal(acme.key().post("/v1/repos/disable", body), 422, "invalid_parameter")
+        assert error["details"][0]["path"] == "/repositories/0"
+
+    def test_it_works_without_an_installation(self, acme: Tenant, session: Session) -> None:
+        web = acme.repository()
+        acme.installation.state = "removed"
+        session.flush()
+        assert acme.key().post("/v1/repos/disable", {"repositories": [web.id]}).status_code == 200

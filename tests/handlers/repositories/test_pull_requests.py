@@ -1,0 +1,230 @@
+"""Pull requests of a repository, and one that is looked up."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.guards import takes_credentials
+
+
+@pytest.fixture
+def web(acme: Tenant, session: Session) -> WatchedBranch:
+    """Return `main` of the one enabled repository."""
+    return factories.branch(session, acme.repository("web"))
+
+
+class TestListPullRequests:
+    def test_it_takes_a_key_that_reads_freezes_or_any_member(self, acme: Tenant) -> None:
+        path = f"/v1/repos/{acme.repository().id}/pulls"
+        takes_credentials(acme, lambda caller: caller.get(path), scope="freeze:read", least_role="viewer")
+
+    def numbers(self, acme: Tenant, **filters: Any) -> list[int]:
+        page = acme.key("freeze:read").get("/v1/repos/acme%2Fweb/pulls", **filters).json()
+        return [row["number"] for row in page["data"]]
+
+    def test_the_highest_number_comes_first_page_by_page(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        for number in (3, 1, 5, 2, 4):
+            factories.pull_request(session, repository, number)
+        reader, path = acme.key(), "/v1/repos/acme%2Fweb/pulls"
+        first = reader.get(path, limit=2).json()
+        second = reader.get(path, limit=2, cursor=first["nextCursor"]).json()
+        third = reader.get(path, limit=2, cursor=second["nextCursor"]).json()
+        assert [[row["number"] for row in page["data"]] for page in (first, second, third)] == [[5, 4], [3, 2], [1]]
+        assert third["nextCursor"] is None
+        refusal(reader.get(path, limit=2, cursor=first["nextCursor"], state="open"), 400, "invalid_cursor")
+
+    def test_only_those_into_watched_branches_are_tracked(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        factories.branch(session, repository, "old", unwatched_at=factories.now())
+        factories.pull_request(session, repository, 1)
+        factories.pull_request(session, repository, 2, base_branch="old")
+        factories.pull_request(session, repository, 3, base_branch="feature")
+        assert self.numbers(acme) == [1]
+
+    def test_filters_narrow_the_list(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        release = factories.branch(session, repository, "release/1")
+        factories.freeze(session, acme.organization, [release])
+        factories.pull_request(session, repository, 1)
+        factories.pull_request(session, repository, 2, state="closed")
+        factories.pull_request(session, repository, 3, base_branch="release/1")
+        assert self.numbers(acme, state="open") == [3, 1]
+        assert self.numbers(acme, state="closed") == [2]
+        assert self.numbers(acme, base="release/1") == [3]
+        assert self.numbers(acme, verdict="blocked") == [3]
+        assert self.numbers(acme, verdict="allowed") == [2, 1]
+
+    def test_pages_of_one_verdict_skip_the_others(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        factories.freeze(session, acme.organization, [factories.branch(session, repository, "release/1")])
+        for number in range(1, 11):
+            base = "release/1" if number % 3 == 0 else "main"
+            factories.pull_request(session, repository, number, base_branch=base)
+        reader, path = acme.key(), "/v1/repos/acme%2Fweb/pulls"
+        first = reader.get(path, limit=2, verdict="blocked").json()
+        second = reader.get(path, limit=2, verdict="blocked", cursor=first["nextCursor"]).json()
+        assert [row["number"] for row in first["data"] + second["data"]] == [9, 6, 3]
+        assert second["nextCursor"] is None
+
+    def test_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
+        refusal(acme.key().get("/v1/repos/acme%2Fnothing/pulls"), 404, "repository_not_found")
+
+
+class TestLookupPullRequest:
+    def look_up(self, acme: Tenant, ref: str, **params: Any) -> dict[str, Any]:
+        answer = acme.key("freeze:read").get("/v1/pulls/lookup", ref=ref, **params)
+        assert answer.status_code == 200, answer.text
+        shown: dict[str, Any] = answer.json()
+        return shown
+
+    def test_it_takes_a_key_that_reads_freezes_or_any_member(self, acme: Tenant) -> None:
+        takes_credentials(
+            acme, lambda caller: caller.get("/v1/pulls/lookup", ref="7"), scope="freeze:read", least_role="viewer"
+        )
+
+    @pytest.mark.parametrize(
+        "ref", ["acme/web#7", "ACME/Web#7", "7", "#7", "https://github.com/acme/web/pull/7/files?w=1#diff"]
+    )
+    def test_every_form_leads_to_it(self, acme: Tenant, session: Session, web: WatchedBranch, ref: str) -> None:
+        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+        assert self.look_up(acme, ref)["id"] == pull.id
+
+    def test_every_field_is_told(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+        freeze = factories.freeze(session, acme.organization, [web])
+        shown = self.look_up(acme, "7")
+        check = shown.pop("check")
+        assert "Release under way" in check.pop("summary")
+        assert check == {
+            "state": "pending",
+            "writtenAt": None,
+            "name": "change-freeze/main",
+            "conclusion": None,
+            "title": "Merging into main is frozen until it is lifted",
+        }
+        [covering] = shown.pop("freezes")
+        assert (covering["id"], covering["exceptionId"]) == (freeze.id, None)
+        assert shown == {
+            "id": pull.id,
+            "repository": "acme/web",
+            "number": 7,
+            "title": pull.title,
+            "author": "ada",
+            "url": pull.url,
+            "baseBranch": "main",
+            "branchId": web.id,
+            "headSha": pull.head_sha,
+            "state": "open",
+            "verdict": "blocked",
+            "nextChangeAt": None,
+            "freezeIds": [freeze.id],
+            "exceptionIds": [],
+            "exceptions": [],
+            "sharedHeadWith": [],
+        }
+
+    def test_a_check_is_written_once_it_shows_the_verdict(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+        factories.head_check(session, web, pull.head_sha, "success")
+        assert self.look_up(acme, "7")["check"]["state"] == "written"
+        factories.freeze(session, acme.organization, [web])
+        shown = self.look_up(acme, "7")
+        assert (shown["verdict"], shown["check"]["state"]) == ("blocked", "pending")
+        assert shown["check"]["writtenAt"] is not None
+
+    @pytest.mark.parametrize(
+        ("code", "state"), [("github_permission_denied", "failed"), ("github_rate_limited", "pending")]
+    )
+    def test_a_check_that_cannot_be_written_has_failed(
+        self, acme: Tenant, session: Session, web: WatchedBranch, code: str, state: str
+    ) -> None:
+        factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+        web.attempts, web.last_error_code = 1, code
+        session.flush()
+        assert self.look_up(acme, "7")["check"]["state"] == state
+
+    def test_a_head_shared_under_one_name_is_blocked_by_either_base(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        shared = {"check_name": "change-freeze/release/*"}
+        first = factories.branch(session, repository, "release/1", **shared)
+        second = factories.branch(session, repository, "release/2", **shared)
+        head = factories.sha("shared")
+        factories.pull_request(session, repository, 1, base_branch=first.name, head_sha=head)
+        factories.pull_request(session, repository, 2, base_branch=second.name, head_sha=head)
+        factories.pull_request(session, repository, 3, head_sha=head)
+        factories.freeze(session, acme.organization, [second])
+        shown = {number: self.look_up(acme, str(number)) for number in (1, 2, 3)}
+        assert {number: row["verdict"] for number, row in shown.items()} == {1: "blocked", 2: "blocked", 3: "allowed"}
+        assert shown[1]["freezeIds"] == []
+        assert [other["number"] for other in shown[1]["sharedHeadWith"]] == [2, 3]
+
+    def test_a_closed_sibling_has_no_say(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        other = factories.branch(session, repository, "release/1", check_name=web.check_name)
+        head = factories.sha("shared")
+        factories.pull_request(session, repository, 1, head_sha=head)
+        factories.pull_request(session, repository, 2, base_branch=other.name, head_sha=head, state="closed")
+        factories.freeze(session, acme.organization, [other])
+        assert self.look_up(acme, "1")["verdict"] == "allowed"
+
+    def test_a_bare_number_needs_its_repository_once_two_are_enabled(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
+        acme.repository("api")
+        error = refusal(acme.key().get("/v1/pulls/lookup", ref="7"), 400, "missing_parameter")
+        assert [detail["code"] for detail in error["details"]] == ["missing_parameter"]
+        assert error["details"][0]["path"] == "repo"
+        assert self.look_up(acme, "7", repo="acme/web")["id"] == pull.id
+        assert self.look_up(acme, "7", repo=web.repository_id)["id"] == pull.id
+        assert self.look_up(acme, "acme/web#7", repo=web.repository_id)["id"] == pull.id
+
+    def test_a_reference_of_another_repository_than_repo_is_refused(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        acme.repository("api")
+        answer = acme.key().get("/v1/pulls/lookup", ref="acme/web#7", repo="acme/api")
+        assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "repo"
+
+    @pytest.mark.parametrize("ref", ["nonsense", "0", "acme/web#0", "acme/web", "https://github.com/acme/web/issues/7"])
+    def test_no_known_form_is_refused(self, acme: Tenant, web: WatchedBranch, ref: str) -> None:
+        answer = acme.key().get("/v1/pulls/lookup", ref=ref)
+        assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "ref"
+
+    def test_a_reference_is_needed(self, acme: Tenant) -> None:
+        refusal(acme.key().get("/v1/pulls/lookup"), 400, "missing_parameter")
+
+    def test_what_is_not_tracked_is_not_found(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        factories.pull_request(session, repository, 7, base_branch="unwatched")
+        for ref in ("7", "8", "2147483647"):
+            refusal(acme.key().get("/v1/pulls/lookup", ref=ref), 404, "pull_request_not_found")
+        refusal(acme.key().get("/v1/pulls/lookup", ref="acme/nothing#7"), 404, "repository_not_found")
+
+    def test_in_a_disabled_repository_nothing_is_found(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        repository = session.get_one(Repository, web.repository_id)
+        factories.pull_request(session, repository, 7)
+        repository.enabled = False
+        session.flush()
+        refusal(acme.key().get("/v1/pulls/lookup", ref="acme/web#7"), 404, "pull_request_not_found")
+
+    def test_another_organisations_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        secret = globex.repository("secret")
+        factories.branch(session, secret)
+        factories.pull_request(session, secret, 7)
+        refusal(acme.key().get("/v1/pulls/lookup", ref="globex/secret#7"), 404, "repository_not_found")

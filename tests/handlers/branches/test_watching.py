@@ -1,0 +1,203 @@
+"""Watching a branch, changing its settings, and watching it no more."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.freezes import FreezeTarget
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.guards import takes_credentials
+
+
+class TestWatchBranch:
+    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant, web: Repository) -> None:
+        path, body = f"/v1/repos/{web.id}/branches", {"name": "main"}
+        takes_credentials(
+            acme, lambda caller: caller.post(path, body), scope="repo:write", least_role="member", writes=True
+        )
+
+    def test_it_is_watched_and_its_heads_are_judged(
+        self, acme: Tenant, session: Session, web: Repository, wakeups: RecordedWakeups
+    ) -> None:
+        answer = acme.key("repo:write").post("/v1/repos/acme%2Fweb/branches", {"name": "release/1"})
+        assert answer.status_code == 201
+        shown = answer.json()
+        assert answer.headers["location"].endswith(f"/v1/branches/{shown['id']}")
+        assert shown.pop("createdAt").endswith("Z")
+        assert shown == {
+            "id": shown["id"],
+            "repositoryId": web.id,
+            "repository": "acme/web",
+            "name": "release/1",
+            "frozen": False,
+            "freezeIds": [],
+            "checkName": "change-freeze/release/1",
+            "enforcement": {"light": "amber", "lastVerifiedAt": None},
+            "settings": {"exceptionsAllowed": True},
+        }
+        row = session.get_one(WatchedBranch, shown["id"])
+        assert row.wanted_generation > row.written_generation
+        assert row.due_at is not None
+        assert "reconcile" in wakeups.sent
+        assert acme.audit() == ["branch.watched"]
+
+    def test_the_code_host_need_not_have_it_yet(self, acme: Tenant, web: Repository) -> None:
+        assert acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "next"}).status_code == 201
+
+    def test_its_check_is_named_by_the_pattern_that_matches(self, acme: Tenant) -> None:
+        acme.repository("api", auto_watch=["!hotfix/1", "hotfix/*"])
+        shown = acme.key().post("/v1/repos/acme%2Fapi/branches", {"name": "hotfix/2"}).json()
+        assert shown["checkName"] == "change-freeze/hotfix/*"
+
+    def test_an_open_ended_freeze_in_force_takes_it_in(self, acme: Tenant, session: Session, web: Repository) -> None:
+        scope = {"type": "organization", "branches": ["release/*"]}
+        freeze = factories.freeze(session, acme.organization, scope=scope)
+        path = f"/v1/repos/{web.id}/branches"
+        assert acme.key().post(path, {"name": "release/1"}).json()["freezeIds"] == [freeze.id]
+        assert acme.key().post(path, {"name": "main"}).json()["freezeIds"] == []
+        assert session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id).one().state == "pending"
+
+    def test_one_that_is_watched_exists_already(self, acme: Tenant, web: Repository, main: WatchedBranch) -> None:
+        answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
+        assert refusal(answer, 409, "already_exists")["details"][0]["path"] == "/name"
+
+    def test_one_that_was_watched_comes_back_as_itself(
+        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+    ) -> None:
+        acme.key().delete(f"/v1/branches/{main.id}")
+        answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
+        assert answer.status_code == 201
+        assert answer.json()["id"] == main.id
+        assert answer.json()["checkName"] == main.check_name
+
+    def test_of_many_at_once_one_wins(self, acme: Tenant, session: Session, web: Repository) -> None:
+        key, path = acme.key(), f"/v1/repos/{web.id}/branches"
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda _: key.post(path, {"name": "release/1"}), range(8)))
+        assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
+        assert {answer.json()["error"]["code"] for answer in answers if answer.status_code == 409} == {"already_exists"}
+
+    def test_a_freeze_that_starts_at_the_same_moment_covers_it(
+        self, acme: Tenant, web: Repository, main: WatchedBranch
+    ) -> None:
+        key, path = acme.key(), f"/v1/repos/{web.id}/branches"
+        for number in range(6):
+            body = {"name": f"b{number}"}
+            freeze, watched = at_once(
+                lambda: key.post("/v1/freezes", EVERYTHING),
+                lambda body=body: key.post(path, body),  # type: ignore[misc]
+            )
+            assert (freeze.status_code, watched.status_code) == (201, 201)
+            shown = key.get(f"/v1/branches/{watched.json()['id']}").json()
+            assert shown["freezeIds"] == [freeze.json()["id"]]
+            key.post(f"/v1/freezes/{freeze.json()['id']}/lift")
+
+    def test_in_a_repository_that_is_not_enabled_it_is_refused(self, acme: Tenant) -> None:
+        api = acme.repository("api", enabled=False)
+        refusal(acme.key().post(f"/v1/repos/{api.id}/branches", {"name": "main"}), 409, "invalid_state")
+
+    def test_one_more_than_the_plan_has_is_refused(self, globex: Tenant, session: Session) -> None:
+        web = globex.repository("web")
+        for number in range(25):
+            factories.branch(session, web, f"b{number}")
+        answer = globex.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
+        assert "25" in refusal(answer, 403, "feature_not_available")["message"]
+
+    @pytest.mark.parametrize("name", ["", "a b", "a\nb", "a^b", "x" * 256, 7, None])
+    def test_what_can_be_no_branch_does_not_match_the_schema(self, acme: Tenant, web: Repository, name: Any) -> None:
+        answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": name})
+        assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"
+
+    def test_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
+        for reference in ("acme%2Fnothing", globex.repository("secret").id):
+            answer = acme.key().post(f"/v1/repos/{reference}/branches", {"name": "main"})
+            refusal(answer, 404, "repository_not_found")
+
+
+class TestUpdateBranch:
+    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant, main: WatchedBranch) -> None:
+        path = f"/v1/branches/{main.id}"
+        body: dict[str, Any] = {"settings": {}}
+        takes_credentials(
+            acme, lambda caller: caller.patch(path, body), scope="repo:write", least_role="member", writes=True
+        )
+
+    def test_exceptions_are_turned_off_and_the_checks_say_so(
+        self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
+    ) -> None:
+        body = {"settings": {"exceptionsAllowed": False}}
+        shown = acme.key("repo:write").patch(f"/v1/branches/{main.id}", body).json()
+        assert shown["settings"] == {"exceptionsAllowed": False}
+        session.refresh(main)
+        assert main.wanted_generation == 1
+        assert "reconcile" in wakeups.sent
+        assert acme.audit() == ["branch.updated"]
+
+    def test_what_is_not_named_stays(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+        main.exceptions_allowed = False
+        session.flush()
+        shown = acme.key().patch(f"/v1/branches/{main.id}", {"settings": {}}).json()
+        assert shown["settings"] == {"exceptionsAllowed": False}
+
+    @pytest.mark.parametrize("field", ["name", "checkName", "frozen", "organizationId"])
+    def test_nothing_else_can_be_set(self, acme: Tenant, main: WatchedBranch, field: str) -> None:
+        body = {"settings": {}, field: "x"}
+        refusal(acme.key().patch(f"/v1/branches/{main.id}", body), 422, "validation_failed")
+
+    def test_unknown_and_foreign_ones_are_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        foreign = factories.branch(session, globex.repository("secret"))
+        for branch_id in (foreign.id, "wbr_00000000000000000000000000"):
+            refusal(acme.key().patch(f"/v1/branches/{branch_id}", {"settings": {}}), 404, "branch_not_found")
+
+
+class TestUnwatchBranch:
+    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant, main: WatchedBranch) -> None:
+        path = f"/v1/branches/{main.id}"
+        takes_credentials(
+            acme, lambda caller: caller.delete(path), scope="repo:write", least_role="member", writes=True
+        )
+
+    def test_it_leaves_no_check_that_blocks_for_ever(
+        self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
+    ) -> None:
+        answer = acme.key("repo:write").delete(f"/v1/branches/{main.id}")
+        assert (answer.status_code, answer.content) == (204, b"")
+        session.refresh(main)
+        assert main.unwatched_at is not None
+        assert main.wanted_generation > main.written_generation
+        assert main.due_at is not None
+        assert "reconcile" in wakeups.sent
+        assert acme.audit() == ["branch.unwatched"]
+        refusal(acme.key().get(f"/v1/branches/{main.id}"), 404, "branch_not_found")
+        refusal(acme.key().delete(f"/v1/branches/{main.id}"), 404, "branch_not_found")
+
+    def test_while_it_is_frozen_it_is_refused_naming_the_freeze(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        freeze = factories.freeze(session, acme.organization, [main])
+        error = refusal(acme.key().delete(f"/v1/branches/{main.id}"), 409, "already_frozen")
+        assert freeze.id in error["message"]
+        session.refresh(main)
+        assert main.unwatched_at is None
+        freeze.ended_at = factories.now()
+        session.flush()
+        assert acme.key().delete(f"/v1/branches/{main.id}").status_code == 204
+
+    def test_a_freeze_whose_time_is_over_holds_nothing(
+        self, acme: Tenant, session: Session, main: WatchedBranch, later: Any
+    ) -> None:
+        factories.freeze(session, acme.organization, [main], ends_at=factories.now() + timedelta(minutes=1))
+        refusal(acme.key().delete(f"/v1/branches/{main.id}"), 409, "already_frozen")
+        later(minutes=2)
+        assert acme.key().delete(f"/v1/branches/{main.id}").status_code == 204
+
+    def test_unknown_and_foreign_ones_are_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        foreign = factories.branch(session, globex.repository("secret"))
+        for branch_id in (foreign.id, "wbr_00000000000000000000000000"):
+            refusal(acme.key().delete(f"/v1/branches/{branch_id}"), 404, "branch_not_found")

@@ -1,0 +1,95 @@
+"""What is known of the enforcement of one branch, and snippets that would set it up."""
+
+from sqlalchemy.orm import Session
+
+from models.repositories import Repository, WatchedBranch
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.guards import takes_credentials
+
+
+class TestGetBranchEnforcement:
+    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant, main: WatchedBranch) -> None:
+        path = f"/v1/enforcement/branches/{main.id}"
+        takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
+
+    def test_it_tells_what_the_list_tells_and_how_far_the_checks_are(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        factories.branch_enforcement(session, main)
+        shown = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()
+        checks = shown.pop("checks")
+        assert [shown] == acme.key().get("/v1/enforcement").json()["data"]
+        assert checks == {"state": "written", "total": 0, "written": 0, "lastError": None}
+
+    def test_heads_count_once_their_check_is_known_to_be_written(
+        self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
+    ) -> None:
+        pulls = [factories.pull_request(session, web, number) for number in range(4)]
+        factories.pull_request(session, web, 9, state="closed")
+        factories.pull_request(session, web, 10, base_branch="release/1")
+        factories.head_check(session, main, pulls[0].head_sha, "failure", summary_hash="x")
+        factories.head_check(session, main, pulls[1].head_sha, "failure", summary_hash="")
+        factories.head_check(session, main, pulls[2].head_sha, "success", summary_hash="x", doubtful=True)
+        factories.head_check(session, main, factories.sha("queue entry"), "success", summary_hash="x")
+        factories.head_check(session, main, factories.sha("gone"), "failure", summary_hash="x", followed=False)
+        main.wanted_generation = 3
+        session.flush()
+        checks = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()["checks"]
+        assert checks == {"state": "pending", "total": 5, "written": 2, "lastError": None}
+
+    def test_the_code_hosts_refusal_is_told_and_waiting_for_its_limits_is_no_failure(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        main.wanted_generation = 1
+        for code, state in (("github_unavailable", "failed"), ("github_rate_limited", "pending")):
+            main.last_error_code, main.last_error_message = code, "GitHub did not answer."
+            session.flush()
+            checks = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()["checks"]
+            assert checks["state"] == state
+            assert checks["lastError"] == {"code": code, "message": "GitHub did not answer."}
+
+    def test_a_branch_of_a_disabled_repository_is_told_too(self, acme: Tenant, session: Session) -> None:
+        branch = factories.branch(session, acme.repository("off", enabled=False))
+        assert acme.key().get(f"/v1/enforcement/branches/{branch.id}").status_code == 200
+
+    def test_one_that_is_not_watched_here_is_not_found(
+        self, acme: Tenant, globex: Tenant, session: Session, web: Repository
+    ) -> None:
+        old = factories.branch(session, web, "old", unwatched_at=factories.now())
+        foreign = factories.branch(session, globex.repository("secret"))
+        for branch_id in (old.id, foreign.id, new_id("wbr"), "main"):
+            refusal(acme.key().get(f"/v1/enforcement/branches/{branch_id}"), 404, "branch_not_found")
+
+    def test_the_watched_branch_has_the_same_light(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+        factories.branch_enforcement(session, main, "red")
+        shown = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()
+        branch = acme.key().get(f"/v1/branches/{main.id}").json()
+        assert branch["enforcement"] == {"light": "red", "lastVerifiedAt": shown["lastVerifiedAt"]}
+
+
+class TestGetEnforcementSnippets:
+    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant, main: WatchedBranch) -> None:
+        path = f"/v1/enforcement/branches/{main.id}/snippets"
+        takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
+
+    def test_every_tool_has_one_to_enable_to_disable_and_to_restore_at_both_levels(
+        self, acme: Tenant, main: WatchedBranch
+    ) -> None:
+        shown = acme.key("repo:read").get(f"/v1/enforcement/branches/{main.id}/snippets").json()
+        assert (shown["branchId"], shown["checkName"]) == (main.id, "change-freeze/main")
+        found = {(each["tool"], each["level"], each["purpose"]) for each in shown["snippets"]}
+        assert found == {
+            (tool, level, purpose)
+            for tool in ("gh", "curl", "terraform", "ruleset_json")
+            for level in ("repository", "organization")
+            for purpose in ("enable", "disable", "restore")
+        }
+        assert all("change-freeze/main" in each["content"] for each in shown["snippets"] if each["purpose"] == "enable")
+
+    def test_one_that_is_not_watched_here_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        foreign = factories.branch(session, globex.repository("secret"))
+        for branch_id in (foreign.id, new_id("wbr")):
+            answer = acme.key().get(f"/v1/enforcement/branches/{branch_id}/snippets")
+            refusal(answer, 404, "branch_not_found")

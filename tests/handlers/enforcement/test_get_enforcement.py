@@ -1,0 +1,201 @@
+"""The lights of all branches, and the setup that was asked for last."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.enforcement import EnforcementSetup
+from models.repositories import Repository, WatchedBranch
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.guards import takes_credentials
+
+
+def names(page: dict[str, Any]) -> list[str]:
+    return [row["branch"] for row in page["data"]]
+
+
+class TestGetEnforcement:
+    path = "/v1/enforcement"
+
+    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.get(self.path), scope="repo:read", least_role="viewer")
+
+    def test_an_organisation_without_branches_is_amber_for_nothing_is_proved(self, acme: Tenant) -> None:
+        assert acme.key().get(self.path).json() == {
+            "light": "amber",
+            "counts": {"green": 0, "amber": 0, "red": 0},
+            "pending": {"verify": 0, "seed": 0, "setup": 0},
+            "lastSetup": None,
+            "data": [],
+            "nextCursor": None,
+        }
+
+    def test_a_branch_that_nobody_has_looked_at_is_amber_and_says_so(self, acme: Tenant, main: WatchedBranch) -> None:
+        shown = acme.key("repo:read").get(self.path).json()
+        assert (shown["light"], shown["counts"]) == ("amber", {"green": 0, "amber": 1, "red": 0})
+        [row] = shown["data"]
+        [finding] = row.pop("findings")
+        assert finding["code"] == "not_verified"
+        assert row == {
+            "branchId": main.id,
+            "repository": "acme/web",
+            "branch": "main",
+            "light": "amber",
+            "checkName": "change-freeze/main",
+            "ruleset": None,
+            "integrationPinned": None,
+            "bypassActors": None,
+            "mergeQueue": None,
+            "lastVerifiedAt": None,
+        }
+
+    def test_a_probe_that_was_asked_for_and_has_not_looked_yet_proves_nothing(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        factories.branch_enforcement(session, main, verified_at=None, probe_due_at=factories.now())
+        shown = acme.key().get(self.path).json()
+        assert (shown["light"], shown["pending"]["verify"]) == ("amber", 1)
+        assert shown["data"][0]["findings"][0]["code"] == "not_verified"
+
+    def test_what_a_probe_found_out_is_shown_as_it_is_stored(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        ruleset = {"id": 7, "name": "Change freeze: main", "enforcement": "active"}
+        actors = [{"type": "Team", "id": 3, "name": None, "mode": "exempt"}]
+        queue = {"groupingStrategy": "HEADGREEN", "reported": True}
+        row = factories.branch_enforcement(
+            session, main, "amber", ruleset=ruleset, bypass_actors=actors, merge_queue=queue
+        )
+        [shown] = acme.key().get(self.path).json()["data"]
+        assert (shown["ruleset"], shown["bypassActors"], shown["mergeQueue"]) == (ruleset, actors, queue)
+        assert (shown["integrationPinned"], shown["findings"]) == (True, row.findings)
+        assert shown["lastVerifiedAt"].endswith("Z")
+
+    @pytest.mark.parametrize(
+        ("branches", "light"),
+        [
+            (["green", "green"], "green"),
+            (["green", "amber"], "amber"),
+            (["green", "amber", "red"], "red"),
+            (["green", "red"], "red"),
+        ],
+    )
+    def test_the_organisation_has_the_worst_light_of_its_branches(
+        self, acme: Tenant, session: Session, web: Repository, branches: list[str], light: str
+    ) -> None:
+        for number, each in enumerate(branches):
+            factories.branch_enforcement(session, factories.branch(session, web, f"release/{number}"), each)
+        shown = acme.key().get(self.path).json()
+        assert shown["light"] == light
+        assert shown["counts"] == {each: branches.count(each) for each in ("green", "amber", "red")}
+
+    def test_only_what_a_freeze_can_reach_counts(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+        factories.branch_enforcement(session, main)
+        now = factories.now()
+        for branch in (
+            factories.branch(session, acme.repository("off", enabled=False)),
+            factories.branch(session, acme.repository("gone", removed_at=now)),
+            factories.branch(session, acme.repository("old"), unwatched_at=now),
+        ):
+            factories.branch_enforcement(session, branch, "red")
+        shown = acme.key().get(self.path).json()
+        assert (shown["light"], names(shown), shown["counts"]["red"]) == ("green", ["main"], 0)
+
+    def test_the_one_watched_last_comes_first_page_by_page(
+        self, acme: Tenant, session: Session, web: Repository
+    ) -> None:
+        for age, name in enumerate(["c", "b", "a"]):
+            factories.branch(session, web, name, created_at=factories.now() - timedelta(minutes=age))
+        first = acme.key().get(self.path, limit=2).json()
+        second = acme.key().get(self.path, limit=2, cursor=first["nextCursor"]).json()
+        assert [*names(first), *names(second)] == ["c", "b", "a"]
+        assert second["nextCursor"] is None
+        refusal(acme.key().get(self.path, light="red", cursor=first["nextCursor"]), 400, "invalid_cursor")
+
+    def test_filters_narrow_the_list_and_leave_the_light_alone(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        factories.branch_enforcement(session, main)
+        api = acme.repository("api")
+        factories.branch_enforcement(session, factories.branch(session, api, "trunk"), "red")
+        factories.branch(session, api, "next")
+        reader = acme.key("repo:read")
+        assert names(reader.get(self.path, light="green").json()) == ["main"]
+        assert names(reader.get(self.path, light="red").json()) == ["trunk"]
+        assert names(reader.get(self.path, light="amber").json()) == ["next"]
+        assert names(reader.get(self.path, repo="ACME/web").json()) == ["main"]
+        narrowed = reader.get(self.path, repo=api.id, light="green").json()
+        assert (narrowed["data"], narrowed["light"]) == ([], "red")
+        assert narrowed["counts"] == {"green": 1, "amber": 1, "red": 1}
+
+    def test_a_light_that_there_is_not_is_refused(self, acme: Tenant) -> None:
+        refusal(acme.key().get(self.path, light="blue"), 400, "invalid_parameter")
+
+    def test_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
+        for reference in ("acme/nothing", globex.repository("secret").id):
+            refusal(acme.key().get(self.path, repo=reference), 404, "repository_not_found")
+
+    def test_a_repository_without_its_owner_is_told_how_it_is_named(self, acme: Tenant, web: Repository) -> None:
+        told = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
+        assert told["message"] == "There is no repository 'web' in this organisation. Name it as owner/name."
+
+    def test_what_is_not_done_yet_is_counted(self, acme: Tenant, session: Session, web: Repository) -> None:
+        due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)
+        for name, probe in (("a", due), ("b", tried_again), ("c", None)):
+            branch = factories.branch(session, web, name, wanted_generation=2, written_generation=2)
+            factories.branch_enforcement(session, branch, probe_due_at=probe)
+        factories.branch(session, web, "d", wanted_generation=2, written_generation=1)
+        for state in ("queued", "done", "awaiting_authorization", "failed"):
+            session.add(setup_of(acme, state))
+        session.flush()
+        assert acme.key().get(self.path).json()["pending"] == {"verify": 2, "seed": 1, "setup": 1}
+
+    @pytest.mark.parametrize(
+        ("columns", "state", "error"),
+        [
+            ({"state": "queued", "total": 3, "written": 1}, "applying", None),
+            ({"state": "awaiting_authorization", "expires_at": timedelta(minutes=1)}, "awaiting_authorization", None),
+            ({"state": "awaiting_authorization", "expires_at": timedelta(0)}, "expired", None),
+            ({"state": "done", "finished_at": timedelta(0)}, "applied", None),
+            ({"state": "failed", "last_error_code": "github_unavailable"}, "failed", "github_unavailable"),
+        ],
+    )
+    def test_the_setup_that_was_asked_for_last_tells_how_far_it_is(
+        self, acme: Tenant, session: Session, columns: dict[str, Any], state: str, error: str | None
+    ) -> None:
+        now = factories.now()
+        values: dict[str, Any] = {
+            name: now + value if isinstance(value, timedelta) else value for name, value in columns.items()
+        }
+        session.add(setup_of(acme, "failed", created_at=now - timedelta(minutes=9)))
+        session.add(setup_of(acme, **values))
+        session.flush()
+        shown = acme.key().get(self.path).json()["lastSetup"]
+        assert (shown["state"], shown["lastError"] and shown["lastError"]["code"]) == (state, error)
+        assert (shown["total"], shown["written"]) == (columns.get("total", 0), columns.get("written", 0))
+        assert (shown["finishedAt"] is not None) == (state == "applied")
+
+    def test_nothing_of_another_organisation_shows(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        branch = factories.branch(session, globex.repository("secret"), wanted_generation=1)
+        factories.branch_enforcement(session, branch, "red", probe_due_at=factories.now())
+        session.add(setup_of(globex, "queued"))
+        session.flush()
+        shown = acme.key().get(self.path).json()
+        assert (shown["data"], shown["light"], shown["lastSetup"]) == ([], "amber", None)
+        assert not any([*shown["counts"].values(), *shown["pending"].values()])
+
+
+def setup_of(tenant: Tenant, state: str, **columns: Any) -> EnforcementSetup:
+    return EnforcementSetup(
+        id=new_id("set"),
+        organization_id=tenant.id,
+        scope={"type": "organization"},
+        state=state,
+        requested_by=factories.SYSTEM,
+        created_at=columns.pop("created_at", factories.now()),
+        **columns,
+    )

@@ -1,0 +1,124 @@
+"""Planning the rules that make freezes block, and having them written."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.handlers.enforcement.asking import EVERYWHERE
+from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
+from tools.codehost import CodeHost
+
+PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}
+
+
+class TestSetupEnforcement:
+    path = "/v1/enforcement/setup"
+
+    def test_it_is_for_administrators(self, acme: Tenant, main: WatchedBranch) -> None:
+        takes_credentials(
+            acme, lambda caller: caller.post(self.path, PLAN), scope=None, least_role="admin", writes=True
+        )
+
+    def test_a_plan_shows_the_ruleset_that_is_missing_and_changes_nothing(
+        self, acme: Tenant, main: WatchedBranch, code_host: CodeHost, wakeups: RecordedWakeups
+    ) -> None:
+        body = {"scope": {"type": "branch", "branchId": main.id}, "mode": "plan"}
+        shown = acme.person("admin").post(self.path, body).json()
+        assert (shown["mode"], shown["state"], shown["level"]) == ("plan", "planned", "repository")
+        [change] = shown["changes"]
+        after, diff = change.pop("after"), change.pop("diff")
+        assert change == {
+            "action": "create",
+            "level": "repository",
+            "account": "acme",
+            "repository": "acme/web",
+            "checkName": "change-freeze/main",
+            "branches": [{"branchId": main.id, "repository": "acme/web", "branch": "main"}],
+            "rulesetId": None,
+            "before": None,
+        }
+        [rule] = after["rules"]
+        assert rule["parameters"]["required_status_checks"] == [{"context": "change-freeze/main", "integration_id": 1}]
+        assert after["conditions"]["ref_name"]["include"] == ["refs/heads/main"]
+        assert '+  "enforcement": "active"' in diff
+        assert code_host.world.rulesets == {}
+        assert "setup" not in wakeups.sent
+
+    def test_several_repositories_share_one_ruleset_of_the_organisation(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        api = factories.branch(session, acme.repository("api"))
+        shown = acme.person("owner").post(self.path, PLAN).json()
+        assert shown["level"] == "organization"
+        [change] = [each for each in shown["changes"] if each["checkName"] == "change-freeze/main"]
+        assert (change["level"], change["repository"]) == ("organization", None)
+        assert {row["branchId"] for row in change["branches"]} == {main.id, api.id}
+        assert len(change["after"]["conditions"]["repository_id"]["repository_ids"]) == 2
+
+    def test_applying_is_left_to_a_job_and_audited_once(
+        self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
+    ) -> None:
+        shown = acme.person("admin").post(self.path, APPLY).json()
+        assert (shown["mode"], shown["state"]) == ("apply", "applying")
+        assert "setup" in wakeups.sent
+        assert acme.key().get("/v1/enforcement").json()["pending"]["setup"] == 1
+        assert acme.audit() == ["enforcement.setup_requested"]
+
+    def test_without_the_apps_permission_an_administrator_has_to_authorise(
+        self, acme: Tenant, main: WatchedBranch, code_host: CodeHost
+    ) -> None:
+        installation = code_host.world.installations[acme.installation.id]
+        installation.permissions = {**installation.permissions, "administration": "read"}
+        del installation.permissions["organization_administration"]
+        person = acme.person("admin")
+        assert person.post(self.path, PLAN).json()["state"] == "planned"
+        error = refusal(person.post(self.path, APPLY), 409, "admin_authorization_required")
+        [row] = error["details"]
+        assert (row["path"], row["code"]) == ("/scope", "admin_authorization_required")
+        assert row["authorizationUrl"].startswith("http")
+        assert row["expiresAt"].endswith("Z")
+
+    def test_a_scope_that_reaches_nothing_is_refused(self, acme: Tenant, web: Repository) -> None:
+        person = acme.person("admin")
+        refusal(person.post(self.path, PLAN), 422, "no_targets_in_scope")
+        glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}, "mode": "plan"}
+        refusal(person.post(self.path, glob), 422, "invalid_glob")
+
+    def test_another_organisations_branch_is_nobodys(
+        self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        foreign = factories.branch(session, globex.repository("secret"))
+        body = {"scope": {"type": "branch", "branchId": foreign.id}, "mode": "plan"}
+        refusal(acme.person("admin").post(self.path, body), 422, "invalid_parameter")
+
+    @pytest.mark.parametrize(
+        ("body", "status", "code"),
+        [
+            ({"scope": {"type": "organization"}}, 400, "missing_parameter"),
+            ({"scope": {"type": "organization"}, "mode": "now"}, 422, "validation_failed"),
+            ({"mode": "plan"}, 400, "missing_parameter"),
+        ],
+    )
+    def test_it_has_to_be_said_where_and_whether(
+        self, acme: Tenant, main: WatchedBranch, body: dict[str, Any], status: int, code: str
+    ) -> None:
+        refusal(acme.person("admin").post(self.path, body), status, code)
+
+    def test_without_an_installation_nothing_can_be_written(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
+        acme.installation.state = "removed"
+        session.flush()
+        refusal(acme.person("admin").post(self.path, PLAN), 410, "installation_removed")
+
+    @what_the_code_host_refuses
+    def test_what_the_code_host_refuses_is_told(
+        self, acme: Tenant, main: WatchedBranch, code_host: CodeHost, fault: dict[str, Any], status: int, code: str
+    ) -> None:
+        code_host.faults.add("error", "GET /repos/acme/web/rulesets", **fault)
+        refusal(acme.person("admin").post(self.path, PLAN), status, code)

@@ -1,0 +1,159 @@
+"""Making a key: who may, what it may, and how long it lives."""
+
+from datetime import datetime, timedelta
+
+import httpx
+import pytest
+from sqlalchemy.orm import Session
+
+from models.organizations import Membership
+from models.requests import IdempotencyKey
+from services.api_key_secrets import looks_like_secret
+from tests import factories
+from tests.factories import ROLES, SCOPES
+from tests.handlers.api_keys.asking import PATH, SECOND, USED, WANTED, audited, instant, listed, made
+from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.guards import takes_credentials
+from tests.support.clocks import MovableClock
+
+
+class TestCreateApiKey:
+    def test_it_takes_an_administrator_and_no_key(self, acme: Tenant) -> None:
+        takes_credentials(acme, lambda caller: caller.post(PATH, WANTED), scope=None, least_role="admin", writes=True)
+
+    def test_a_key_never_mints_a_key(self, acme: Tenant) -> None:
+        for key in (acme.key(), Caller(acme.http, made(acme, scopes=list(SCOPES))["secret"])):
+            refusal(key.post(PATH, WANTED), 403, "credential_type_not_allowed")
+
+    def test_the_secret_is_shown_once_and_opens_what_the_scopes_say(self, acme: Tenant) -> None:
+        answer = acme.person("owner").post(PATH, {**WANTED, "scopes": ["freeze:read", "repo:read"]})
+        body = answer.json()
+        key = Caller(acme.http, body["secret"])
+        assert looks_like_secret(body["secret"])
+        assert answer.headers["Location"] == f"{PATH}/{body['apiKey']['id']}"
+        assert key.get(USED).status_code == 200
+        assert key.get("/v1/repos").status_code == 200
+        refusal(key.post("/v1/freezes/lift", {"scope": {"type": "organization"}}), 403, "insufficient_scope")
+
+    def test_the_answer_tells_all_about_it(self, acme: Tenant, clock: MovableClock) -> None:
+        clock.at = factories.now()
+        expires_at = clock.at + timedelta(days=365)
+        body = made(acme, expiresAt=instant(expires_at))
+        shown = body["apiKey"]
+        made_by, instants = shown.pop("createdBy"), [shown.pop("createdAt"), shown.pop("expiresAt")]
+        assert shown.pop("id").startswith("key_")
+        assert (made_by["type"], made_by["id"][:4]) == ("user", "usr_")
+        assert [datetime.fromisoformat(text) for text in instants] == [clock.at, expires_at]
+        assert shown == {
+            "name": "Release pipeline",
+            "scopes": ["freeze:read"],
+            "agent": False,
+            "state": "active",
+            "prefix": body["secret"][:13],
+            "lastUsedAt": None,
+            "rotatedAt": None,
+            "graceEndsAt": None,
+        }
+
+    @pytest.mark.parametrize("scope", SCOPES)
+    def test_each_scope_of_the_vocabulary_can_be_given(self, acme: Tenant, scope: str) -> None:
+        assert made(acme, scopes=[scope])["apiKey"]["scopes"] == [scope]
+
+    @pytest.mark.parametrize(
+        ("scopes", "path"),
+        [
+            ([], "/scopes"),
+            (["freeze:read", "freeze:read"], "/scopes"),
+            (["freeze:read", "freeze:admin"], "/scopes/1"),
+            (["api-keys:write"], "/scopes/0"),
+            (["Freeze:Read"], "/scopes/0"),
+            (["*"], "/scopes/0"),
+            ("freeze:read", "/scopes"),
+        ],
+        ids=str,
+    )
+    def test_what_is_not_in_the_vocabulary_is_refused(self, acme: Tenant, scopes: object, path: str) -> None:
+        error = refusal(acme.person("admin").post(PATH, {**WANTED, "scopes": scopes}), 422, "validation_failed")
+        assert [detail["path"] for detail in error["details"]] == [path]
+        assert listed(acme) == []
+
+    @pytest.mark.parametrize("name", ["", " ", "a\tb", "trailing ", " leading", "x" * 101])
+    def test_a_name_that_cannot_be_read_is_refused(self, acme: Tenant, name: str) -> None:
+        refusal(acme.person("admin").post(PATH, {**WANTED, "name": name}), 422, "validation_failed")
+
+    @pytest.mark.parametrize("missing", WANTED)
+    def test_name_scopes_and_expiry_have_to_be_given(self, acme: Tenant, missing: str) -> None:
+        body = {name: value for name, value in WANTED.items() if name != missing}
+        error = refusal(acme.person("admin").post(PATH, body), 400, "missing_parameter")
+        assert [detail["path"] for detail in error["details"]] == [f"/{missing}"]
+
+    @pytest.mark.parametrize("field", ["organizationId", "id", "state", "prefix", "secret", "createdBy", "role"])
+    def test_nothing_else_can_be_set(self, acme: Tenant, field: str) -> None:
+        refusal(acme.person("admin").post(PATH, {**WANTED, field: "x"}), 422, "validation_failed")
+
+    def test_an_expiry_has_to_be_in_the_future(self, acme: Tenant, clock: MovableClock) -> None:
+        clock.at = factories.now()
+        for expires_at in (clock.at - SECOND, clock.at):
+            answer = acme.person("admin").post(PATH, {**WANTED, "expiresAt": instant(expires_at)})
+            error = refusal(answer, 422, "invalid_parameter")
+            assert [detail["path"] for detail in error["details"]] == ["/expiresAt"]
+        made(acme, expiresAt=instant(clock.at + SECOND))
+
+    def test_the_key_of_an_agent_expires_within_90_days(self, acme: Tenant, clock: MovableClock) -> None:
+        clock.at = factories.now()
+        longest = clock.at + timedelta(days=90)
+        for expires_at in (None, instant(longest + SECOND)):
+            answer = acme.person("admin").post(PATH, {**WANTED, "agent": True, "expiresAt": expires_at})
+            error = refusal(answer, 422, "invalid_parameter")
+            assert [detail["path"] for detail in error["details"]] == ["/expiresAt"]
+        assert made(acme, agent=True, expiresAt=instant(longest))["apiKey"]["agent"]
+
+    def test_it_is_audited_without_its_secret(self, acme: Tenant) -> None:
+        body = made(acme)
+        entry = audited(acme)
+        assert (entry.action, entry.target["id"], entry.target["name"]) == (
+            "api_key.created",
+            body["apiKey"]["id"],
+            "Release pipeline",
+        )
+        assert entry.actor["type"] == "user"
+        assert entry.details["after"]["scopes"] == ["freeze:read"]
+        assert body["secret"] not in str(entry.details)
+
+    def test_a_repeat_shows_the_secret_again_for_an_hour_and_makes_no_second_key(
+        self, acme: Tenant, session: Session
+    ) -> None:
+        def create() -> httpx.Response:
+            return acme.person("admin").post(PATH, WANTED, headers={"Idempotency-Key": "one-key-only"})
+
+        first, again = create(), create()
+        assert (again.status_code, again.content) == (201, first.content)
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert again.headers["Location"] == first.headers["Location"]
+        assert len(listed(acme)) == 1
+        stored = session.query(IdempotencyKey).one()
+        assert stored.secret
+        assert first.json()["secret"].encode() not in (stored.body or b"")
+        assert b"Release pipeline" not in (stored.body or b"")
+        stored.created_at -= timedelta(minutes=59)
+        session.flush()
+        assert create().content == first.content
+        stored.created_at -= timedelta(minutes=1)
+        session.flush()
+        refusal(create(), 409, "idempotency_key_reuse")
+        assert len(listed(acme)) == 1
+
+    def test_another_person_with_the_same_key_of_idempotency_makes_another(self, acme: Tenant) -> None:
+        headers = {"Idempotency-Key": "one-key-only"}
+        first = acme.person("admin").post(PATH, WANTED, headers=headers).json()
+        second = acme.person("owner").post(PATH, WANTED, headers=headers).json()
+        assert first["secret"] != second["secret"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_lost_role_ends_the_making_of_keys_at_once(acme: Tenant, session: Session, role: str) -> None:
+    admin = acme.person("admin")
+    assert admin.post(PATH, WANTED).status_code == 201
+    session.query(Membership).where(Membership.organization_id == acme.id).update({"role": role})
+    expected = 201 if role in {"admin", "owner"} else 403
+    assert admin.post(PATH, WANTED).status_code == expected

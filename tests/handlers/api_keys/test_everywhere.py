@@ -1,0 +1,96 @@
+"""What becomes of a key is known to every process at once, and its secret to nobody."""
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy.orm import Session
+
+from app.main import Parts, create_app
+from models.api_keys import ApiKey
+from services.api_key_secrets import secret_hash
+from tests import factories
+from tests.handlers.api_keys.asking import PATH, SECOND, USED, WANTED, instant, listed, made, rotated, works
+from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.conftest import RecordedWakeups
+from tests.support.clocks import MovableClock
+from tests.support.product import address_of, product_config
+from tests.support.second_opinion import checked_client
+from tests.support.serving import serving
+
+
+@pytest.fixture(scope="session")
+def other_process(
+    shared_database: psycopg.Connection,
+    redis_url: str,
+    clock_of_session: MovableClock,
+    wakeups_of_session: RecordedWakeups,
+) -> Iterator[httpx.Client]:
+    """Serve the product a second time, on the same database, and return a client of it."""
+    config = product_config(
+        address_of(shared_database), redis_url, base_url=factories.AUDIENCE, session_issuer=factories.ISSUER
+    )
+    parts = Parts(clock=clock_of_session, wakeups=wakeups_of_session, access_log=False)
+    with serving(create_app(config, parts)) as url, checked_client(url) as client:
+        yield client
+
+
+class TestEveryProcess:
+    """What one process does to a key acts in another one from the next request on, whatever that remembers."""
+
+    def test_a_revocation_acts_at_once(self, acme: Tenant, other_process: httpx.Client) -> None:
+        body = made(acme)
+        there = Caller(other_process, body["secret"])
+        assert there.get(USED).status_code == 200
+        acme.person("admin").delete(f"{PATH}/{body['apiKey']['id']}")
+        refusal(there.get(USED), 401, "invalid_token")
+
+    def test_a_rotation_acts_at_once(self, acme: Tenant, other_process: httpx.Client) -> None:
+        old = made(acme)
+        assert Caller(other_process, old["secret"]).get(USED).status_code == 200
+        new = rotated(acme, old["apiKey"]["id"], graceSeconds=0)
+        refusal(Caller(other_process, old["secret"]).get(USED), 401, "invalid_token")
+        assert Caller(other_process, new["secret"]).get(USED).status_code == 200
+
+    def test_an_expiry_is_met_to_the_second(
+        self, acme: Tenant, other_process: httpx.Client, clock: MovableClock
+    ) -> None:
+        clock.at = factories.now()
+        expires_at = clock.at + timedelta(minutes=10)
+        secret = made(acme, expiresAt=instant(expires_at))["secret"]
+        callers = [Caller(http, secret) for http in (acme.http, other_process)]
+        for before in (timedelta(minutes=10), SECOND):
+            clock.at = expires_at - before
+            assert [caller.get(USED).status_code for caller in callers] == [200, 200]
+        for late in (timedelta(), SECOND):
+            clock.at = expires_at + late
+            for caller in callers:
+                refusal(caller.get(USED), 401, "token_expired")
+        assert listed(acme)[0]["state"] == "expired"
+
+
+def test_secrets_are_neither_kept_nor_logged(
+    acme: Tenant, session: Session, shared_database: psycopg.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    first = acme.person("admin").post(PATH, WANTED, headers={"Idempotency-Key": "kept-sealed"}).json()
+    second = rotated(acme, first["apiKey"]["id"])
+    for body in (first, second):
+        assert works(acme, body["secret"])
+    acme.person("admin").delete(f"{PATH}/{first['apiKey']['id']}")
+    refusal(Caller(acme.http, second["secret"]).get(USED), 401, "invalid_token")
+    tables = [name for (name,) in shared_database.execute("SELECT relname FROM pg_class WHERE relkind = 'r'")]
+    dump = "".join(
+        str(row)
+        for table in tables
+        if table in ApiKey.metadata.tables
+        for row in shared_database.execute(f"SELECT to_jsonb(t)::text FROM {table} t")
+    )
+    assert secret_hash(second["secret"]).hex() in dump
+    for body in (first, second):
+        assert body["secret"][13:] not in dump
+        assert body["secret"].encode().hex() not in dump
+        assert body["secret"][13:] not in caplog.text

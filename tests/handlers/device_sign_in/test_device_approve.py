@@ -1,0 +1,167 @@
+"""A person lets a program in, or does not."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import httpx
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.organizations import User
+from rules.user_codes import new_user_code
+from services.secrets import new_session_token
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, at_once, refusal
+from tests.handlers.device_sign_in.asking import APPROVE, MINUTES_15, Device, Later, decide, oauth_error, signed_in
+
+
+class TestDeviceApprove:
+    def test_it_takes_a_signed_in_person_and_nobody_who_looks_on(
+        self, session: Session, device: Device, ada: User, acme: Tenant
+    ) -> None:
+        refusal(decide(acme.anybody, device), 401, "missing_credentials")
+        refusal(decide(Caller(device.http, new_session_token()), device), 401, "invalid_token")
+        refusal(decide(acme.person("owner"), device), 401, "invalid_token")
+        refusal(decide(acme.key(), device), 403, "credential_type_not_allowed")
+        support = signed_in(session, device.http, ada, acme.organization, support=True, kind="support")
+        refusal(decide(support, device), 403, "impersonation_read_only")
+        assert oauth_error(device.poll()) == "authorization_pending"
+
+    def test_an_expired_or_revoked_session_decides_nothing(
+        self, session: Session, device: Device, ada: User, acme: Tenant
+    ) -> None:
+        over = factories.now() - timedelta(seconds=1)
+        expired = signed_in(session, device.http, ada, acme.organization, expires_at=over)
+        refusal(decide(expired, device), 401, "token_expired")
+        revoked = signed_in(session, device.http, ada, acme.organization, revoked_at=over)
+        refusal(decide(revoked, device), 401, "invalid_token")
+
+    def test_with_a_cookie_it_has_to_come_from_a_page_of_ours(self, device: Device, person: Caller) -> None:
+        body = {"userCode": device.user_code, "decision": "approve"}
+        cookie = {"Cookie": f"session={person.token}"}
+        for origin in ({}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            refused = device.http.post(APPROVE, json=body, headers={**cookie, **origin})
+            refusal(refused, 403, "origin_not_allowed")
+        ours = {**cookie, "Origin": "http://127.0.0.1:8080"}
+        assert device.http.post(APPROVE, json=body, headers=ours).status_code == 200
+
+    def test_it_tells_what_was_let_in_and_from_where(self, device: Device, person: Caller, acme: Tenant) -> None:
+        told = decide(person, device).json()
+        assert told.pop("decidedAt")
+        assert told == {
+            "userCode": device.user_code,
+            "clientId": "freeze-cli",
+            "address": "127.0.0.1",
+            "approved": True,
+            "organizationId": acme.id,
+        }
+
+    def test_people_type_codes_as_they_like(self, begin: Callable[[], Device], person: Caller) -> None:
+        for written in (str.lower, lambda code: code.replace("-", ""), lambda code: f" {code.replace('-', ' ')} "):
+            device = begin()
+            answer = person.post(APPROVE, {"userCode": written(device.user_code), "decision": "approve"})
+            assert (answer.status_code, answer.json()["userCode"]) == (200, device.user_code)
+
+    def test_a_decision_is_made_once(self, device: Device, person: Caller) -> None:
+        answers = at_once(*[lambda: decide(person, device), lambda: decide(person, device, "deny")] * 2)
+        assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
+        refusal(decide(person, device, "deny"), 404, "not_found")
+        refusal(decide(person, device), 404, "not_found")
+
+    def test_a_retry_under_the_same_key_gets_the_same_answer(self, device: Device, person: Caller) -> None:
+        body = {"userCode": device.user_code, "decision": "approve"}
+        first, again = (person.post(APPROVE, body, headers={"Idempotency-Key": "once"}) for _ in range(2))
+        assert (again.json(), again.headers["Idempotency-Replayed"]) == (first.json(), "true")
+
+    def test_another_organisation_is_refused_and_the_device_goes_on_waiting(
+        self, device: Device, person: Caller, globex: Tenant
+    ) -> None:
+        for wanted in (globex.id, "org_" + "0" * 26, "nonsense"):
+            refusal(decide(person, device, organizationId=wanted), 404, "not_found")
+        assert oauth_error(device.poll()) == "authorization_pending"
+        assert decide(person, device).status_code == 200
+
+    def test_a_deleted_organisation_is_refused(
+        self, session: Session, device: Device, person: Caller, acme: Tenant
+    ) -> None:
+        acme.organization.deleted_at = factories.now()
+        session.flush()
+        refusal(decide(person, device, organizationId=acme.id), 410, "organization_deleted")
+
+    def test_it_acts_in_the_one_named_or_the_active_one_or_the_only_one(
+        self, session: Session, begin: Callable[[], Device], http: httpx.Client, ada: User, acme: Tenant, globex: Tenant
+    ) -> None:
+        nowhere = signed_in(session, http, ada, None)
+        assert decide(nowhere, begin()).json()["organizationId"] == acme.id
+        factories.membership(session, globex.organization, ada)
+        assert decide(nowhere, begin()).json()["organizationId"] is None
+        assert decide(nowhere, begin(), organizationId=globex.id).json()["organizationId"] == globex.id
+        active = signed_in(session, http, ada, globex.organization)
+        device = begin()
+        assert decide(active, device).json()["organizationId"] == globex.id
+        assert device.poll().json()["organization_id"] == globex.id
+
+    def test_who_belongs_to_none_may_sign_a_device_in_too(
+        self, session: Session, device: Device, http: httpx.Client
+    ) -> None:
+        alone = signed_in(session, http, factories.user(session), None)
+        assert decide(alone, device).json()["organizationId"] is None
+        told = device.poll().json()
+        assert told["organization_id"] is None
+        refusal(Caller(http, told["access_token"]).get("/v1/freezes"), 403, "organization_not_provisioned")
+
+    def test_wrong_codes_are_limited_for_a_person(
+        self, session: Session, begin: Callable[[], Device], person: Caller, ada: User, later: Later
+    ) -> None:
+        for _ in range(9):
+            refusal(guess(person), 404, "not_found")
+        assert decide(person, begin()).status_code == 200  # a right one, which does not make up for the others
+        refusal(guess(person), 404, "not_found")
+        refused = decide(person, begin())
+        refusal(refused, 429, "rate_limited")
+        assert 0 < int(refused.headers["Retry-After"]) <= MINUTES_15
+        later(minutes=15)
+        assert decide(person, begin()).status_code == 200
+
+    def test_as_many_at_once_are_no_more(self, device: Device, person: Caller) -> None:
+        answers = at_once(*[lambda: guess(person)] * 16)
+        assert sorted(answer.status_code for answer in answers) == [404] * 10 + [429] * 6
+
+    def test_wrong_codes_are_limited_for_an_address(
+        self, session: Session, device: Device, http: httpx.Client, person: Caller, acme: Tenant
+    ) -> None:
+        for number in range(30):
+            if number % 10 == 0:
+                guesser = signed_in(session, http, factories.user(session), None)
+            refusal(guess(guesser), 404, "not_found")
+        refusal(decide(person, device), 429, "rate_limited")
+
+    def test_what_cannot_be_a_code_is_a_wrong_one_and_what_is_no_decision_is_refused(
+        self, device: Device, person: Caller
+    ) -> None:
+        for code in ("AEIOU-AEIOU", "WDJBM", "\u202e", "B" * 40):
+            refusal(person.post(APPROVE, {"userCode": code, "decision": "approve"}), 404, "not_found")
+        refusal(person.post(APPROVE, {"userCode": device.user_code}), 400, "missing_parameter")
+        refusal(person.post(APPROVE, {"userCode": "", "decision": "approve"}), 422, "validation_failed")
+        refusal(decide(person, device, "perhaps"), 422, "validation_failed")
+        refusal(decide(person, device, userId="usr_1"), 422, "validation_failed")
+
+    def test_both_decisions_and_the_sign_in_are_in_the_audit(
+        self, session: Session, begin: Callable[[], Device], person: Caller, ada: User, acme: Tenant
+    ) -> None:
+        approved, denied = begin(), begin()
+        decide(person, approved)
+        decide(person, denied, "deny")
+        approved.poll()
+        denied.poll()
+        assert acme.audit() == ["device.approved", "device.denied", "session.started"]
+        entries = session.scalars(select(AuditEntry).order_by(AuditEntry.at, AuditEntry.id)).all()
+        assert {entry.actor["id"] for entry in entries} == {ada.id}
+        assert entries[0].target == {"type": "device", "id": approved.user_code, "name": "freeze-cli"}
+        assert entries[0].details == {"address": "127.0.0.1"}
+        assert entries[2].target["name"] == "freeze-cli"
+
+
+def guess(person: Caller) -> httpx.Response:
+    return person.post(APPROVE, {"userCode": new_user_code(), "decision": "approve"})

@@ -1,0 +1,122 @@
+"""A program begins: its codes, and the metadata that tell it where to ask."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.identity import DeviceAuthorization
+from rules.user_codes import ALPHABET
+from services.secrets import token_hash
+from tests.handlers.callers import refusal
+from tests.handlers.device_sign_in.asking import FORM, GRANT, MINUTES_15, Device, Later, oauth_error
+
+
+class TestDeviceCode:
+    def test_a_device_gets_two_codes_for_ten_minutes_and_an_address_to_show(
+        self, http: httpx.Client, redis: Any, database: str
+    ) -> None:
+        response = http.post("/api/auth/device/code", data={"client_id": "freeze-cli"})
+        told = response.json()
+        assert (told["expires_in"], told["interval"]) == (600, 5)
+        assert re.fullmatch(f"[{ALPHABET}]{{5}}-[{ALPHABET}]{{5}}", told["user_code"])
+        assert told["verification_uri"] == "http://127.0.0.1:8080/device"
+        assert told["verification_uri_complete"] == f"{told['verification_uri']}?user_code={told['user_code']}"
+        assert (response.headers["Cache-Control"], response.headers["Pragma"]) == ("no-store", "no-cache")
+
+    def test_parameters_may_come_as_json_and_unknown_ones_are_ignored(
+        self, http: httpx.Client, redis: Any, database: str
+    ) -> None:
+        for request in (
+            {"json": {"client_id": "freeze-cli", "resource": "http://127.0.0.1:8080"}},
+            {"data": {"client_id": "freeze-cli", "resource": "http://127.0.0.1:8080", "scope": ""}},
+            {
+                "content": b"client_id=freeze%2Dcli",
+                "headers": {"Content-Type": FORM["Content-Type"] + "; charset=UTF-8"},
+            },
+        ):
+            assert http.post("/api/auth/device/code", **request).status_code == 200
+
+    def test_of_the_secret_only_a_hash_is_kept(self, session: Session, device: Device) -> None:
+        row = session.scalars(select(DeviceAuthorization)).one()
+        assert row.device_code_hash == token_hash(device.device_code)
+        assert device.device_code not in str(vars(row))
+        assert (row.client_id, row.address) == ("freeze-cli", "127.0.0.1")
+
+    @pytest.mark.parametrize(
+        ("request_", "error"),
+        [
+            ({}, "invalid_request"),
+            ({"content": b"client_id=freeze-cli"}, "invalid_request"),
+            ({"content": b"<client_id/>", "headers": {"Content-Type": "text/xml"}}, "invalid_request"),
+            ({"data": {"client_id": ""}}, "invalid_request"),
+            ({"data": {"client_id": "x" * 101}}, "invalid_request"),
+            ({"data": {"client_id": ["one", "two"]}}, "invalid_request"),
+            ({"data": {"client_id": "a\0b"}}, "invalid_request"),
+            ({"data": {"client_id": "\u202egpj"}}, "invalid_request"),
+            ({"content": b"client_id=%ff", "headers": FORM}, "invalid_request"),
+            ({"content": b"client_id=\xc3\xa9", "headers": FORM}, "invalid_request"),
+            ({"content": b"&".join(b"a%d=1" % number for number in range(60)), "headers": FORM}, "invalid_request"),
+            ({"json": {"client_id": 7}}, "invalid_request"),
+            ({"json": {"client_id": {"a": "b"}}}, "invalid_request"),
+            ({"json": ["client_id"]}, "invalid_request"),
+            ({"content": b"[" * 10_000, "headers": {"Content-Type": "application/json"}}, "invalid_request"),
+            (
+                {"content": b'{"client_id": "\\ud800"}', "headers": {"Content-Type": "application/json"}},
+                "invalid_request",
+            ),
+            (
+                {"content": b'{"client_id": "a", "client_id": "b"}', "headers": {"Content-Type": "application/json"}},
+                "invalid_request",
+            ),
+            ({"data": {"client_id": "freeze-cli", "scope": "freeze:write"}}, "invalid_scope"),
+        ],
+        ids=str,
+    )
+    def test_what_is_not_well_formed_is_refused_in_oauths_words(
+        self, http: httpx.Client, redis: Any, database: str, request_: dict[str, Any], error: str
+    ) -> None:
+        assert oauth_error(http.post("/api/auth/device/code", **request_)) == error
+
+    def test_a_query_or_a_large_body_is_refused_as_everywhere(
+        self, http: httpx.Client, redis: Any, database: str
+    ) -> None:
+        given = {"client_id": "freeze-cli"}
+        refusal(http.post("/api/auth/device/code?client_id=a", data=given), 400, "invalid_parameter")
+        refusal(http.post("/api/auth/device/code", data={**given, "x": "x" * 20_000}), 413, "payload_too_large")
+
+    def test_too_many_from_one_address_are_told_when_to_come_back(
+        self, http: httpx.Client, begin: Callable[[], Device], later: Later
+    ) -> None:
+        for _ in range(30):
+            begin()
+        refused = http.post("/api/auth/device/code", data={"client_id": "freeze-cli"})
+        refusal(refused, 429, "rate_limited")
+        assert 0 < int(refused.headers["Retry-After"]) <= MINUTES_15
+        later(minutes=15)
+        begin()
+
+
+class TestGetAuthorizationServerMetadata:
+    def test_it_names_what_there_is_and_where(self, http: httpx.Client, database: str) -> None:
+        response = http.get("/.well-known/oauth-authorization-server")
+        assert response.headers["Cache-Control"] == "public, max-age=300"
+        web = "http://127.0.0.1:8080"
+        assert response.json() == {
+            "issuer": web,
+            "device_authorization_endpoint": f"{web}/api/auth/device/code",
+            "token_endpoint": f"{web}/api/auth/device/token",
+            "jwks_uri": f"{web}/.well-known/jwks.json",
+            "response_types_supported": [],
+            "grant_types_supported": [GRANT],
+            "token_endpoint_auth_methods_supported": ["none"],
+        }
+
+    def test_whatever_it_names_is_there(self, http: httpx.Client, database: str) -> None:
+        told = http.get("/.well-known/oauth-authorization-server").json()
+        named = [value for name, value in told.items() if name.endswith(("_endpoint", "_uri"))]
+        assert {http.get(httpx.URL(one).raw_path.decode()).status_code for one in named} <= {200, 405}

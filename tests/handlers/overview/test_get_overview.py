@@ -1,0 +1,166 @@
+"""The overview: what is told, and to whom."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.audit import AuditEntry
+from models.pull_requests import PullRequest
+from models.repositories import WatchedBranch
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
+from tests.handlers.overview.asking import OVERVIEW, items, raised, told
+
+
+class TestGetOverview:
+    def test_anybody_is_asked_for_a_credential(self, acme: Tenant) -> None:
+        refusal(acme.anybody.get(OVERVIEW), 401, "missing_credentials")
+
+    @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
+    def test_every_member_may_see_it(self, acme: Tenant, role: str) -> None:
+        told(acme.person(role))
+        told(acme.support)
+
+    def test_a_key_needs_the_scope(self, acme: Tenant) -> None:
+        told(acme.key("freeze:read"))
+        refusal(acme.key("audit:read").get(OVERVIEW), 403, "insufficient_scope")
+
+    def test_of_an_organisation_with_nothing_it_tells_nothing(self, viewer: Caller) -> None:
+        overview = told(viewer)
+        assert overview.pop("at").endswith("Z")
+        assert overview == {
+            "freezes": {"inForce": 0, "newest": []},
+            "branches": {"watched": 0, "frozen": 0},
+            "windows": [],
+            "exceptions": {"pending": 0, "granted": 0},
+            "enforcement": {"light": "amber", "counts": {"green": 0, "amber": 0, "red": 0}},
+            "attention": {"critical": 0, "warning": 0, "info": 0},
+            "activity": [],
+        }
+
+    def test_a_freeze_shows_as_itself_and_in_the_activity(
+        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
+    ) -> None:
+        factories.branch_enforcement(session, main, "green")
+        factories.watched(session, acme.organization, "acme/api", "dev")
+        freeze = acme.person("member").post(
+            "/v1/freezes", {**EVERYTHING, "scope": {"type": "branch", "branchId": main.id}}
+        )
+        overview = told(viewer)
+        assert overview["freezes"] == {"inForce": 1, "newest": [freeze.json()]}
+        assert overview["branches"] == {"watched": 2, "frozen": 1}
+        assert overview["enforcement"] == {"light": "amber", "counts": {"green": 1, "amber": 1, "red": 0}}
+        (done,) = overview["activity"]
+        assert (done["action"], done["target"]["id"]) == ("freeze.started", freeze.json()["id"])
+        acme.person("member").post(f"/v1/freezes/{freeze.json()['id']}/lift")
+        after = told(viewer)
+        assert (after["freezes"]["inForce"], after["branches"]["frozen"]) == (0, 0)
+        assert [done["action"] for done in after["activity"]] == ["freeze.lifted", "freeze.started"]
+
+    def test_a_freeze_whose_time_has_passed_counts_no_more(
+        self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
+    ) -> None:
+        over = factories.now() - timedelta(seconds=1)
+        factories.freeze(session, acme.organization, [main], ends_at=over)
+        overview = told(viewer)
+        assert (overview["freezes"]["inForce"], overview["branches"]["frozen"]) == (0, 0)
+
+    def test_of_many_freezes_the_newest_five_are_shown(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+        made = [
+            factories.freeze(session, acme.organization, started_at=factories.now() - timedelta(hours=age)).id
+            for age in range(1, 8)
+        ]
+        freezes = told(viewer)["freezes"]
+        assert freezes["inForce"] == 7
+        assert [freeze["id"] for freeze in freezes["newest"]] == made[:5]
+
+    def test_windows_to_come_are_told_the_first_one_first(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+        now = factories.now()
+        weekends = factories.schedule(session, acme.organization)
+        later, sooner = (
+            factories.occurrence(session, weekends, starts_at=now + timedelta(days=days)) for days in (3, 2)
+        )
+        factories.occurrence(session, weekends, starts_at=now + timedelta(days=1), skip_reason="asked")
+        factories.occurrence(session, weekends, starts_at=now - timedelta(days=1))
+        off = factories.schedule(session, acme.organization, enabled=False)
+        factories.occurrence(session, off)
+        windows = told(viewer)["windows"]
+        assert [window["occurrenceId"] for window in windows] == [sooner.id, later.id]
+        assert {(window["scheduleId"], window["scheduleName"]) for window in windows} == {(weekends.id, "Weekends")}
+
+    def test_exceptions_count_while_they_hold(
+        self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller
+    ) -> None:
+        freezes = [factories.freeze(session, acme.organization, [main]) for _ in range(3)]
+        group = new_id("exg")
+        for freeze in freezes[:2]:
+            factories.exception(session, freeze, hotfix, main, decision=None, request_group_id=group)
+        factories.exception(session, freezes[2], hotfix, main)
+        assert told(viewer)["exceptions"] == {"pending": 1, "granted": 1}
+        hotfix.state = "closed"
+        session.flush()
+        assert told(viewer)["exceptions"] == {"pending": 0, "granted": 0}
+        hotfix.state = "open"
+        session.flush()
+        assert told(viewer)["exceptions"] == {"pending": 1, "granted": 1}
+        for freeze in freezes:
+            freeze.ended_at = factories.now()
+        session.flush()
+        assert told(viewer)["exceptions"] == {"pending": 0, "granted": 0}
+
+    def test_the_activity_is_not_lost_behind_what_many_people_did(
+        self, acme: Tenant, session: Session, viewer: Caller
+    ) -> None:
+        person = {"type": "user", "id": "usr_1", "name": "Bob"}
+        thing = {"type": "branch", "id": "wbr_1", "name": "acme/web:main"}
+        for number, action in enumerate(["freeze.started", *["branch.watched"] * 600]):
+            at = factories.now() - timedelta(hours=1) + timedelta(seconds=number)
+            told_by = {"actor": person, "target": thing, "source": "dashboard", "details": {}}
+            session.add(
+                AuditEntry(id=new_id("aud"), organization_id=acme.id, at=at, action=action, request_id=None, **told_by)
+            )
+        session.flush()
+        assert [done["action"] for done in told(viewer)["activity"]] == ["freeze.started"]
+
+    def test_the_activity_tells_of_freezes_and_not_of_people(
+        self, acme: Tenant, session: Session, viewer: Caller
+    ) -> None:
+        for action in ("member.removed", "api_key.created", "exception.granted", "schedule.created"):
+            entry = AuditEntry(
+                id=new_id("aud"),
+                organization_id=acme.id,
+                at=factories.now(),
+                action=action,
+                actor=factories.SYSTEM,
+                source="system",
+                target={"type": "x", "id": "x", "name": "x"},
+                details={},
+            )
+            session.add(entry)
+        session.flush()
+        assert {done["action"] for done in told(viewer)["activity"]} == {"exception.granted", "schedule.created"}
+
+    def test_attention_is_counted_by_severity(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+        raised(session, acme)
+        raised(session, acme, severity="info")
+        raised(session, acme, cleared_at=factories.now())
+        factories.api_key(session, acme.organization, expires_at=factories.now() + timedelta(hours=1))
+        acme.installation.state = "removed"
+        session.flush()
+        assert told(viewer)["attention"] == {"critical": 2, "warning": 0, "info": 1}
+
+    def test_nothing_of_another_organisation_is_in_it(
+        self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest
+    ) -> None:
+        freeze = factories.freeze(session, acme.organization, [main])
+        factories.exception(session, freeze, hotfix, main, decision=None)
+        factories.occurrence(session, factories.schedule(session, acme.organization))
+        raised(session, acme)
+        overview = told(globex.person("viewer"))
+        assert overview["freezes"]["inForce"] == overview["branches"]["watched"] == 0
+        assert overview["windows"] == overview["activity"] == []
+        assert overview["exceptions"] == {"pending": 0, "granted": 0}
+        assert not any(overview["attention"].values())
+        assert not items(globex.person("viewer"))

@@ -1,4 +1,4 @@
-"""Operations of the tag Members, as far as they concern members; those of invitations are in `test_invitations.py`."""
+"""Operations of the tag Members, as far as they concern members; those of invitations are in `invitations`."""
 
 from typing import Any
 

@@ -1,0 +1,12 @@
+"""Somebody who belongs nowhere yet."""
+
+import httpx
+import pytest
+from sqlalchemy.orm import Session
+
+from tests.handlers.people import Person, newcomer
+
+
+@pytest.fixture
+def eve(session: Session, http: httpx.Client) -> Person:
+    return newcomer(session, http)

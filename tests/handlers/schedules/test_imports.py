@@ -1,10 +1,8 @@
-"""Importing calendars as schedules: what becomes of each event, the first time and again, and what is refused."""
+"""Importing calendars as schedules: what becomes of each event, the first time and again."""
 
 from datetime import date, timedelta
-from typing import Any
 
 import holidays
-import httpx
 import pytest
 from holidays.ical import ICalExporter
 from sqlalchemy import func, select
@@ -13,67 +11,25 @@ from sqlalchemy.orm import Session
 from integrations.calendars import ics
 from integrations.calendars.found import Options, Reading
 from models.audit import AuditEntry
-from models.repositories import WatchedBranch
-from models.schedules import Occurrence, Schedule
+from models.schedules import Occurrence
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
-from tests.integrations.calendars.vectors import calendar
-
-IMPORT = "/v1/schedules/import"
-EVERYTHING = {"type": "organization"}
-TODAY = factories.now().date()
-SOON = TODAY + timedelta(days=20)
-NEXT_YEAR = TODAY.year + 1
-LINES = "\nDTSTART;VALUE=DATE:{:%Y%m%d}\nSUMMARY:{}"
-
-
-@pytest.fixture(autouse=True)
-def web(acme: Tenant, session: Session) -> WatchedBranch:
-    """Return the watched `main` of acme/web."""
-    return factories.branch(session, acme.repository("web"))
-
-
-def event(uid: str, *lines: str, name: str = "Inventory", day: date = SOON) -> str:
-    return "\n".join([f"UID:{uid}{LINES.format(day, name)}", *lines])
-
-
-def of_file(*events: str, **changes: Any) -> dict[str, Any]:
-    return {"format": "ics", "content": calendar(*events), "scope": EVERYTHING, "timezone": "UTC", **changes}
-
-
-def of_country(country: str = "GB", **changes: Any) -> dict[str, Any]:
-    given = {"format": "holidays", "country": country, "years": [NEXT_YEAR], "scope": EVERYTHING, "timezone": "UTC"}
-    return {**given, **changes}
-
-
-def imported(caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
-    answer = caller.post(IMPORT, body)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
-
-
-def actions(told: dict[str, Any]) -> dict[str, str]:
-    return {row["uid"]: row["action"] for row in told["data"]}
-
-
-def only(told: dict[str, Any]) -> dict[str, Any]:
-    (row,) = told["data"]
-    found: dict[str, Any] = row
-    return found
-
-
-def kept(session: Session) -> list[Schedule]:
-    """Return the schedules that are not deleted, the oldest first."""
-    session.expire_all()
-    return list(session.scalars(select(Schedule).where(Schedule.deleted_at.is_(None)).order_by(Schedule.id)))
-
-
-@pytest.fixture
-def member(acme: Tenant) -> Caller:
-    return acme.person("member")
+from tests.handlers.schedules.asking import EVERYTHING
+from tests.handlers.schedules.importing import (
+    IMPORT,
+    NEXT_YEAR,
+    SOON,
+    TODAY,
+    actions,
+    event,
+    imported,
+    kept,
+    of_country,
+    of_file,
+    only,
+)
 
 
 class TestImportSchedules:
@@ -271,143 +227,3 @@ class TestImportSchedules:
         assert told["counts"]["created"] == sum(day >= TODAY for day in computed)
         assert told["counts"]["skipped"] == sum(day < TODAY for day in computed)
         assert imported(member, body)["counts"]["unchanged"] == told["counts"]["created"]
-
-
-class TestHolidays:
-    def test_each_is_a_schedule_that_later_years_add_to(self, member: Caller, session: Session) -> None:
-        first = imported(member, of_country())
-        by_name = {row["name"]: row for row in first["data"]}
-        assert by_name["Christmas Day"]["uid"] == "GB//public/Christmas Day"
-        second = imported(member, of_country(years=[NEXT_YEAR + 1]))
-        (row,) = [row for row in second["data"] if row["uid"] == "GB//public/Good Friday"]
-        assert (row["action"], row["changed"]) == ("updated", ["recurrence"])
-        years = [day[:4] for day in row["terms"]["recurrence"]["dates"]]
-        assert years == [str(NEXT_YEAR), str(NEXT_YEAR + 1)]
-        assert imported(member, of_country())["counts"]["updated"] == 0
-        assert len(kept(session)) == len(first["data"])
-
-    def test_observances_and_the_day_before_come_when_they_are_asked_for(self, member: Caller) -> None:
-        public = imported(member, of_country("US", dryRun=True))
-        both = imported(member, of_country("US", observances=True, dayBefore=True, dryRun=True))
-        assert both["counts"]["created"] > public["counts"]["created"]
-        (row,) = [row for row in both["data"] if row["name"] == "Thanksgiving Day"]
-        assert row["terms"]["window"] == {"startTime": "00:00", "endTime": "00:00", "days": 2}
-        assert date.fromisoformat(row["terms"]["recurrence"]["startDate"]).isoweekday() == 3
-        assert row["terms"]["reason"] == "Holiday: Thanksgiving Day"
-
-    def test_together_they_fit_into_small_plans(self, globex: Tenant, session: Session) -> None:
-        factories.branch(session, globex.repository("site"))
-        caller = globex.person("member")
-        refusal(caller.post(IMPORT, of_country()), 403, "feature_not_available")
-        body = of_country(together=True, years=[2027])
-        told = imported(caller, body)
-        assert [row["name"] for row in told["data"]] == [
-            "Public holidays (GB)",
-            "Public holidays (GB) (4 days)",
-        ]
-        assert imported(caller, body)["counts"]["unchanged"] == len(told["data"])
-
-    @pytest.mark.parametrize(
-        ("place", "path"),
-        [({"country": "ZZ"}, "/country"), ({"country": "US", "subdivision": "ENG"}, "/subdivision")],
-    )
-    def test_an_unknown_place_is_refused(self, member: Caller, place: dict[str, str], path: str) -> None:
-        error = refusal(member.post(IMPORT, of_country(**place)), 422, "invalid_parameter")
-        assert [row["path"] for row in error["details"]] == [path]
-
-
-class TestRefusals:
-    def test_tells_every_fault_of_the_terms_at_once(self, member: Caller) -> None:
-        body = of_file(
-            event("1"),
-            scope={"type": "glob", "patterns": ["nothing/*"]},
-            timezone="Mars/Base",
-            window={"startTime": "09:00", "endTime": "08:00"},
-        )
-        error = refusal(member.post(IMPORT, body), 422, "no_targets_in_scope")
-        assert [row["path"] for row in error["details"]] == ["/scope", "/timezone", "/window/endTime"]
-
-    @pytest.mark.parametrize(
-        ("body", "status", "code", "path"),
-        [
-            ({"format": "ics", "scope": EVERYTHING}, 400, "missing_parameter", "/content"),
-            ({"format": "holidays", "scope": EVERYTHING}, 400, "missing_parameter", "/country"),
-            ({"scope": EVERYTHING}, 400, "missing_parameter", "/format"),
-            ({"format": "xls", "scope": EVERYTHING}, 422, "validation_failed", "/format"),
-            (of_country(years=[]), 422, "validation_failed", "/years"),
-            (of_country(years=[2027, 2028, 2029, 2030, 2031, 2032]), 422, "validation_failed", "/years"),
-            (of_country(content="x"), 422, "validation_failed", "/content"),
-            (of_country(reason="short"), 422, "reason_required", "/reason"),
-            (of_file(country="GB"), 422, "validation_failed", "/country"),
-            (of_file(event("1"), content="a\0b"), 422, "validation_failed", "/content"),
-            (of_file(event("1"), content="x" * 1_048_577), 422, "validation_failed", "/content"),
-        ],
-    )
-    def test_names_the_field_that_is_wrong(
-        self, member: Caller, body: dict[str, Any], status: int, code: str, path: str
-    ) -> None:
-        assert path in [row["path"] for row in refusal(member.post(IMPORT, body), status, code)["details"]]
-
-    @pytest.mark.parametrize(
-        ("content", "code"),
-        [
-            pytest.param("Dear all, we are closed on Friday.", "invalid_parameter", id="a letter"),
-            pytest.param(calendar(), "invalid_parameter", id="no event"),
-            pytest.param(calendar("UID:1\nDTSTART:whenever"), "invalid_parameter", id="no day"),
-            pytest.param(calendar(event("1", "DURATION:P999999999D")), "invalid_parameter", id="a huge duration"),
-            pytest.param(calendar(event("1", "RRULE:FREQ=SECONDLY")), "invalid_recurrence", id="every second"),
-            pytest.param(
-                calendar(event("1", "RRULE:FREQ=DAILY;COUNT=999999999")), "invalid_recurrence", id="a billion"
-            ),
-            pytest.param("BEGIN:VEVENT\n" * 50_000, "invalid_parameter", id="a bomb"),
-            pytest.param(calendar(*(event(str(number)) for number in range(501))), "invalid_parameter", id="too many"),
-        ],
-    )
-    def test_of_which_nothing_can_be_used_says_why(
-        self, member: Caller, session: Session, content: str, code: str
-    ) -> None:
-        error = refusal(member.post(IMPORT, {**of_file(), "content": content}), 422, code)
-        assert {row["path"] for row in error["details"]} == {"/content"}
-        assert kept(session) == []
-
-    def test_of_ten_megabytes_is_not_read(self, member: Caller) -> None:
-        body = {**of_file(), "content": "x" * 10_000_000}
-        refusal(member.post(IMPORT, body), 413, "payload_too_large")
-
-    def test_in_bytes_that_are_no_utf_8_is_malformed(self, member: Caller) -> None:
-        for encoding in ("utf-16", "latin-1"):
-            raw = '{"format": "ics", "content": "é"}'.encode(encoding)
-            answer = member.post(IMPORT, content=raw, headers={"Content-Type": "application/json"})
-            refusal(answer, 400, "malformed_json")
-
-    def test_beyond_the_plans_number_of_schedules_makes_none(self, globex: Tenant, session: Session) -> None:
-        factories.branch(session, globex.repository("site"))
-        caller = globex.person("member")
-        events = [event(str(number), day=SOON + timedelta(days=number)) for number in range(4)]
-        for dry_run in (True, False):
-            error = refusal(caller.post(IMPORT, of_file(*events, dryRun=dry_run)), 403, "feature_not_available")
-            assert "includes 3 schedules; there are 0 and this would add 4" in error["message"]
-        assert kept(session) == []
-        imported(caller, of_file(*events[:3]))
-        told = imported(caller, of_file(event("0", "STATUS:CANCELLED"), *events[1:]))
-        assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "skipped": 0}
-
-    def test_overlaps_are_refused_only_where_that_is_asked_for(self, member: Caller, session: Session) -> None:
-        imported(member, of_file(event("1")))
-        body = of_file(event("2", name="Other"), allowOverlap=False)
-        error = refusal(member.post(IMPORT, body), 409, "schedule_overlap")
-        assert error["details"][0]["scheduleId"] == kept(session)[0].id
-        refusal(member.post(IMPORT, {**body, "dryRun": True}), 409, "schedule_overlap")
-        assert only(imported(member, of_file(event("2", name="Other"))))["action"] == "created"
-
-
-def test_a_bad_calendar_leaves_the_service_answering(member: Caller) -> None:
-    never = "RRULE:FREQ=DAILY;BYMONTH=1;BYMONTHDAY=1;BYSETPOS=2"
-    content = calendar(*(event(str(number), never) for number in range(1500)))
-
-    def bomb() -> httpx.Response:
-        return member.post(IMPORT, {**of_file(), "content": content})
-
-    bombed, listed = at_once(bomb, lambda: member.get("/v1/schedules"))
-    assert listed.status_code == 200
-    assert "too" in refusal(bombed, 422, "invalid_parameter")["message"]

@@ -1,0 +1,45 @@
+"""Asking what lies ahead: previews, occurrences of a range of time, a month's calendar."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from models.schedules import Occurrence, Schedule
+from tests import factories
+from tests.handlers.callers import Caller
+from tests.handlers.schedules.asking import DAILY, NIGHT
+
+DRAFT = {"timezone": "UTC", "recurrence": DAILY, "window": NIGHT}
+DAY = timedelta(days=1)
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def add(session: Session, of: Schedule, start: str, end: str, **columns: Any) -> Occurrence:
+    """Add an occurrence between two instants, UTC."""
+    return factories.occurrence(session, of, starts_at=at(start), ends_at=at(end), **columns)
+
+
+def preview(caller: Caller, **changes: Any) -> dict[str, Any]:
+    answer = caller.post("/v1/schedules/preview", {**DRAFT, **changes})
+    assert answer.status_code == 200, answer.text
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+def listed(caller: Caller, **params: Any) -> list[str]:
+    answer = caller.get("/v1/schedules/occurrences", **params)
+    assert answer.status_code == 200, answer.text
+    return [row["id"] for row in answer.json()["data"]]
+
+
+def month(caller: Caller, name: str, **params: Any) -> dict[str, list[str]]:
+    """Return the occurrences of each day of a month that has any."""
+    answer = caller.get("/v1/schedules/calendar", month=name, **params)
+    assert answer.status_code == 200, answer.text
+    days = answer.json()["days"]
+    assert all(day["count"] == len(day["occurrences"]) for day in days)
+    return {day["date"]: [row["id"] for row in day["occurrences"]] for day in days if day["occurrences"]}

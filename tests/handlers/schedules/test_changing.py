@@ -1,0 +1,164 @@
+"""Changing and deleting a schedule, and skipping its next window."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.repositories import WatchedBranch
+from models.schedules import Occurrence
+from tests import factories
+from tests.handlers.callers import Tenant, at_once, refusal
+from tests.handlers.schedules.asking import (
+    DAILY,
+    EVERYTHING,
+    FIELDS,
+    FIRST,
+    NIGHT,
+    NOON,
+    SOON,
+    created,
+    details,
+    running,
+    starts,
+)
+
+
+class TestUpdateSchedule:
+    def test_changes_what_is_named_and_plans_anew(self, acme: Tenant, session: Session) -> None:
+        made = created(acme.key())
+        shown = acme.key().patch(f"/v1/schedules/{made['id']}", {"name": "Noons", "window": NOON}).json()
+        assert shown["nextOccurrence"]["startsAt"] == starts(SOON, 12)
+        same = FIELDS - {"name", "window", "nextOccurrence", "updatedAt"}
+        assert {name: shown[name] for name in same} == {name: made[name] for name in same}
+        assert shown["updatedAt"] > made["updatedAt"]
+        told = details(session, "schedule.updated")
+        assert told["before"] == {"name": "Nights", "window": NIGHT}
+        assert told["after"] == {"name": "Noons", "window": NOON}
+
+    def test_that_names_nothing_changes_nothing(self, acme: Tenant) -> None:
+        made = created(acme.key())
+        assert acme.key().patch(f"/v1/schedules/{made['id']}", {}).json() == made
+
+    def test_replaces_the_recurrence_as_a_whole(self, acme: Tenant) -> None:
+        made = created(acme.key(), recurrence={**DAILY, "count": 3})
+        shown = acme.key().patch(f"/v1/schedules/{made['id']}", {"recurrence": DAILY}).json()
+        assert shown["recurrence"] == DAILY
+
+    def test_takes_back_what_it_shows(self, acme: Tenant) -> None:
+        made = created(acme.key(), recurrence={**DAILY, "byMonth": [1, 12], "interval": 2})
+        shown = {name: made[name] for name in (*FIRST, "exceptionsAllowed", "enabled", "allowOverlap")}
+        assert acme.key().patch(f"/v1/schedules/{made['id']}", shown).json() == made
+
+    def test_disables_and_enables(self, acme: Tenant) -> None:
+        made = created(acme.key())
+        path = f"/v1/schedules/{made['id']}"
+        assert acme.key().patch(path, {"enabled": False}).json()["nextOccurrence"] is None
+        again = acme.key().patch(path, {"enabled": True}).json()
+        assert again["nextOccurrence"]["startsAt"] == made["nextOccurrence"]["startsAt"]
+
+    @pytest.mark.parametrize(
+        ("made", "changes"),
+        [
+            ({"window": NOON}, {"window": NIGHT}),
+            ({"recurrence": {"frequency": "once", "startDate": "2026-01-01"}}, {"recurrence": DAILY}),
+            ({"timezone": "Asia/Tokyo"}, {"timezone": "UTC"}),
+            ({"enabled": False}, {"enabled": True}),
+            ({"scope": {"type": "repositories", "repositories": ["acme/api"]}}, {"scope": EVERYTHING}),
+            ({"allowOverlap": True}, {"allowOverlap": False}),
+        ],
+        ids=lambda value: next(iter(value)),
+    )
+    def test_that_makes_it_collide_is_refused_unless_it_says_that_it_may(
+        self, acme: Tenant, session: Session, made: dict[str, Any], changes: dict[str, Any]
+    ) -> None:
+        factories.branch(session, acme.repository("api"))
+        created(acme.key(), scope={"type": "repositories", "repositories": ["acme/web"]})
+        path = f"/v1/schedules/{created(acme.key(), **made)['id']}"
+        before = acme.key().get(path).json()
+        refusal(acme.key().patch(path, changes), 409, "schedule_overlap")
+        assert acme.key().get(path).json() == before
+        assert acme.key().patch(path, {"allowOverlap": True, **changes}).status_code == (
+            409 if "allowOverlap" in changes else 200
+        )
+
+    def test_of_its_words_is_not_refused_for_an_overlap_that_has_arisen(self, acme: Tenant) -> None:
+        made = created(acme.key())
+        created(acme.key(), allowOverlap=True)
+        answer = acme.key().patch(f"/v1/schedules/{made['id']}", {"name": "Late", "reason": "It is late at night"})
+        assert answer.status_code == 200
+
+    def test_of_several_at_once_all_count(self, acme: Tenant, session: Session) -> None:
+        made = created(acme.key())
+        key, path = acme.key(), f"/v1/schedules/{made['id']}"
+        ends = [{"window": {**NIGHT, "endTime": f"0{hour}:00"}} for hour in range(1, 6)]
+        answers = at_once(*[lambda change=change: key.patch(path, change) for change in ends])
+        assert {answer.status_code for answer in answers} == {200}
+        [ends_at] = {row.ends_at.time() for row in session.scalars(select(Occurrence))}
+        assert ends_at.isoformat("minutes") == acme.key().get(path).json()["window"]["endTime"]
+
+
+class TestDeleteSchedule:
+    def test_takes_what_is_planned_and_leaves_its_freezes(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
+        made = created(acme.key())["id"]
+        freeze = running(session, acme, web, made)
+        answer = acme.key().delete(f"/v1/schedules/{made}")
+        assert (answer.status_code, answer.content) == (204, b"")
+        refusal(acme.key().get(f"/v1/schedules/{made}"), 404, "schedule_not_found")
+        [found] = acme.key().get("/v1/freezes", scheduleId=made).json()["data"]
+        assert (found["id"], found["state"]) == (freeze, "in_force")
+        assert session.scalar(select(func.count()).select_from(Occurrence)) == 1
+        assert acme.audit() == ["schedule.created", "schedule.deleted"]
+
+    def test_ends_what_is_in_force_when_asked(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+        made = created(acme.key())["id"]
+        freeze = running(session, acme, web, made)
+        assert acme.key().delete(f"/v1/schedules/{made}?endActive=true").status_code == 204
+        shown = acme.key().get(f"/v1/freezes/{freeze}").json()
+        assert (shown["state"], shown["endReason"]) == ("ended", "lifted")
+        assert details(session, "schedule.deleted")["endedFreezes"] == [freeze]
+
+    def test_makes_room_for_a_like_one(self, acme: Tenant) -> None:
+        made = created(acme.key())["id"]
+        assert acme.key().delete(f"/v1/schedules/{made}").status_code == 204
+        created(acme.key())
+
+    def test_twice_finds_none_the_second_time(self, acme: Tenant) -> None:
+        made = created(acme.key())["id"]
+        assert acme.key().delete(f"/v1/schedules/{made}").status_code == 204
+        refusal(acme.key().delete(f"/v1/schedules/{made}"), 404, "schedule_not_found")
+
+
+class TestSkipNextOccurrence:
+    def test_leaves_out_one_window_after_the_other(self, acme: Tenant, session: Session) -> None:
+        made = created(acme.key())
+        path = f"/v1/schedules/{made['id']}"
+        first = acme.key().post(f"{path}/skip-next").json()
+        assert first == {**made["nextOccurrence"], "state": "skipped", "skipReason": "asked"}
+        second = acme.key().post(f"{path}/skip-next").json()
+        assert second["startsAt"] == starts(SOON + timedelta(days=1), 22)
+        assert acme.key().get(path).json()["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=2), 22)
+        assert acme.audit() == ["schedule.created", "occurrence.skipped", "occurrence.skipped"]
+
+    def test_at_once_skips_one_each(self, acme: Tenant) -> None:
+        key, made = acme.key(), created(acme.key())["id"]
+        answers = at_once(*[lambda: key.post(f"/v1/schedules/{made}/skip-next")] * 4)
+        assert len({datetime.fromisoformat(answer.json()["startsAt"]) for answer in answers}) == 4
+
+    def test_again_with_its_key_skips_no_second_one(self, acme: Tenant, session: Session) -> None:
+        made = created(acme.key())["id"]
+        keyed = {"headers": {"Idempotency-Key": "skip"}}
+        caller = acme.key()
+        first, again = (caller.post(f"/v1/schedules/{made}/skip-next", **keyed) for _ in range(2))
+        assert first.json() == again.json()
+        skipped = select(func.count()).select_from(Occurrence).where(Occurrence.skip_reason.is_not(None))
+        assert session.scalar(skipped) == 1
+
+    def test_where_none_is_planned_finds_none(self, acme: Tenant) -> None:
+        for changes in ({"enabled": False}, {"recurrence": {"frequency": "once", "startDate": "2026-01-01"}}):
+            made = created(acme.key(), **changes)["id"]
+            refusal(acme.key().post(f"/v1/schedules/{made}/skip-next"), 404, "occurrence_not_found")

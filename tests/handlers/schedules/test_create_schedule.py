@@ -1,0 +1,138 @@
+"""Making a schedule, and how many an organisation may have.
+
+Which windows are planned is asked in `tests/services/schedules`.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from models.repositories import WatchedBranch
+from models.schedules import Occurrence, Schedule
+from tests import factories
+from tests.handlers.callers import Tenant, at_once, refusal
+from tests.handlers.schedules.asking import EVERYTHING, FIELDS, FIRST, REASON, SOON, created, details, rows, starts
+
+
+class TestCreateSchedule:
+    def test_plans_its_windows_and_shows_the_next_one(self, acme: Tenant, session: Session) -> None:
+        shown = created(acme.person("member"))
+        assert set(shown) == FIELDS
+        assert {name: shown[name] for name in FIRST} == FIRST
+        assert (shown["source"], shown["enabled"], shown["exceptionsAllowed"], shown["allowOverlap"]) == (
+            "manual",
+            True,
+            True,
+            False,
+        )
+        assert shown["createdBy"]["type"] == "user"
+        coming = shown["nextOccurrence"]
+        assert (coming["startsAt"], coming["endsAt"], coming["state"]) == (
+            starts(SOON, 22),
+            starts(SOON + timedelta(days=1), 6),
+            "planned",
+        )
+        assert (coming["late"], coming["missed"], coming["freezeId"], coming["skipReason"]) == (
+            False,
+            False,
+            None,
+            None,
+        )
+        assert session.scalar(select(func.count()).select_from(Occurrence)) in {88, 89}
+
+    def test_answers_where_it_can_be_read(self, acme: Tenant) -> None:
+        answer = acme.key().post("/v1/schedules", FIRST)
+        assert acme.key().get(answer.headers["location"]).json() == answer.json()
+
+    def test_without_a_zone_is_read_in_that_of_the_organisation(self, acme: Tenant, session: Session) -> None:
+        acme.organization.settings = {"timezone": "Asia/Kolkata"}
+        session.flush()
+        zoneless = {name: value for name, value in FIRST.items() if name != "timezone"}
+        shown = acme.key().post("/v1/schedules", zoneless).json()
+        assert shown["timezone"] == "Asia/Kolkata"
+        assert shown["nextOccurrence"]["startsAt"] == f"{SOON.isoformat()}T16:30:00Z"
+
+    def test_trims_its_reason(self, acme: Tenant) -> None:
+        assert created(acme.key(), reason=f"  {REASON} ")["reason"] == REASON
+
+    def test_that_is_not_enabled_has_no_next_occurrence(self, acme: Tenant) -> None:
+        assert created(acme.key(), enabled=False)["nextOccurrence"] is None
+
+    def test_is_audited_with_what_it_says(self, acme: Tenant, session: Session) -> None:
+        shown = created(acme.key())
+        assert acme.audit() == ["schedule.created"]
+        after = details(session, "schedule.created")["after"]
+        assert {name: after[name] for name in FIRST} == {name: shown[name] for name in FIRST}
+
+    def test_with_a_key_happens_once_and_is_told_again(self, acme: Tenant, session: Session) -> None:
+        caller, keyed = acme.key(), {"headers": {"Idempotency-Key": "nights"}}
+        first, again = (caller.post("/v1/schedules", FIRST, **keyed) for _ in range(2))
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert again.headers["idempotency-replayed"] == "true"
+        assert session.scalar(select(func.count()).select_from(Schedule)) == 1
+        refusal(caller.post("/v1/schedules", {**FIRST, "name": "Days"}, **keyed), 409, "idempotency_key_reuse")
+
+    def test_that_collides_is_refused_and_told_with_which(self, acme: Tenant, session: Session) -> None:
+        other = created(acme.key(), name="Evenings", window={"startTime": "20:00", "endTime": "23:00"})
+        error = refusal(acme.key().post("/v1/schedules", FIRST), 409, "schedule_overlap")
+        [row] = error["details"]
+        assert (row["path"], row["scheduleId"], row["scheduleName"]) == ("/window", other["id"], "Evenings")
+        assert row["firstOverlapAt"] == starts(SOON, 22)
+        assert session.scalar(select(func.count()).select_from(Schedule)) == 1
+        assert created(acme.key(), allowOverlap=True)["allowOverlap"] is True
+
+    def test_that_collides_while_it_is_not_enabled_is_made(self, acme: Tenant) -> None:
+        created(acme.key())
+        created(acme.key(), enabled=False)
+
+    def test_of_two_at_once_that_collide_makes_one(self, acme: Tenant) -> None:
+        key = acme.key()
+        answers = at_once(*[lambda: key.post("/v1/schedules", FIRST)] * 4)
+        assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
+
+    @pytest.mark.parametrize("scope", [EVERYTHING, {"type": "glob", "patterns": ["acme/*"]}])
+    def test_that_reaches_nothing_is_refused(
+        self, acme: Tenant, session: Session, web: WatchedBranch, scope: Any
+    ) -> None:
+        web.unwatched_at = factories.now()
+        session.flush()
+        error = refusal(acme.key().post("/v1/schedules", {**FIRST, "scope": scope}), 422, "no_targets_in_scope")
+        assert rows(error) == [("/scope", "no_targets_in_scope")]
+
+
+class TestQuota:
+    def full(self, globex: Tenant, session: Session) -> None:
+        factories.branch(session, globex.repository("app"))
+        for _ in range(3):
+            factories.schedule(session, globex.organization)
+
+    def test_names_the_limit_and_what_there_is(self, globex: Tenant, session: Session) -> None:
+        self.full(globex, session)
+        error = refusal(globex.key().post("/v1/schedules", FIRST), 403, "feature_not_available")
+        assert "free plan includes 3 schedules; there are 3" in error["message"]
+        assert session.scalar(select(func.count()).select_from(Schedule)) == 3
+
+    def test_counts_disabled_schedules_and_not_deleted_ones(self, globex: Tenant, session: Session) -> None:
+        self.full(globex, session)
+        one, two, _ = session.scalars(select(Schedule))
+        one.enabled = False
+        session.flush()
+        refusal(globex.key().post("/v1/schedules", FIRST), 403, "feature_not_available")
+        two.deleted_at = factories.now()
+        session.flush()
+        assert globex.key().post("/v1/schedules", FIRST).status_code == 201
+
+    def test_holds_for_several_at_once(self, globex: Tenant, session: Session) -> None:
+        factories.branch(session, globex.repository("app"))
+        key, body = globex.key(), {**FIRST, "allowOverlap": True}
+        answers = at_once(*[lambda: key.post("/v1/schedules", body)] * 5)
+        assert sorted(answer.status_code for answer in answers) == [201, 201, 201, 403, 403]
+
+    def test_lets_what_is_beyond_it_be_changed_and_deleted(self, globex: Tenant, session: Session) -> None:
+        self.full(globex, session)
+        one = factories.schedule(session, globex.organization)
+        assert globex.key().patch(f"/v1/schedules/{one.id}", {"name": "More"}).status_code == 200
+        assert globex.key().delete(f"/v1/schedules/{one.id}").status_code == 204

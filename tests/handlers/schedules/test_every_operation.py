@@ -1,0 +1,58 @@
+"""Who may make, read, change and delete schedules, and that those of others are not found."""
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+from sqlalchemy.orm import Session
+
+from rules.ids import new_id
+from tests import factories
+from tests.handlers.callers import Caller, Tenant, refusal
+from tests.handlers.guards import takes_credentials
+from tests.handlers.schedules.asking import FIRST, UNKNOWN, created
+
+Call = Callable[[Caller, str], httpx.Response]
+CALLS: dict[str, tuple[str, str, Call]] = {
+    "list_schedules": ("schedule:read", "viewer", lambda caller, _: caller.get("/v1/schedules")),
+    "create_schedule": ("schedule:write", "member", lambda caller, _: caller.post("/v1/schedules", FIRST)),
+    "get_schedule": ("schedule:read", "viewer", lambda caller, one: caller.get(f"/v1/schedules/{one}")),
+    "update_schedule": (
+        "schedule:write",
+        "member",
+        lambda caller, one: caller.patch(f"/v1/schedules/{one}", {"name": "Late"}),
+    ),
+    "delete_schedule": ("schedule:write", "member", lambda caller, one: caller.delete(f"/v1/schedules/{one}")),
+    "skip_next_occurrence": (
+        "schedule:write",
+        "member",
+        lambda caller, one: caller.post(f"/v1/schedules/{one}/skip-next"),
+    ),
+}
+WRITES = [name for name, (scope, _, _) in CALLS.items() if scope == "schedule:write"]
+OF_ONE = ["get_schedule", "update_schedule", "delete_schedule", "skip_next_occurrence"]
+
+
+class TestEveryOperation:
+    @pytest.mark.parametrize("operation", CALLS)
+    def test_takes_its_scope_or_its_role(self, acme: Tenant, operation: str) -> None:
+        scope, least_role, call = CALLS[operation]
+        made = created(acme.key())["id"]
+        writes = operation in WRITES
+        takes_credentials(acme, lambda caller: call(caller, made), scope=scope, least_role=least_role, writes=writes)
+
+    @pytest.mark.parametrize("operation", OF_ONE)
+    def test_of_an_unknown_a_foreign_or_a_deleted_schedule_finds_none(
+        self, acme: Tenant, globex: Tenant, session: Session, operation: str
+    ) -> None:
+        foreign = factories.schedule(session, globex.organization)
+        gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
+        for schedule_id in (UNKNOWN, foreign.id, gone.id, "nonsense", new_id("frz")):
+            refusal(CALLS[operation][2](acme.key(), schedule_id), 404, "schedule_not_found")
+
+    @pytest.mark.parametrize("operation", CALLS)
+    def test_outlives_the_installation(self, acme: Tenant, session: Session, operation: str) -> None:
+        made = created(acme.key())["id"]
+        acme.installation.state = "removed"
+        session.flush()
+        assert CALLS[operation][2](acme.key(), made).status_code < 300 or operation == "create_schedule"

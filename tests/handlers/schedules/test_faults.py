@@ -1,0 +1,117 @@
+"""What is wrong with a schedule, and where, by code and place."""
+
+from typing import Any
+
+import pytest
+
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.schedules.asking import DAILY, EVERYTHING, FIRST, NOON, created, rows
+
+FAULTS: list[tuple[str, Any, int, str, str]] = [
+    ("name", None, 422, "validation_failed", "/name"),
+    ("name", " ", 422, "validation_failed", "/name"),
+    ("name", "x" * 101, 422, "validation_failed", "/name"),
+    ("scope", {"type": "glob", "patterns": ["a b"]}, 422, "invalid_glob", "/scope/patterns/0"),
+    ("scope", {"type": "repositories", "repositories": ["acme/no"]}, 422, "invalid_parameter", "/scope/repositories/0"),
+    ("scope", {"type": "branch", "repository": "acme/web", "branch": "x"}, 422, "no_targets_in_scope", "/scope"),
+    ("timezone", "Mars/Olympus", 422, "invalid_timezone", "/timezone"),
+    ("timezone", "europe/london", 422, "invalid_timezone", "/timezone"),
+    ("timezone", "../../etc/passwd", 422, "invalid_timezone", "/timezone"),
+    ("timezone", "", 422, "invalid_timezone", "/timezone"),
+    ("timezone", 7, 422, "invalid_timezone", "/timezone"),
+    (
+        "recurrence",
+        {"frequency": "hourly", "startDate": "2026-11-06"},
+        422,
+        "invalid_recurrence",
+        "/recurrence/frequency",
+    ),
+    ("recurrence", {"frequency": "daily"}, 422, "invalid_recurrence", "/recurrence/startDate"),
+    ("recurrence", {**DAILY, "startDate": "2026-02-30"}, 422, "invalid_recurrence", "/recurrence/startDate"),
+    ("recurrence", {**DAILY, "startDate": "20261106"}, 422, "invalid_recurrence", "/recurrence/startDate"),
+    ("recurrence", {**DAILY, "startDate": "1999-12-31"}, 422, "invalid_recurrence", "/recurrence/startDate"),
+    ("recurrence", {**DAILY, "until": "2001-01-01"}, 422, "invalid_recurrence", "/recurrence/until"),
+    ("recurrence", {**DAILY, "interval": 0}, 422, "invalid_recurrence", "/recurrence/interval"),
+    ("recurrence", {**DAILY, "byDay": ["-1FR"]}, 422, "invalid_recurrence", "/recurrence/byDay"),
+    ("recurrence", {**DAILY, "byDay": ["FRI"]}, 422, "invalid_recurrence", "/recurrence/byDay/0"),
+    ("recurrence", {**DAILY, "byMonth": [2], "byMonthDay": [30]}, 422, "invalid_recurrence", "/recurrence/byMonthDay"),
+    ("recurrence", {**DAILY, "frequency": "dates"}, 422, "invalid_recurrence", "/recurrence/dates"),
+    ("recurrence", {**DAILY, "frequency": "dates", "dates": ["x"]}, 422, "invalid_recurrence", "/recurrence/dates/0"),
+    ("recurrence", {**DAILY, "byHour": [3]}, 422, "validation_failed", "/recurrence/byHour"),
+    ("window", {"startTime": "12:00"}, 422, "invalid_recurrence", "/window/endTime"),
+    ("window", {"startTime": "12:00", "endTime": "12:00"}, 422, "invalid_recurrence", "/window/endTime"),
+    ("window", {"startTime": "12:00", "endTime": "11:59", "days": 0}, 422, "invalid_recurrence", "/window/endTime"),
+    ("window", {"startTime": "24:00", "endTime": "12:00"}, 422, "invalid_recurrence", "/window/startTime"),
+    ("window", {**NOON, "days": 367}, 422, "invalid_recurrence", "/window/days"),
+    ("window", None, 422, "invalid_recurrence", "/window"),
+    ("reason", "short", 422, "reason_required", "/reason"),
+    ("reason", "        a        ", 422, "reason_required", "/reason"),
+    ("reason", None, 422, "reason_required", "/reason"),
+    ("enabled", "yes", 422, "validation_failed", "/enabled"),
+    ("createdBy", {}, 422, "validation_failed", "/createdBy"),
+    ("source", "import", 422, "validation_failed", "/source"),
+]
+
+
+class TestFaults:
+    @pytest.mark.parametrize(("name", "value", "status", "code", "where"), FAULTS)
+    def test_are_told_by_code_and_place(
+        self, acme: Tenant, name: str, value: Any, status: int, code: str, where: str
+    ) -> None:
+        made = created(acme.key(), recurrence={**DAILY, "startDate": "2026-11-06"}, window=NOON)["id"]
+        for error in (
+            refusal(acme.key().post("/v1/schedules", {**FIRST, name: value}), status, code),
+            refusal(acme.key().patch(f"/v1/schedules/{made}", {name: value}), status, code),
+        ):
+            assert rows(error) == [(where, code)]
+
+    @pytest.mark.parametrize(
+        ("name", "status", "code"),
+        [
+            ("name", 400, "missing_parameter"),
+            ("scope", 400, "missing_parameter"),
+            ("recurrence", 422, "invalid_recurrence"),
+            ("window", 422, "invalid_recurrence"),
+            ("reason", 422, "reason_required"),
+        ],
+    )
+    def test_that_something_is_missing_is_told(self, acme: Tenant, name: str, status: int, code: str) -> None:
+        body = {key: value for key, value in FIRST.items() if key != name}
+        error = refusal(acme.key().post("/v1/schedules", body), status, code)
+        assert rows(error) == [(f"/{name}", code)]
+
+    def test_of_the_form_are_told_together_and_the_first_decides(self, acme: Tenant) -> None:
+        wrong = {"scope": EVERYTHING, "timezone": "", "recurrence": {}, "window": {"startTime": 1}, "reason": "x"}
+        error = refusal(acme.key().post("/v1/schedules", wrong), 400, "missing_parameter")
+        assert rows(error) == [
+            ("/name", "missing_parameter"),
+            ("/timezone", "invalid_timezone"),
+            ("/recurrence/frequency", "invalid_recurrence"),
+            ("/recurrence/startDate", "invalid_recurrence"),
+            ("/window/startTime", "invalid_recurrence"),
+            ("/window/endTime", "invalid_recurrence"),
+            ("/reason", "reason_required"),
+        ]
+
+    def test_of_the_meaning_are_told_together_and_the_first_decides(self, acme: Tenant) -> None:
+        wrong = {
+            "timezone": "Mars/Olympus",
+            "recurrence": {**DAILY, "count": 3, "until": "2001-01-01"},
+            "window": {"startTime": "12:00", "endTime": "12:00"},
+        }
+        expected = [
+            ("/timezone", "invalid_timezone"),
+            ("/recurrence/until", "invalid_recurrence"),
+            ("/recurrence/count", "invalid_recurrence"),
+            ("/window/endTime", "invalid_recurrence"),
+        ]
+        error = refusal(acme.key().post("/v1/schedules", {**FIRST, **wrong}), 422, "invalid_timezone")
+        assert rows(error) == expected
+        nowhere = {"scope": {"type": "repositories", "repositories": ["acme/no"]}}
+        error = refusal(acme.key().post("/v1/schedules", {**FIRST, **wrong, **nowhere}), 422, "invalid_parameter")
+        assert rows(error) == [("/scope/repositories/0", "invalid_parameter"), *expected]
+
+    def test_a_rule_that_names_no_day_is_none(self, acme: Tenant) -> None:
+        weekend = {"frequency": "weekly", "byDay": ["SA"], "startDate": "2026-11-02", "until": "2026-11-06"}
+        error = refusal(acme.key().post("/v1/schedules", {**FIRST, "recurrence": weekend}), 422, "invalid_recurrence")
+        assert rows(error) == [("/recurrence", "invalid_recurrence")]

@@ -1,0 +1,210 @@
+"""Occurrences of a range of time, and of a month by its days."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.schedules import Schedule
+from services.schedules.months import MOST_OF_A_DAY
+from tests import factories
+from tests.handlers.callers import Tenant, refusal
+from tests.handlers.schedules.asking import rows
+from tests.handlers.schedules.looking_ahead import DAY, add, listed, month
+
+
+class TestListOccurrences:
+    @pytest.fixture
+    def schedule(self, acme: Tenant, session: Session) -> Schedule:
+        return factories.schedule(session, acme.organization)
+
+    def test_shows_those_that_touch_the_range_by_their_start(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        reaching_in = add(session, schedule, "2026-12-01", "2026-12-03")
+        add(session, schedule, "2026-11-01", "2026-12-02")
+        across = add(session, schedule, "2026-06-01", "2027-06-01")
+        inside = add(session, schedule, "2026-12-05", "2026-12-06")
+        reaching_out = add(session, schedule, "2026-12-09", "2026-12-11")
+        add(session, schedule, "2026-12-10", "2026-12-11")
+        found = listed(acme.key(), **{"from": "2026-12-02T00:00:00Z", "to": "2026-12-10T00:00:00Z"})
+        assert found == [row.id for row in (across, reaching_in, inside, reaching_out)]
+
+    @pytest.mark.parametrize(
+        ("bounds", "expected"),
+        [
+            pytest.param({}, ["old", "new"], id="none: all there are"),
+            pytest.param({"from": "2026-06-01T00:00:00Z"}, ["new"], id="an earliest end"),
+            pytest.param({"to": "2026-06-01T00:00:00Z"}, ["old"], id="a latest start"),
+            pytest.param({"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59Z"}, ["old", "new"], id="all time"),
+            pytest.param({"from": "2026-01-02T01:00:00+01:00"}, ["new"], id="an instant of another zone"),
+        ],
+    )
+    def test_takes_either_bound(
+        self, acme: Tenant, session: Session, schedule: Schedule, bounds: dict[str, str], expected: list[str]
+    ) -> None:
+        ids = {
+            add(session, schedule, "2026-01-01", "2026-01-02").id: "old",
+            add(session, schedule, "2027-01-01", "2027-01-02").id: "new",
+        }
+        assert [ids[found] for found in listed(acme.key(), **bounds)] == expected
+
+    def test_a_range_ends_after_it_begins(self, acme: Tenant) -> None:
+        bounds = {"from": "2026-12-02T00:00:00Z", "to": "2026-12-02T00:00:00Z"}
+        error = refusal(acme.key().get("/v1/schedules/occurrences", **bounds), 400, "invalid_parameter")
+        assert rows(error) == [("to", "invalid_parameter")]
+
+    def test_shows_every_state_or_one(self, acme: Tenant, session: Session, schedule: Schedule, web: Any) -> None:
+        now = factories.now()
+        freeze = factories.freeze(session, acme.organization, [web], ends_at=now + DAY)
+        begun = {"begun_at": now - DAY, "freeze_id": freeze.id}
+        states = {
+            "past": factories.occurrence(session, schedule, starts_at=now - 3 * DAY),
+            "active": factories.occurrence(session, schedule, starts_at=now - DAY, ends_at=now + DAY, **begun),
+            "planned": factories.occurrence(session, schedule, starts_at=now + DAY),
+            "skipped": factories.occurrence(session, schedule, starts_at=now + 2 * DAY, skip_reason="asked"),
+        }
+        assert listed(acme.key()) == [row.id for row in states.values()]
+        for state, row in states.items():
+            [shown] = acme.key().get("/v1/schedules/occurrences", state=state).json()["data"]
+            assert (shown["id"], shown["state"]) == (row.id, state)
+
+    def test_shows_those_of_one_schedule_a_deleted_one_too(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
+        add(session, schedule, "2026-01-01", "2026-01-02")
+        past = add(session, gone, "2026-01-01", "2026-01-02")
+        assert listed(acme.key(), scheduleId=gone.id) == [past.id]
+
+    def test_shows_none_of_another_organisation(
+        self, acme: Tenant, globex: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        add(session, factories.schedule(session, globex.organization), "2026-01-01", "2026-01-02")
+        assert listed(acme.key()) == []
+
+    def test_comes_in_pages_that_miss_nothing_and_repeat_nothing(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        others = [factories.schedule(session, acme.organization) for _ in range(4)]
+        for each in (schedule, *others):
+            add(session, each, "2026-12-01", "2026-12-02")
+        everything = listed(acme.key())
+        seen, cursor = [], None
+        while True:
+            params = {"limit": 2, **({"cursor": cursor} if cursor else {})}
+            page = acme.key().get("/v1/schedules/occurrences", **params).json()
+            seen += [row["id"] for row in page["data"]]
+            if (cursor := page["nextCursor"]) is None:
+                break
+        assert seen == everything == sorted(everything)
+        assert len(seen) == 5
+
+    def test_a_cursor_belongs_to_its_filters(self, acme: Tenant, session: Session, schedule: Schedule) -> None:
+        for day in (1, 2):
+            add(session, schedule, f"2026-12-0{day}", f"2026-12-0{day + 1}")
+        cursor = acme.key().get("/v1/schedules/occurrences", limit=1).json()["nextCursor"]
+        refusal(
+            acme.key().get("/v1/schedules/occurrences", limit=1, cursor=cursor, state="past"), 400, "invalid_cursor"
+        )
+
+
+class TestGetScheduleCalendar:
+    @pytest.fixture
+    def schedule(self, acme: Tenant, session: Session) -> Schedule:
+        return factories.schedule(session, acme.organization, name="Weekends", timezone="Asia/Kolkata")
+
+    def test_shows_every_day_of_the_month(self, acme: Tenant) -> None:
+        shown = acme.key().get("/v1/schedules/calendar", month="2028-02").json()
+        assert (shown["month"], shown["timezone"]) == ("2028-02", None)
+        assert [day["date"] for day in shown["days"]] == [f"2028-02-{number:02}" for number in range(1, 30)]
+        assert all(day == {"date": day["date"], "count": 0, "occurrences": []} for day in shown["days"])
+
+    def test_shows_an_occurrence_on_every_day_that_it_touches(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        row = add(session, schedule, "2031-05-02T11:30", "2031-05-04T18:30")  # midnight in Kolkata is 18:30
+        assert month(acme.key(), "2031-05") == {f"2031-05-0{day}": [row.id] for day in (2, 3, 4)}
+        [shown] = acme.key().get("/v1/schedules/calendar", month="2031-05").json()["days"][1]["occurrences"]
+        assert shown == {
+            "id": row.id,
+            "scheduleId": schedule.id,
+            "scheduleName": "Weekends",
+            "startsAt": "2031-05-02T11:30:00Z",
+            "endsAt": "2031-05-04T18:30:00Z",
+            "timezone": "Asia/Kolkata",
+            "localStart": "2031-05-02T17:00:00",
+            "localEnd": "2031-05-05T00:00:00",
+            "state": "planned",
+            "skipReason": None,
+            "late": False,
+            "missed": False,
+            "freezeId": None,
+        }
+
+    def test_days_are_those_of_each_schedule_or_of_the_zone_that_is_asked_for(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        far = factories.schedule(session, acme.organization, timezone="America/Los_Angeles")
+        here = add(session, schedule, "2031-05-10T20:00", "2031-05-10T21:00")
+        there = add(session, far, "2031-05-11T03:00", "2031-05-11T04:00")
+        assert month(acme.key(), "2031-05") == {"2031-05-11": [here.id], "2031-05-10": [there.id]}
+        utc = month(acme.key(), "2031-05", timezone="UTC")
+        assert utc == {"2031-05-10": [here.id], "2031-05-11": [there.id]}
+        assert acme.key().get("/v1/schedules/calendar", month="2031-05", timezone="UTC").json()["timezone"] == "UTC"
+
+    def test_shows_what_reaches_into_the_month_and_out_of_it(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        row = add(session, schedule, "2031-04-29T20:00", "2031-06-02")
+        days = month(acme.key(), "2031-05")
+        assert list(days) == [(date(2031, 5, 1) + number * DAY).isoformat() for number in range(31)]
+        assert list(month(acme.key(), "2031-04")) == ["2031-04-30"]
+        assert set(month(acme.key(), "2031-06")) == {"2031-06-01", "2031-06-02"}
+        assert {one for found in days.values() for one in found} == {row.id}
+        assert month(acme.key(), "2031-07") == {}
+
+    def test_a_window_without_time_is_shown_on_its_day(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        row = add(session, schedule, "2031-05-09T18:30", "2031-05-09T18:30", skip_reason="no_such_time")
+        assert month(acme.key(), "2031-05") == {"2031-05-10": [row.id]}
+
+    def test_shows_those_of_one_schedule_a_deleted_one_too(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        gone = factories.schedule(session, acme.organization, deleted_at=factories.now(), timezone="UTC")
+        add(session, schedule, "2026-01-01", "2026-01-02")
+        past = add(session, gone, "2026-01-01", "2026-01-02")
+        assert month(acme.key(), "2026-01", scheduleId=gone.id) == {"2026-01-01": [past.id]}
+
+    def test_shows_none_of_another_organisation(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+        add(session, factories.schedule(session, globex.organization), "2026-01-01", "2026-01-02")
+        assert month(acme.key(), "2026-01") == {}
+
+    def test_shows_the_first_of_a_busy_day_and_counts_them_all(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
+        for minute in range(MOST_OF_A_DAY + 1):
+            add(session, schedule, f"2031-05-10T00:{minute:02}", f"2031-05-10T01:{minute:02}")
+        shown = acme.key().get("/v1/schedules/calendar", month="2031-05").json()["days"][9]
+        assert (shown["count"], len(shown["occurrences"])) == (MOST_OF_A_DAY + 1, MOST_OF_A_DAY)
+        assert shown["occurrences"][-1]["startsAt"] == f"2031-05-10T00:{MOST_OF_A_DAY - 1}:00Z"
+
+    @pytest.mark.parametrize(
+        ("params", "code", "where"),
+        [
+            ({}, "missing_parameter", "month"),
+            ({"month": "2026-13"}, "invalid_parameter", "month"),
+            ({"month": "2026-1"}, "invalid_parameter", "month"),
+            ({"month": "1999-12"}, "invalid_parameter", "month"),
+            ({"month": "2026-12", "timezone": "Mars/Olympus"}, "invalid_parameter", "timezone"),
+            ({"month": "2026-12", "timezone": ""}, "invalid_parameter", "timezone"),
+        ],
+    )
+    def test_a_month_or_a_zone_that_there_is_not_is_refused(
+        self, acme: Tenant, params: dict[str, str], code: str, where: str
+    ) -> None:
+        error = refusal(acme.key().get("/v1/schedules/calendar", **params), 400, code)
+        assert [path for path, _ in rows(error)] == [where]

@@ -50,6 +50,13 @@ def post_fork(_: Any, worker: Any) -> None:
             os._exit(1)
 
 
+def post_worker_init(_: Any) -> None:
+    """Spare requests the long pauses of collecting garbage, once the application is there."""
+    from app.memory import put_aside
+
+    put_aside()
+
+
 def child_exit(_: Any, worker: Any) -> None:
     """Forget the gauges of a worker that has ended."""
     from prometheus_client import multiprocess

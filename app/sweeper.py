@@ -7,6 +7,7 @@ from threading import Event
 
 from app import logs
 from app.config import ConfigurationError, load_config
+from app.memory import put_aside
 from app.wiring import job_context
 from integrations.wakeups import WakeupWatch
 from jobs import context
@@ -27,6 +28,7 @@ def main() -> int:
     if config.smtp_url is None:
         logger.warning("SMTP_URL is not set: mails are written, and wait for a server that takes them")
     context.give(given)
+    put_aside()
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -21,6 +21,7 @@ from rq.serializers import JSONSerializer
 
 from app import logs
 from app.config import ConfigurationError, load_config
+from app.memory import put_aside
 from app.wiring import job_context
 from integrations.wakeups import QUEUE, connect
 from jobs import context
@@ -66,6 +67,7 @@ def main() -> int:
     queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
     told_to_stop = Event()
+    put_aside()
     try:
         WakeupWorker([queue], told_to_stop).work(with_scheduler=False, logging_level=None)
     except redis.RedisError as error:

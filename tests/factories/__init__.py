@@ -1,0 +1,70 @@
+"""What tests need to be there: one plain function for each kind of row, on a session that sees every organisation.
+
+Each one gives sensible values to everything that a test does not care for, adds the row and flushes it.
+"""
+
+from tests.factories.adding import SYSTEM, now, sha
+from tests.factories.freezes import exception, freeze, occurrence, schedule, target
+from tests.factories.organizations import (
+    AUDIENCE,
+    ISSUER,
+    ROLES,
+    SCOPES,
+    SECRET_KEY,
+    MintedKey,
+    api_key,
+    audit_actions,
+    key_pair,
+    login,
+    member_token,
+    membership,
+    organization,
+    session_token,
+    signer,
+    user,
+)
+from tests.factories.repositories import (
+    FINDINGS,
+    branch,
+    branch_enforcement,
+    head_check,
+    installation,
+    pull_request,
+    repository,
+    watched,
+)
+
+__all__ = [
+    "AUDIENCE",
+    "FINDINGS",
+    "ISSUER",
+    "ROLES",
+    "SCOPES",
+    "SECRET_KEY",
+    "SYSTEM",
+    "MintedKey",
+    "api_key",
+    "audit_actions",
+    "branch",
+    "branch_enforcement",
+    "exception",
+    "freeze",
+    "head_check",
+    "installation",
+    "key_pair",
+    "login",
+    "member_token",
+    "membership",
+    "now",
+    "occurrence",
+    "organization",
+    "pull_request",
+    "repository",
+    "schedule",
+    "session_token",
+    "sha",
+    "signer",
+    "target",
+    "user",
+    "watched",
+]

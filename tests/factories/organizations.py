@@ -1,0 +1,155 @@
+"""Organisations, people, sign-ins and keys."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.api_keys import ApiKey, ApiKeySecret
+from models.audit import AuditEntry
+from models.organizations import LoginSession, Membership, Organization, SigningKey, User
+from rules.ids import new_id
+from services.api_key_secrets import PREFIX, new_secret, secret_hash
+from services.identity.signing_keys import USE
+from services.sealing import seal
+from services.sessions import Signer, mint_session_jwt, new_key_pair
+from tests.factories.adding import added, now, numbers
+
+SECRET_KEY = "a secret of tests only too"
+"""`SECRET_KEY` of the product, unless a test says otherwise."""
+ISSUER = "http://127.0.0.1:8080"
+AUDIENCE = "http://127.0.0.1:8080"
+SCOPES = (
+    "freeze:read",
+    "freeze:write",
+    "repo:read",
+    "repo:write",
+    "schedule:read",
+    "schedule:write",
+    "exception:read",
+    "exception:write",
+    "audit:read",
+    "billing:read",
+    "billing:write",
+)
+ROLES = ("viewer", "member", "admin", "owner")
+
+
+def organization(session: Session, name: str = "Acme", *, plan: str = "business") -> Organization:
+    """Add an organisation."""
+    slug = f"{name.lower()}-{next(numbers)}"
+    return added(
+        session, Organization(id=new_id("org"), name=name, slug=slug, plan=plan, settings={}, created_at=now())
+    )
+
+
+def user(session: Session, name: str = "Ada") -> User:
+    """Add a person."""
+    email = f"{name.lower()}-{next(numbers)}@example.com"
+    return added(session, User(id=new_id("usr"), name=name, email=email, created_at=now()))
+
+
+def membership(session: Session, of: Organization, member: User, role: str = "member") -> Membership:
+    """Make a person a member."""
+    return added(session, Membership(organization_id=of.id, user_id=member.id, role=role, created_at=now()))
+
+
+def login(
+    session: Session, by: User, organization: Organization | None, *, support: bool = False, **columns: Any
+) -> LoginSession:
+    """Sign a person in."""
+    row = LoginSession(
+        id=new_id("ses"),
+        user_id=by.id,
+        organization_id=organization.id if organization else None,
+        support=support,
+        created_at=now(),
+        expires_at=columns.pop("expires_at", now() + timedelta(days=1)),
+        **columns,
+    )
+    return added(session, row)
+
+
+@cache
+def key_pair() -> tuple[str, str]:
+    """Return this process's pair of signing keys: private, public."""
+    return new_key_pair()
+
+
+def signer(session: Session) -> Signer:
+    """Make sure that the signing key is known, and return what signs with it.
+
+    The key stays the same throughout a run: an application that has read it may live longer than a test.
+    """
+    private, public = key_pair()
+    if session.get(SigningKey, "tests") is None:
+        sealed = seal(SECRET_KEY.encode(), USE, "tests", private.encode())
+        key = SigningKey(kid="tests", algorithm="ES256", public_key=public, sealed_private_key=sealed, created_at=now())
+        added(session, key)
+    return Signer("tests", "ES256", private, ISSUER, AUDIENCE)
+
+
+def session_token(
+    session: Session,
+    by: User,
+    organization: Organization | None,
+    *,
+    support: bool = False,
+    ttl: timedelta = timedelta(hours=1),
+    issued_at: datetime | None = None,
+) -> str:
+    """Sign a person in and return the session token."""
+    row = login(session, by, organization, support=support)
+    return mint_session_jwt(
+        signer(session),
+        user=by.id,
+        organization=organization.id if organization else None,
+        sid=row.id,
+        ttl=ttl,
+        now=issued_at or now(),
+        support=support,
+    )
+
+
+def member_token(session: Session, of: Organization, role: str = "member", *, support: bool = False) -> str:
+    """Return the session token of a new member with that role."""
+    person = user(session, role.title())
+    membership(session, of, person, role)
+    return session_token(session, person, of, support=support)
+
+
+@dataclass(frozen=True, slots=True)
+class MintedKey:
+    """An API key and its secret."""
+
+    row: ApiKey
+    secret: str
+
+
+def api_key(session: Session, of: Organization, *scopes: str, **columns: Any) -> MintedKey:
+    """Add an API key with these scopes (none given: all of them)."""
+    secret = new_secret()
+    row = ApiKey(
+        id=new_id("key"),
+        organization_id=of.id,
+        name=columns.pop("name", "pipeline"),
+        scopes=list(scopes or SCOPES),
+        prefix=secret[: len(PREFIX) + 4],
+        created_at=columns.pop("created_at", now()),
+        **columns,
+    )
+    added(session, row)
+    hashed = secret_hash(secret)
+    added(
+        session, ApiKeySecret(secret_hash=hashed, organization_id=of.id, api_key_id=row.id, created_at=row.created_at)
+    )
+    return MintedKey(row, secret)
+
+
+def audit_actions(session: Session, of: Organization) -> list[str]:
+    """Return the actions that the organisation's audit trail holds, the oldest first."""
+    query = select(AuditEntry.action).where(AuditEntry.organization_id == of.id)
+    return list(session.scalars(query.order_by(AuditEntry.at, AuditEntry.id)))

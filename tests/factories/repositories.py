@@ -1,0 +1,134 @@
+"""Installations, repositories, branches and pull requests, and what is known of them at the code host."""
+
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from models.enforcement import BranchEnforcement
+from models.installations import Installation
+from models.organizations import Organization
+from models.pull_requests import HeadCheck, PullRequest
+from models.repositories import Repository, WatchedBranch
+from rules.check_names import check_name
+from rules.ids import new_id
+from rules.ordering import OPEN
+from tests.factories.adding import added, now, numbers, sha
+
+FINDINGS = {
+    "amber": {"code": "bypass_actors", "severity": "warning", "message": "Somebody can merge past the rule."},
+    "red": {"code": "check_not_required", "severity": "critical", "message": "No rule requires the check."},
+}
+"""Light → what a probe may have found."""
+
+
+def installation(session: Session, of: Organization | None, account: str = "acme", **columns: Any) -> Installation:
+    """Add an installation; each has an id of its own, so that no client of an earlier test is met again."""
+    row = Installation(
+        id=columns.pop("id", None) or next(numbers),
+        organization_id=of.id if of else None,
+        account=account,
+        permissions=columns.pop("permissions", {}),
+        created_at=now(),
+        **columns,
+    )
+    return added(session, row)
+
+
+def repository(session: Session, of: Organization, full_name: str = "acme/web", **columns: Any) -> Repository:
+    """Add a repository, enabled unless told otherwise, of the organisation's installation (added where missing)."""
+    owner, name = full_name.split("/")
+    installed = session.scalar(select(Installation).where(Installation.organization_id == of.id))
+    github_id = columns.pop("github_id", None) or next(numbers)
+    row = Repository(
+        id=new_id("rep"),
+        organization_id=of.id,
+        installation_id=(installed or installation(session, of, owner)).id,
+        github_id=github_id,
+        node_id=columns.pop("node_id", f"R_{github_id}"),
+        owner=owner,
+        name=name,
+        default_branch=columns.pop("default_branch", "main"),
+        private=columns.pop("private", True),
+        enabled=columns.pop("enabled", True),
+        created_at=columns.pop("created_at", now()),
+        synced_at=columns.pop("synced_at", now()),
+        **columns,
+    )
+    return added(session, row)
+
+
+def branch(session: Session, of: Repository, name: str = "main", **columns: Any) -> WatchedBranch:
+    """Add a watched branch."""
+    row = WatchedBranch(
+        id=new_id("wbr"),
+        organization_id=of.organization_id,
+        repository_id=of.id,
+        name=name,
+        check_name=columns.pop("check_name", check_name(name, of.auto_watch or [])),
+        created_at=columns.pop("created_at", now()),
+        **columns,
+    )
+    return added(session, row)
+
+
+def watched(session: Session, of: Organization, full_name: str = "acme/web", name: str = "main") -> WatchedBranch:
+    """Add an enabled repository and its watched branch."""
+    return branch(session, repository(session, of, full_name), name)
+
+
+def pull_request(session: Session, of: Repository, number: int = 7, **columns: Any) -> PullRequest:
+    """Add an open pull request into `main`."""
+    row = PullRequest(
+        id=new_id("pul"),
+        organization_id=of.organization_id,
+        repository_id=of.id,
+        number=number,
+        title=columns.pop("title", f"Change {number}"),
+        author=columns.pop("author", "ada"),
+        url=columns.pop("url", f"https://github.com/{of.full_name}/pull/{number}"),
+        base_branch=columns.pop("base_branch", "main"),
+        head_sha=columns.pop("head_sha", sha(f"{of.id} {number}")),
+        state=columns.pop("state", "open"),
+        merge_rank=columns.pop("merge_rank", OPEN),
+        created_at=now(),
+        seen_at=now(),
+        **columns,
+    )
+    return added(session, row)
+
+
+def head_check(session: Session, of: WatchedBranch, head_sha: str, conclusion: str, **columns: Any) -> HeadCheck:
+    """Add the record of a check that we wrote."""
+    row = HeadCheck(
+        repository_id=of.repository_id,
+        check_name=of.check_name,
+        head_sha=head_sha,
+        organization_id=of.organization_id,
+        branch_id=of.id,
+        conclusion=conclusion,
+        evaluation=columns.pop("evaluation", next(numbers)),
+        summary_hash=columns.pop("summary_hash", ""),
+        written_at=columns.pop("written_at", now()),
+        **columns,
+    )
+    return added(session, row)
+
+
+def branch_enforcement(session: Session, of: WatchedBranch, light: str = "green", **columns: Any) -> BranchEnforcement:
+    """Add what a probe found out about a branch: a ruleset of ours requires its check, unless the light is red."""
+    blocks = light != "red"
+    ruleset = {"id": next(numbers), "name": f"Change freeze: {of.name}", "enforcement": "active"}
+    row = BranchEnforcement(
+        branch_id=of.id,
+        organization_id=of.organization_id,
+        light=light,
+        required=columns.pop("required", blocks),
+        ruleset=columns.pop("ruleset", ruleset if blocks else None),
+        integration_pinned=columns.pop("integration_pinned", True if blocks else None),
+        bypass_actors=columns.pop("bypass_actors", [] if blocks else None),
+        findings=columns.pop("findings", [] if light == "green" else [dict(FINDINGS[light])]),
+        verified_at=columns.pop("verified_at", now()),
+        **columns,
+    )
+    return added(session, row)

@@ -141,7 +141,7 @@ class Matching:
             scope=wanted.scope,
             recurrence=found.recurrence,
             window=found.window,
-            reason=wanted.reason or f"{_REASONS[wanted.format]}: {found.name}",
+            reason=(wanted.reason or f"{_REASONS[wanted.format]}: {found.name}").strip(),
             timezone=found.timezone,
             exceptions_allowed=wanted.exceptions_allowed,
             allow_overlap=wanted.allow_overlap,
@@ -158,30 +158,45 @@ class Matching:
         return Entry("created", found.uid, made.name, made.id, _terms(made), code=code, message=message)
 
     def _brought(self, found: Found, row: Schedule) -> Entry:
-        new = self._new(replace(found, recurrence=self._with_other_years(found, row)))
-        digest = _digest(new)
-        code, message = _cut(found)
-        if row.import_digest == digest:
-            row.import_key = new.import_key
-            return Entry("unchanged", found.uid, row.name, row.id, _terms(row), code=code, message=message)
-        before = _terms(row)
+        others = self._days_of_other_years(row)
+        kept = others if self._begin_alike(found, row) else []
+        new = self._new(replace(found, recurrence=_with_days(found.recurrence, kept)))
+        code, message = _cut(found) if kept or not others else self._lost(found, others)
         changes = {name: getattr(new, name) for name in _IMPORTED}
         changed = [camel_case(name) for name, value in changes.items() if value != _said(row, name)]
+        digest = _digest(new)
+        if row.import_digest == digest or not changed:
+            row.import_key, row.import_digest = new.import_key, digest
+            return Entry("unchanged", found.uid, row.name, row.id, _terms(row), code=code, message=message)
+        before = _terms(row)
         change(self._unit, row, {**changes, "import_digest": digest, "import_key": new.import_key})
         return Entry("updated", found.uid, row.name, row.id, _terms(row), changed, before, code, message)
 
-    def _with_other_years(self, found: Found, row: Schedule) -> dict[str, Any]:
-        """Return the days of a holiday with those that were imported for years that are not asked for now."""
-        others = self._days_of_other_years(row) if row.wall_clock_window == found.window else []
-        if not others:
-            return found.recurrence
-        return stored_recurrence(listed([*others, *_days(found.recurrence)])[0])
+    def _begin_alike(self, found: Found, row: Schedule) -> bool:
+        """Tell whether days of a schedule begin windows as those of an event do: not, say, one of them the day before.
+
+        They do where it has the same window, or had it when it was imported, and somebody has changed it since.
+        """
+        before = self._new(replace(found, recurrence=row.recurrence))
+        return row.wall_clock_window == found.window or row.import_digest == _digest(before)
+
+    def _lost(self, found: Found, others: list[date]) -> tuple[str | None, str | None]:
+        """Return what to tell of days of other years that do not stay."""
+        years = sorted({str(day.year) for day in others if day >= self._unit.now.date()})
+        if not years:
+            return _cut(found)
+        return "cut", f"has no days of {', '.join(years)} any more, which had another window; ask for those years too"
 
     def _days_of_other_years(self, row: Schedule) -> list[date]:
         if self._wanted.format != "holidays":
             return []
         shift = timedelta(days=int(self._wanted.day_before))
         return [day for day in _days(row.recurrence) if (day + shift).year not in self._wanted.years]
+
+
+def _with_days(recurrence: dict[str, Any], others: list[date]) -> dict[str, Any]:
+    """Return a stored recurrence that lists its days with others in it."""
+    return stored_recurrence(listed([*others, *_days(recurrence)])[0]) if others else recurrence
 
 
 def _days(recurrence: Mapping[str, Any]) -> list[date]:

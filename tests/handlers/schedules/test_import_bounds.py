@@ -9,6 +9,7 @@ from services.schedules.importing import MOST_SCHEDULES
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.importing import (
     IMPORT,
+    NEXT_YEAR,
     SOON,
     TODAY,
     actions,
@@ -20,6 +21,7 @@ from tests.handlers.schedules.importing import (
     only,
 )
 
+EVENING = {"startTime": "17:00", "endTime": "08:00"}
 LONG_AGO = TODAY - timedelta(days=400)
 
 
@@ -37,3 +39,41 @@ def test_what_is_over_takes_no_room(member: Caller, session: Session) -> None:
     told = imported(member, of_file(*over, event("next", day=SOON)))
     assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": len(over)}
     assert len(kept(session)) == 1
+
+
+def test_what_says_the_same_in_other_words_is_unchanged_and_leaves_no_entry(
+    member: Caller, acme: Tenant, session: Session
+) -> None:
+    made = only(imported(member, of_file(event("1"), reason=" Stock is taken  ")))
+    assert actions(imported(member, of_file(event("1"), reason="Stock is taken"))) == {"1": "unchanged"}
+    later = SOON + timedelta(days=1)
+    by_hand = {"recurrence": {"frequency": "once", "startDate": later.isoformat()}}
+    member.patch(f"/v1/schedules/{made['scheduleId']}", by_hand)
+    audited, updated_at = acme.audit(), kept(session)[0].updated_at
+    moved = of_file(event("1", day=later), reason="Stock is taken")
+    assert actions(imported(member, moved)) == {"1": "unchanged"}
+    assert (acme.audit(), kept(session)[0].updated_at) == (audited, updated_at)
+
+
+class TestOtherYears:
+    def test_stay_where_somebody_has_changed_the_window_since(self, member: Caller, session: Session) -> None:
+        both = of_country(together=True, years=[NEXT_YEAR, NEXT_YEAR + 1])
+        imported(member, both)
+        for row in kept(session):
+            member.patch(f"/v1/schedules/{row.id}", {"window": {**EVENING, "days": row.wall_clock_window["days"]}})
+        before = [(row.recurrence, row.wall_clock_window) for row in kept(session)]
+        again = imported(member, of_country(together=True))
+        assert {row["action"] for row in again["data"]} == {"unchanged"}
+        assert [(row.recurrence, row.wall_clock_window) for row in kept(session)] == before
+
+    def test_are_told_where_another_window_takes_them_away(self, member: Caller) -> None:
+        imported(member, of_country(years=[NEXT_YEAR, NEXT_YEAR + 1]))
+        told = imported(member, of_country(dayBefore=True))
+        [row] = [row for row in told["data"] if row["name"] == "Good Friday"]
+        assert (row["action"], row["code"]) == ("updated", "cut")
+        assert (
+            row["message"]
+            == f"has no days of {NEXT_YEAR + 1} any more, which had another window; ask for those years too"
+        )
+        all_years = of_country(years=[NEXT_YEAR, NEXT_YEAR + 1], dayBefore=True)
+        assert {row["code"] for row in imported(member, all_years)["data"]} == {None}

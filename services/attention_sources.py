@@ -31,8 +31,11 @@ from models.exception_states import state_is
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
+from models.organizations import Organization
 from models.pull_requests import PullRequest
+from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
+from rules.entitlements import PLANS
 from services.installation_views import NOT_REMOVED
 
 _EXPIRES_SOON = "api_keys.expires_at - least(interval '14 days', (api_keys.expires_at - api_keys.created_at) / 4)"
@@ -50,6 +53,10 @@ UNINSTALLED = (
 )
 SUSPENDED = "The GitHub App is suspended in %s: no check is written, those that stand stay. Unsuspend it at GitHub."
 REQUESTED = "%s asks that %s may merge during a freeze: “%s”. Grant or deny it: POST /v1/exception-requests/%s/decide."
+UNDECIDABLE = (
+    "%s asks that %s may merge during a freeze: “%s”. The plan includes no exceptions any more. Take the request back: "
+    "POST /v1/exceptions/%s/revoke."
+)
 EXPIRING = "The API key “%s” expires on %s. Make another one for what uses it, and revoke this one."
 LIMITED = "GitHub limits us in %s until %s; %s branches wait for their checks, which are written then by themselves."
 
@@ -85,10 +92,11 @@ def failed_targets() -> Query:
 
     Of a repository that is not covered any more no check is written: nothing there can be done.
     """
-    since = func.coalesce(Freeze.ended_at, Freeze.started_at)
+    running = in_force(_NOW)
+    since = case((running, Freeze.started_at), else_=func.coalesce(Freeze.ended_at, Freeze.ends_at))
     first = func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name)
     message = func.format(
-        case((Freeze.ended_at.is_(None), NOT_BLOCKED), else_=STILL_BLOCKED) + TRIED_AGAIN,
+        case((running, NOT_BLOCKED), else_=STILL_BLOCKED) + TRIED_AGAIN,
         func.count(),
         Freeze.reason,
         first,
@@ -98,7 +106,7 @@ def failed_targets() -> Query:
     query = select(
         *_columns(
             "failed_targets",
-            case((Freeze.ended_at.is_(None), "critical"), else_="warning"),
+            case((running, "critical"), else_="warning"),
             since,
             ("freeze", Freeze.id, Freeze.reason),
             message,
@@ -117,12 +125,17 @@ def failed_targets() -> Query:
 
 
 def pending_requests() -> Query:
-    """Return an item for each group of requests whose pull request is open: they are decided together."""
+    """Return an item for each group of requests whose pull request is open: they are decided together.
+
+    Where the plan has lost exceptions nobody can decide any more, and it is said what can be done instead. In a
+    repository that is not covered any more nothing can.
+    """
     row = PullRequestException
+    deciding = [plan.name for plan in PLANS.values() if "pr_exceptions" in plan.entitlements]
     name = Repository.owner + "/" + Repository.name + "#" + cast(PullRequest.number, String)
     somebody = func.coalesce(func.min(row.requested_by["name"].astext), "Somebody")
     message = func.format(
-        REQUESTED,
+        case((Organization.plan.in_(deciding), REQUESTED), else_=UNDECIDABLE),
         somebody,
         name,
         func.min(row.reason),
@@ -143,8 +156,10 @@ def pending_requests() -> Query:
         query.join_from(row, Freeze, Freeze.id == row.freeze_id)
         .join(PullRequest, PullRequest.id == row.pull_request_id)
         .join(Repository, Repository.id == PullRequest.repository_id)
-        .where(row.organization_id == _ORGANIZATION, state_is("pending", _NOW), PullRequest.state == "open")
-        .group_by(row.request_group_id, PullRequest.id, Repository.id)
+        .join(Organization, Organization.id == row.organization_id)
+        .where(row.organization_id == _ORGANIZATION, state_is("pending", _NOW))
+        .where(PullRequest.state == "open", Repository.removed_at.is_(None))
+        .group_by(row.request_group_id, PullRequest.id, Repository.id, Organization.id)
     )
 
 

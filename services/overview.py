@@ -91,7 +91,10 @@ def _windows(unit: Unit) -> list[dict[str, Any]]:
 
 
 def _exceptions(unit: Unit) -> dict[str, int]:
-    """Count requests that wait, and exceptions that hold, of open pull requests; those asked for together are one."""
+    """Count requests that wait, and exceptions that hold, of open pull requests; those asked for together are one.
+
+    What a repository that is not covered any more has of them is of no use to anybody.
+    """
     row = PullRequestException
     groups = func.count(distinct(row.request_group_id))
     query = (
@@ -101,7 +104,9 @@ def _exceptions(unit: Unit) -> dict[str, int]:
         )
         .join_from(Freeze, row, row.freeze_id == Freeze.id)
         .join(PullRequest, PullRequest.id == row.pull_request_id)
-        .where(Freeze.organization_id == unit.organization, in_force(unit.now), PullRequest.state == "open")
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        .where(PullRequest.state == "open", Repository.removed_at.is_(None))
     )
     pending, granted = unit.session.execute(query).one()
     return {"pending": pending, "granted": granted}

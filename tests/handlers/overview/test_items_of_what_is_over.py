@@ -1,0 +1,63 @@
+"""Items, and counts, say what can still be done, and go with what they are about."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from models.organizations import Organization
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from tests import factories
+from tests.handlers.callers import Caller, Tenant
+from tests.handlers.overview.asking import items, only, told
+
+
+@pytest.fixture
+def request_id(acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest) -> str:
+    """Return a request that waits."""
+    freeze = factories.freeze(session, acme.organization, [main])
+    return factories.exception(session, freeze, hotfix, main, decision=None).id
+
+
+def counted(caller: Caller) -> dict[str, int]:
+    counts: dict[str, int] = told(caller, "/v1/overview")["exceptions"]
+    return counts
+
+
+def test_a_request_that_the_plan_lets_nobody_decide_is_to_be_taken_back(
+    acme: Tenant, session: Session, viewer: Caller, request_id: str
+) -> None:
+    session.get_one(Organization, acme.id).plan = "free"
+    session.flush()
+    message = only(viewer)["message"]
+    assert f"POST /v1/exceptions/{request_id}/revoke" in message
+    assert "decide" not in message
+    assert acme.person("admin").post(f"/v1/exceptions/{request_id}/revoke").status_code == 200
+    assert items(viewer) == []
+
+
+def test_a_request_goes_with_its_repository(
+    session: Session, main: WatchedBranch, viewer: Caller, request_id: str
+) -> None:
+    assert only(viewer)["subject"]["id"] == request_id
+    assert counted(viewer) == {"pending": 1, "granted": 0}
+    session.get_one(Repository, main.repository_id).removed_at = factories.now()
+    session.flush()
+    assert items(viewer) == []
+    assert counted(viewer) == {"pending": 0, "granted": 0}
+
+
+def test_failed_targets_of_a_freeze_that_is_over_block_nothing_any_more_also_before_that_is_recorded(
+    acme: Tenant, session: Session, main: WatchedBranch, later: Any
+) -> None:
+    ends_at = factories.now() + timedelta(minutes=30)
+    freeze = factories.freeze(session, acme.organization, ends_at=ends_at)
+    factories.target(session, freeze, main, state="failed", last_error_message="GitHub said no.")
+    assert only(acme.key())["severity"] == "critical"
+    later(hours=1)
+    item = only(acme.key())
+    assert item["severity"] == "warning"
+    assert "which has ended" in item["message"]
+    assert item["since"].startswith(f"{ends_at:%Y-%m-%dT%H:%M:%S}")

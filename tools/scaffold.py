@@ -43,11 +43,12 @@ def scaffold(operation_id: str, *, root: Path = ROOT, contract: Contract | None 
     contract = contract or load_contract()
     operation = _operation(contract, operation_id)
     handlers = root / "handlers" / f"{operation.module}.py"
-    tests = root / "tests" / "handlers" / f"test_{operation.module}.py"
     if operation_id in _names(handlers):
         raise ScaffoldError(f"{operation_id} has a handler already, in {handlers.relative_to(root)}")
-    if _test_class(operation) in _names(tests):
-        raise ScaffoldError(f"{operation_id} has a test class already, in {tests.relative_to(root)}")
+    for present in sorted((root / "tests" / "handlers").rglob("test_*.py")):
+        if _test_class(operation) in _names(present):
+            raise ScaffoldError(f"{operation_id} has a test class already, in {present.relative_to(root)}")
+    tests = _tests(root, operation)
     source = _Source(contract, operation)
     title = f'"""Operations of the tag {operation.tag}."""\n'
     imports = f"{source.service_import()}\n{_EVERYDAY_IMPORTS}"
@@ -72,6 +73,14 @@ def _names(path: Path) -> set[str]:
         return set()
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return {node.name for node in ast.parse(path.read_text()).body if isinstance(node, kinds)}
+
+
+def _tests(root: Path, operation: Operation) -> Path:
+    """Return where the test class belongs: into a file of its own where the tag's tests have a directory."""
+    directory = root / "tests" / "handlers" / operation.module
+    if directory.is_dir():
+        return directory / f"test_{operation.id}.py"
+    return directory.with_name(f"test_{operation.module}.py")
 
 
 def _test_class(operation: Operation) -> str:

@@ -33,6 +33,14 @@ def test_an_operation_gets_a_handler_and_a_test_class(tmp_path: Path) -> None:
     assert functions(tests) == ["TestGetFreeze"]
 
 
+def test_where_the_tests_of_a_tag_have_a_directory_an_operation_gets_a_file_there(tmp_path: Path) -> None:
+    directory = tmp_path / "tests" / "handlers" / "freezes"
+    directory.mkdir(parents=True)
+    _, tests = scaffold("get_freeze", root=tmp_path)
+    assert tests == directory / "test_get_freeze.py"
+    assert functions(tests) == ["TestGetFreeze"]
+
+
 @pytest.mark.parametrize(
     ("operation_id", "expected"),
     {
@@ -117,6 +125,15 @@ class TestRefusals:
         with pytest.raises(ScaffoldError, match=r"has a test class already, in tests/handlers/test_freezes\.py"):
             scaffold("get_freeze", root=tmp_path)
         assert not handlers.exists()
+
+    def test_an_operation_whose_test_class_is_in_any_file_of_its_tag(self, tmp_path: Path) -> None:
+        present = tmp_path / "tests" / "handlers" / "freezes" / "test_reading.py"
+        present.parent.mkdir(parents=True)
+        present.write_text("class TestGetFreeze: ...\n")
+        with pytest.raises(
+            ScaffoldError, match=r"has a test class already, in tests/handlers/freezes/test_reading\.py"
+        ):
+            scaffold("get_freeze", root=tmp_path)
 
     def test_an_unknown_operation_with_names_that_are_near(self, tmp_path: Path) -> None:
         with pytest.raises(

@@ -164,7 +164,11 @@ class Config:
     ] = 80
     github_content_per_hour: Annotated[int, Variable("The same in an hour", _number(1, 10**7))] = 500
     github_points_per_minute: Annotated[
-        int, Variable("GraphQL points that jobs may use in a minute; GitHub allows 2000", _number(10, 10**6))
+        int,
+        Variable(
+            "Points that jobs may use in a minute, half of them for verdicts alone; GitHub allows 2000",
+            _number(10, 10**6),
+        ),
     ] = 1800
     cursor_secret: Annotated[
         str, Variable("Signs cursors; one for all machines (default: made at each start)", _secret)

@@ -57,6 +57,12 @@ def surroundings_of(config: Config) -> Surroundings:
         token_lifetime=config.session_jwt_ttl,
         secret_key=config.secret_key.encode(),
         mail=mail_server_of(config),
+        pace=PaceLimits(
+            cast(Any, config.github_content_limit),
+            config.github_content_per_minute,
+            config.github_content_per_hour,
+            config.github_points_per_minute,
+        ),
     )
 
 
@@ -72,11 +78,5 @@ def job_context(config: Config, engine: Engine | None = None) -> Context:
         wakeups,
         surroundings,
     )
-    limits = PaceLimits(
-        cast(Any, config.github_content_limit),
-        config.github_content_per_minute,
-        config.github_content_per_hour,
-        config.github_points_per_minute,
-    )
-    reconciler = Reconciler(units, surroundings.github, details_url=config.web_url, limits=limits)
+    reconciler = Reconciler(units, surroundings.github, details_url=config.web_url, limits=surroundings.pace)
     return Context(units, surroundings.github, reconciler, wakeups.begun)

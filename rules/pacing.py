@@ -4,10 +4,13 @@ GitHub counts points by the minute (a GraphQL query 1, a mutation 5; 2,000 in al
 and by the hour (80 and 500). Whether check runs are content, and whether each alias of a mutation counts, it does not
 say: that is configured, or learnt from a refusal. Its windows begin when it pleases, so we keep to each limit in any
 window of that length. Source: GitHub, "Rate limits for the REST API", secondary rate limits.
+
+The room belongs first to verdicts, for a freeze waits for nothing. Whatever nobody's merge waits for (looking at rules,
+writing them, comparing repositories, looking into landings) has a share of it, counted together with what verdicts use.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -30,6 +33,24 @@ class PaceLimits:
     content_per_hour: int = 500
     points_per_minute: int = 1800
     """Of 2,000, since requests of the API and of people count as well."""
+
+    def share(self, part: float) -> "PaceLimits":
+        """Return a part of these limits, enough for a single call at least."""
+        return replace(
+            self,
+            content_per_minute=max(1, int(self.content_per_minute * part)),
+            content_per_hour=max(1, int(self.content_per_hour * part)),
+            points_per_minute=max(MUTATION_POINTS, int(self.points_per_minute * part)),
+        )
+
+
+READS_SHARE = 0.5
+"""Of the room, what calls may use that nobody's merge waits for: the other half is always there for verdicts."""
+WRITES_SHARE = 0.4
+"""The same of those that write: what is left of the half is for reading, so that a setup of a thousand repositories
+stops neither probes nor comparisons. Of 1,800 points it is 720, below the 900 that GitHub takes in a minute by REST."""
+SHORTEST_WAIT = timedelta(seconds=5)
+"""Whoever found no room in their share comes back no sooner, and so for more than one call."""
 
 
 class Spent(NamedTuple):
@@ -66,6 +87,17 @@ def room_for_checks(limits: PaceLimits, counting: Counting, spent: Sequence[Spen
 def wait_for_query(limits: PaceLimits, spent: Sequence[Spent], now: datetime) -> timedelta:
     """Return how long there will be no room for a query: usually no time at all."""
     return _wait(spent, now, MINUTE, limits.points_per_minute - QUERY_POINTS, _points)
+
+
+def wait_of_others(
+    limits: PaceLimits, counting: Counting, spent: Sequence[Spent], now: datetime, *, writes: bool
+) -> timedelta:
+    """Return how long there will be no room for a call that nobody's merge waits for."""
+    if writes:
+        wait = room_for_checks(limits.share(WRITES_SHARE), counting, spent, now, 1).wait
+    else:
+        wait = wait_for_query(limits.share(READS_SHARE), spent, now)
+    return max(wait, SHORTEST_WAIT) if wait > NO_WAIT else NO_WAIT
 
 
 def content_of(counting: Counting, checks: int) -> int:

@@ -15,6 +15,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.batches import batches
 from rules.check_names import watched_automatically
 from rules.errors import ServiceError
+from services.reconcile.pacing import paced_client
 from services.unit import Caller, Unit, Units
 from services.watching import audit_watched, begin, keep_free, lock_watching, watch
 
@@ -47,7 +48,8 @@ def watch_matching(units: Units, github: GitHub, caller: Caller, installation_id
     with units.open(caller) as unit:
         query = select(Repository).where(Repository.installation_id == installation_id, _concerned())
         repositories = unit.session.scalars(query.order_by(Repository.id)).all()
-    found = matching_branches(github.client(installation_id), [(row, _globs(row)) for row in repositories])
+    client = paced_client(units, github, installation_id)
+    found = matching_branches(client, [(row, _globs(row)) for row in repositories])
     for repository_id, names in found.items():
         watch_what_appeared(units, caller, repository_id, names)
 

@@ -7,6 +7,7 @@ from sqlalchemy import select
 from integrations.github import GitHub, InstallationClient
 from models.installations import Installation
 from rules.errors import ServiceError
+from services.reconcile.failures import require_no_pause
 from services.unit import Unit
 
 ORIGIN = "https://github.com"
@@ -31,10 +32,22 @@ def page(unit: Unit, *segments: str, **query: str) -> str:
 
 
 def client(unit: Unit) -> InstallationClient:
-    """Return the client of the organisation's installation; raises `installation_removed` if there is no active one."""
+    """Return the client of the organisation's installation; raises what `installation_of` and `client_of` do."""
+    return client_of(unit, installation_of(unit))
+
+
+def installation_of(unit: Unit) -> int:
+    """Return the id of the organisation's installation; raises `installation_removed` if there is no active one."""
     installation_id = unit.session.scalar(
         select(Installation.id).where(Installation.organization_id == unit.organization, Installation.state == "active")
     )
     if installation_id is None:
         raise ServiceError("installation_removed", "This organisation has no active installation of the GitHub App.")
-    return github(unit).client(installation_id)
+    return installation_id
+
+
+def client_of(unit: Unit, installation_id: int) -> InstallationClient:
+    """Return the client of an installation; raises `github_rate_limited` while that one is to be left alone."""
+    found = github(unit).client(installation_id)
+    require_no_pause(unit, installation_id)
+    return found

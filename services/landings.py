@@ -19,7 +19,8 @@ from integrations.github import BranchHeads, GitHub, GitHubError
 from rules.permissions import SYSTEM
 from services.landing_evidence import Examined, IncompleteError, LandedBranch, examine
 from services.landing_reports import report
-from services.reconcile.failures import pause_when_limited, stops
+from services.reconcile.failures import LIMITS, pause_when_limited, stops
+from services.reconcile.pacing import paced_client
 from services.reconcile.recording import HOPELESS, delay
 from services.unit import Caller, Unit, Units
 
@@ -98,7 +99,7 @@ _DONE = text("""
     WHERE id = :branch AND landings_due_at = :until
 """)
 _LATER = text("""
-    UPDATE watched_branches SET landings_due_at = :due, landings_attempts = landings_attempts + 1
+    UPDATE watched_branches SET landings_due_at = :due, landings_attempts = landings_attempts + :failed
     WHERE id = :branch AND landings_due_at = :until
 """)
 
@@ -122,7 +123,7 @@ def examine_landings(units: Units, github: GitHub) -> bool:
     turn = _claim(units)
     if turn is None or not turn.branches:
         return False
-    client = github.client(turn.installation_id)
+    client = paced_client(units, github, turn.installation_id)
     left = list(turn.branches)
     while left:
         branch = left.pop(0)
@@ -156,7 +157,10 @@ def _finish(units: Units, turn: _Turn, branch: LandedBranch, found: Sequence[Exa
 
 
 def _put_off(units: Units, turn: _Turn, branches: Sequence[LandedBranch], error: GitHubError) -> None:
-    """Try again when the code host allows it, else after longer each time, seldom where only a person can help."""
+    """Try again when the code host allows it, else after longer each time, seldom where only a person can help.
+
+    Waiting for a limit is no attempt: whoever has waited long takes the code host at its word no sooner.
+    """
     if not isinstance(error, IncompleteError):
         level = logging.WARNING if error.kind in HOPELESS else logging.INFO
         logger.log(level, "what landed on %s cannot be read: %s", [branch.full_name for branch in branches], error)
@@ -164,4 +168,5 @@ def _put_off(units: Units, turn: _Turn, branches: Sequence[LandedBranch], error:
         pause_when_limited(unit, turn.installation_id, error)
         for branch in sorted(branches, key=lambda branch: branch.id):
             due = unit.now + delay(error, branch.attempts)
-            unit.session.execute(_LATER, {"branch": branch.id, "until": turn.until, "due": due})
+            values = {"branch": branch.id, "until": turn.until, "due": due, "failed": int(error.kind not in LIMITS)}
+            unit.session.execute(_LATER, values)

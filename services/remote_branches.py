@@ -49,7 +49,7 @@ def _kept(unit: Unit, repository: Repository) -> tuple[list[dict[str, Any]], dat
 
 def _fetched(unit: Unit, repository: Repository) -> tuple[list[dict[str, Any]], datetime]:
     """Ask the code host; this unit's database connection is held for the length of the call, but no lock."""
-    client = codehost.github(unit).client(repository.installation_id)
+    client = codehost.client_of(unit, repository.installation_id)
     _require_budget(unit, client)
     listed = client.branches(repository.owner, repository.name)
     branches = [

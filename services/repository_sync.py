@@ -23,7 +23,8 @@ from rules.permissions import CODE_HOST, SYSTEM
 from services.auto_watch import watch_default_branches, watch_matching
 from services.enforcement.orphans import look_for_orphans
 from services.installations import examine
-from services.reconcile.failures import pause_when_limited
+from services.reconcile.failures import HeldBackError, pause_when_limited
+from services.reconcile.pacing import paced_client
 from services.targets import take_in
 from services.unit import Caller, Unit, Units
 from services.watching import lock_coverage_exclusively, lock_watching
@@ -139,7 +140,7 @@ def sync_installation(units: Units, github: GitHub, installation_id: int) -> Non
     if caller is None or (away and examine(units, github, installation_id) != "active"):
         return
     try:
-        covered = list(github.client(installation_id).repositories())
+        covered = list(paced_client(units, github, installation_id).repositories())
     except GitHubError as error:
         if error.kind is not ErrorKind.INSTALLATION_REMOVED:
             raise
@@ -255,14 +256,18 @@ def _examine_what_was_not_found(unit: Unit, installation_id: int) -> None:
 def refresh_repository(units: Units, github: GitHub, github_id: int) -> None:
     """Read one repository anew, wherever it is mirrored: its name, its default branch, or that it is gone.
 
-    Raises GitHubError when the code host could not be read.
+    Where it must not be asked now, a comparison does it later. Raises GitHubError when the code host could not be read.
     """
     with units.open(JOB) as unit:
         query = select(Repository.id, Repository.installation_id).where(Repository.github_id == github_id)
         rows = unit.session.execute(query).all()
     for repository_id, installation_id in rows:
         try:
-            info = github.client(installation_id).repository(github_id)
+            info = paced_client(units, github, installation_id).repository(github_id)
+        except HeldBackError:
+            with units.open(JOB) as unit:  # a hint is soon given up; a comparison waits, and finds what it would
+                ask_for_sync(unit, [installation_id])
+            continue
         except GitHubError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise

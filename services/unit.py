@@ -22,6 +22,7 @@ from models.audit import AuditEntry
 from rules.audit_actions import ACTIONS
 from rules.ids import new_id
 from rules.instants import format_instant
+from rules.pacing import PaceLimits
 from rules.permissions import SYSTEM, Actor, Source
 from services.clock import Clock
 
@@ -74,6 +75,8 @@ class Surroundings:
     """Seals what the database keeps but must not tell."""
     mail: MailServer | None = None
     """Takes our mails; without one they wait."""
+    pace: PaceLimits = field(default_factory=PaceLimits)
+    """How much may be sent to the code host for one installation."""
 
 
 @dataclass(slots=True)

@@ -49,15 +49,29 @@ class Token(Protocol):
         """Forget a token that does not know these permissions."""
 
 
+class Ahead(Protocol):
+    """What is called ahead of each call; it may raise `GitHubError` to prevent the call."""
+
+    def __call__(self, *, writes: bool) -> object:
+        """Be told of a call, which reads or writes."""
+
+
 class Calls:
     """The way to GitHub for one installation, or one person; safe for many threads."""
 
-    def __init__(self, settings: GitHubSettings, transport: Transport, token: Token, meter: Meter) -> None:
+    def __init__(
+        self, settings: GitHubSettings, transport: Transport, token: Token, meter: Meter, ahead: "Ahead | None" = None
+    ) -> None:
         self._settings = settings
         self._base = settings.api_url.rstrip("/")
         self._transport = transport
         self._token = token
         self.meter = meter
+        self._ahead = ahead
+
+    def after(self, ahead: Ahead) -> "Calls":
+        """Return the same way to GitHub, on which `ahead` is called before each call."""
+        return Calls(self._settings, self._transport, self._token, self.meter, ahead)
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
         """Use a token that knows these permissions from now on."""
@@ -116,6 +130,8 @@ class Calls:
     def _read(self, resource: Resource, request: Request, read: Callable[[Answer], _T]) -> _T:
         with self._transport.deadline():
             self.meter.check(resource)
+            if self._ahead is not None:
+                self._ahead(writes=not request.safe)
             try:
                 answer = self._send(request)
                 self.meter.observe(answer.headers)

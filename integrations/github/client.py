@@ -9,7 +9,7 @@ from integrations.github import checks, heads, rulesets, tips
 from integrations.github.activity import Activity, PullOfCommit, list_activity, list_pulls_of_commit
 from integrations.github.answers import reading
 from integrations.github.budget import Budget
-from integrations.github.calls import Calls, path
+from integrations.github.calls import Ahead, Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.rules import BranchRules, RulesetDetails, read_branches, read_rulesets
 from integrations.github.values import (
@@ -37,6 +37,10 @@ class InstallationClient:
     def budget(self) -> Budget:
         """What the installation may still spend, as GitHub last said."""
         return self._calls.meter.budget()
+
+    def after(self, ahead: Ahead) -> "InstallationClient":
+        """Return the same client, which calls `ahead` before each call, page by page; it may raise `GitHubError`."""
+        return InstallationClient(self.installation_id, self._calls.after(ahead))
 
     def together(self) -> AbstractContextManager[object]:
         """Give every call inside one common deadline: that of a single call."""

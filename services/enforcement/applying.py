@@ -25,6 +25,7 @@ from services.enforcement.setups import Pen, note, patient, unready
 from services.enforcement.surveying import Survey
 from services.reconcile.claims import pause_installation
 from services.reconcile.failures import LIMITS
+from services.reconcile.pacing import paced_client
 from services.unit import Caller, Unit, Units
 
 logger = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ LEASE = timedelta(seconds=60)
 TURN = 20
 """Repositories looked at in one turn."""
 BETWEEN_TURNS = timedelta(seconds=8)
-"""After a turn that wrote: the code host takes 180 writes a minute at one address."""
+"""After a turn that wrote, so that writing takes its share of the room little by little."""
 LOOK_AGAIN = timedelta(seconds=2)
 FIRST_RETRY = timedelta(seconds=2)
 LONGEST_RETRY = timedelta(minutes=5)
@@ -142,15 +143,16 @@ def _turn(lease: Lease, github: GitHub) -> None:
         due = _repositories_due(facts, setup.progress)
         if patient(setup, unit.now) and unready(unit, _branches(facts, due[:TURN], setup.progress)):
             return lease.release(unit, unit.now + LOOK_AGAIN)
-    with github.client(facts.installation_id).together():
-        survey = Survey(github, facts)
+    client = paced_client(lease.units, github, facts.installation_id)
+    with client.together():
+        survey = Survey(github, client, facts)
         above = survey.above
     pen = Pen(
         units=lease.units,
         caller=lease.caller,
         setup_id=lease.setup_id,
         installation_id=facts.installation_id,
-        writer=survey.client,
+        writer=client,
         keep=lease.keep,
         details={},
     )

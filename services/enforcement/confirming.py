@@ -15,11 +15,13 @@ from models.enforcement import EnforcementSetup
 from models.organizations import Organization
 from rules.permissions import Actor
 from rules.ruleset_plans import Change
+from services import codehost
 from services.enforcement.authorizing import CODE, PATH, NotAuthorizedError, awaiting, open_way, stranger
 from services.enforcement.facts import gather
 from services.enforcement.probing import ask_for_probes
 from services.enforcement.setups import Pen, patient, unready
 from services.enforcement.surveying import Survey, in_parallel
+from services.reconcile.failures import require_no_pause
 from services.unit import Caller, Units
 
 BUDGET = 15.0
@@ -79,8 +81,10 @@ class Authorizations:
             setup = awaiting(unit, state)
             organization = unit.session.get_one(Organization, unit.organization).name
             facts = gather(unit, setup.scope)
-        with self.github.client(facts.installation_id).together():
-            changes = _due(Survey(self.github, facts).everything())
+            require_no_pause(unit, facts.installation_id)
+        client = self.github.client(facts.installation_id)
+        with client.together():
+            changes = _due(Survey(self.github, client, facts).everything())
         expires_at = setup.expires_at or setup.created_at
         return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes)
 
@@ -106,9 +110,10 @@ class Authorizations:
         return self._finish(taken, people, result)
 
     def _take(self, state: str) -> _Taken:
-        """Use the state up: it is good for one confirmation, whatever comes of it."""
+        """Use the state up: it is good for one confirmation, whatever comes of it, unless nobody is to call now."""
         with self.units.open(stranger(state)) as unit:
             setup = awaiting(unit, state, lock=True)
+            require_no_pause(unit, codehost.installation_of(unit))
             verifier, setup.code_verifier = setup.code_verifier or "", None
             setup.state = "failed"  # until the end says otherwise, also if this process has none
             setup.last_error_code, setup.last_error_message = CODE, "The authorisation was not carried through."
@@ -120,7 +125,7 @@ class Authorizations:
             facts = gather(unit, taken.scope)
         with person.together():
             login = person.login()
-            changes = Survey(self.github, facts).everything()
+            changes = Survey(self.github, self.github.client(facts.installation_id), facts).everything()
             _require_rights(person, login, _due(changes))
             pen = Pen(
                 units=self.units,

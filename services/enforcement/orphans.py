@@ -25,6 +25,7 @@ from services.attention import Item, clear_items, raise_items
 from services.codehost import page
 from services.enforcement.facts import held
 from services.enforcement.setups import carry_out, record
+from services.reconcile.pacing import paced_client
 from services.unit import Caller, Unit, Units
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ def look_for_orphans(units: Units, github: GitHub, caller: Caller, installation_
     seen = _Seen()
     if known.gone and known.written:
         try:
-            _look(github.client(installation_id), github.installation(installation_id), known, seen)
+            _look(paced_client(units, github, installation_id), github.installation(installation_id), known, seen)
         except GitHubError as error:
             logger.warning("rulesets over repositories that are not covered could not be read: %s", error)
             seen.hidden |= known.gone.keys()

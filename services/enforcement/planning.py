@@ -30,9 +30,9 @@ def set_up(unit: Unit, scope: dict[str, Any], mode: str) -> dict[str, Any]:
 
 def _surveyed(unit: Unit, scope: dict[str, Any]) -> tuple[Survey, list[Change]]:
     facts = gather(unit, scope)
-    github = codehost.github(unit)
-    with github.client(facts.installation_id).together():
-        survey = Survey(github, facts)
+    client = codehost.client_of(unit, facts.installation_id)
+    with client.together():
+        survey = Survey(codehost.github(unit), client, facts)
         return survey, survey.everything()
 
 

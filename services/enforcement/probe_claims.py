@@ -11,8 +11,6 @@ from typing import Any
 
 from sqlalchemy import text
 
-from integrations.github import ErrorKind, GitHubError
-from services.reconcile.claims import pause_left
 from services.unit import Unit
 
 LEASE = timedelta(seconds=60)
@@ -100,10 +98,7 @@ def claim_probes(unit: Unit, *, most: int = BRANCHES_PER_PROBE) -> ProbeClaim | 
 
 
 def renew_probes(unit: Unit, claim: ProbeClaim) -> None:
-    """Prolong the leases that still hold; raises `GitHubError` while the installation is to be left alone."""
-    left = pause_left(unit, claim.installation_id).total_seconds()
-    if left > 0:
-        raise GitHubError(ErrorKind.RATE_LIMIT, "GitHub asked this installation to wait", retry_after=left)
+    """Prolong the leases that still hold."""
     hold(unit, claim, claim.probes, until=unit.now + LEASE)
     claim.until = unit.now + LEASE
 

@@ -33,6 +33,7 @@ from services.enforcement.probe_reading import facts_of, read_details, read_rule
 from services.enforcement.probe_records import Probed, fail, record
 from services.installations import examine
 from services.reconcile.failures import LIMITS, pause_when_limited, stops
+from services.reconcile.pacing import paced_client
 from services.unit import Caller, Units
 
 __all__ = [
@@ -86,7 +87,7 @@ def _look(
     units: Units, github: GitHub, claim: ProbeClaim, permissions: Mapping[str, str], failed: Failed
 ) -> Iterator[Probed]:
     """Read every claimed branch and judge it; those that could not be read go to `failed`."""
-    client = github.client(claim.installation_id)
+    client = paced_client(units, github, claim.installation_id)
     seen: list[tuple[ClaimedProbe, BranchRules]] = []
     for chunk in batches(claim.probes, github.settings.repositories_per_query):
         _renew(units, claim)

@@ -27,9 +27,9 @@ R = TypeVar("R")
 class Survey:
     """One plan in the making. Its methods raise `GitHubError`, and `invalid_glob` for an inexpressible pattern."""
 
-    def __init__(self, github: GitHub, facts: Facts) -> None:
+    def __init__(self, github: GitHub, client: InstallationClient, facts: Facts) -> None:
         self.facts = facts
-        self.client: InstallationClient = github.client(facts.installation_id)
+        self.client = client
         self.installation: InstallationInfo = github.installation(facts.installation_id)
         self.client.renew_for(self.installation.permissions)
         self._app_id = github.settings.app_id

@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import select
 
-from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
+from integrations.github import GitHub, GitHubError, InstallationClient
 from integrations.github.rulesets import Rulesets
 from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
 from rules.ruleset_plans import Change, Existing, Place, is_as_announced, plan_removal
 from services.enforcement.setups import carry_out, forget_announced, recalled, record
+from services.reconcile.failures import LIMITS
+from services.reconcile.pacing import paced_client
 from services.unit import Caller, Unit, Units
-
-_LIMITED = (ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def withdraw(units: Units, github: GitHub, caller: Caller, keep: Callable[[], No
             _remove(units, github, caller, each)
         except GitHubError as error:
             left.append(each.left(error.message, transient=error.transient))
-            limited = error.message if error.kind in _LIMITED else None
+            limited = error.message if error.kind in LIMITS else None
     return left
 
 
@@ -114,7 +114,7 @@ def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
 
 def _remove(units: Units, github: GitHub, caller: Caller, owned: _Owned) -> None:
     """Remove one at the code host, and record it; raises `GitHubError`."""
-    access = _access(github.client(owned.installation_id), owned.place)
+    access = _access(paced_client(units, github, owned.installation_id), owned.place)
     if owned.announced is None:
         change: Change | None = _carry_out(access, owned)
     else:

@@ -3,8 +3,16 @@
 from datetime import timedelta
 
 from integrations.github import ErrorKind, GitHubError
-from services.reconcile.claims import pause_installation
+from services.reconcile.claims import pause_installation, pause_left
 from services.unit import Unit
+
+
+class HeldBackError(GitHubError):
+    """A call that was not made, for nobody is to call now, or what room there is belongs to verdicts: no refusal."""
+
+    def __init__(self, message: str, wait: timedelta) -> None:
+        super().__init__(ErrorKind.RATE_LIMIT, message, retry_after=wait.total_seconds())
+
 
 LIMITS = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT})
 DEFAULT_PAUSE = 60.0
@@ -29,8 +37,18 @@ def stops(error: GitHubError) -> bool:
     return error.kind in LIMITS or error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED}
 
 
+def require_no_pause(unit: Unit, installation_id: int) -> None:
+    """Raise `HeldBackError` while an installation is to be left alone."""
+    left = pause_left(unit, installation_id)
+    if left > timedelta(0):
+        raise HeldBackError("GitHub asked this installation to wait", left)
+
+
 def pause_when_limited(unit: Unit, installation_id: int, error: GitHubError | None) -> None:
-    """Keep every worker away from an installation whose limit was met, for as long as the code host says."""
-    if error is not None and error.kind in LIMITS:
+    """Keep every worker away from an installation whose limit was met, for as long as the code host says.
+
+    Not where we only held ourselves back: verdicts have their room all the same.
+    """
+    if error is not None and error.kind in LIMITS and not isinstance(error, HeldBackError):
         seconds = DEFAULT_PAUSE if error.retry_after is None else error.retry_after
         pause_installation(unit, installation_id, unit.now + timedelta(seconds=seconds))

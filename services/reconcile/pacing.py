@@ -1,15 +1,21 @@
 """Pacing: what all workers together send for one installation, kept within the code host's secondary limits.
 
-Every call is written down before it is made. Whoever wants to make one takes the installation's lock for a moment, so
-that two workers never use the same room; it is taken before any branch is locked. A pause that another process was
-told to make holds for a pass that is under way, too.
+Every call of a job is written down before it is made. A pass that wants to make one takes the installation's lock for a
+moment, so that two workers never use the same room; it is taken before any branch is locked. All other jobs make their
+calls with a `paced_client`, which has only a share of the room, and takes no lock: a few calls too many leave room to
+verdicts all the same. A pause that another process was told to make holds for whoever is under way, too.
+
+What is called on account of a request is not written down (`PaceLimits` leaves room for it), but heeds the pause
+(`services.codehost`).
 """
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from sqlalchemy import text
 
+from integrations.github import GitHub, InstallationClient
 from rules.pacing import (
     HOUR,
     MINUTE,
@@ -24,10 +30,14 @@ from rules.pacing import (
     counting_after_refusal,
     room_for_checks,
     wait_for_query,
+    wait_of_others,
 )
+from rules.permissions import SYSTEM
 from services.reconcile.claims import pause_left
-from services.unit import Unit
+from services.reconcile.failures import HeldBackError, require_no_pause
+from services.unit import Caller, Unit, Units
 
+JOB = Caller(None, SYSTEM, "system")
 REMEMBERED = timedelta(hours=24)
 """How long what a refusal taught is believed."""
 
@@ -63,6 +73,28 @@ def reserve_query(unit: Unit, installation_id: int, limits: PaceLimits) -> timed
     if wait <= NO_WAIT:
         _spend(unit, installation_id, QUERY_POINTS, 0)
     return wait
+
+
+def paced_client(units: Units, github: GitHub, installation_id: int) -> InstallationClient:
+    """Return the client for whatever nobody's merge waits for.
+
+    Ahead of each call it writes it down, in a transaction of its own, or raises `HeldBackError`: while the installation
+    is to be left alone, and while there is no room in the share. Only for jobs, and outside of any transaction.
+    """
+    return github.client(installation_id).after(partial(_reserve_share, units, installation_id))
+
+
+def _reserve_share(units: Units, installation_id: int, *, writes: bool) -> None:
+    limits = units.surroundings.pace
+    with units.open(JOB) as unit:
+        require_no_pause(unit, installation_id)
+        counting = _counting(unit, installation_id, limits) if writes else "off"
+        spent = _spent(unit, installation_id, MINUTE if counting == "off" else HOUR)
+        wait = wait_of_others(limits, counting, spent, unit.now, writes=writes)
+        if wait > NO_WAIT:
+            raise HeldBackError("What may be asked of GitHub now is kept for verdicts", wait)
+        points = MUTATION_POINTS if writes else QUERY_POINTS
+        _spend(unit, installation_id, points, content_of(counting, 1) if writes else 0)
 
 
 def learn_from_refusal(unit: Unit, installation_id: int, limits: PaceLimits) -> None:

@@ -8,15 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from integrations.github import GitHubError
 from rules.enforcement import Enforcement
 from services.chores import full_pass
 from services.enabling import disable
 from services.enforcement.asking import ask_for_every_probe, ask_for_probes
-from services.enforcement.probe_claims import LEASE, claim_probes, renew_probes
+from services.enforcement.probe_claims import LEASE, claim_probes
 from services.enforcement.probe_records import Probed, record
 from services.enforcement.probing import JOB, probe_due, probes_wait
-from services.reconcile.claims import pause_installation
 from services.unit import Caller
 from services.watching import unwatch, watch_branch
 from tests import factories
@@ -518,21 +516,6 @@ def test_a_limit_of_the_code_host_holds_every_worker_back(town: Town, web: Repos
         assert not probes_wait(unit)
     ask(town)
     assert probe(town) == 0
-
-
-def test_a_probe_under_way_asks_nothing_more_when_another_worker_was_told_to_wait(
-    town: Town, web: RepositoryBuilder
-) -> None:
-    ask(town)
-    with town.jobs.open(JOB) as unit:
-        claim = claim_probes(unit)
-    assert claim is not None
-    with town.jobs.open(JOB) as unit:
-        pause_installation(unit, claim.installation_id, unit.now + timedelta(seconds=30))
-    with town.jobs.open(JOB) as unit, pytest.raises(GitHubError) as told:
-        renew_probes(unit, claim)
-    assert told.value.code == "github_rate_limited"
-    assert 20 < (told.value.retry_after or 0) <= 30
 
 
 def test_a_branch_of_another_installation_is_not_held_back(town: Town, web: RepositoryBuilder) -> None:

@@ -11,6 +11,7 @@ from rules.pacing import (
     MINUTE,
     MUTATION_POINTS,
     NO_WAIT,
+    SHORTEST_WAIT,
     Counting,
     PaceLimits,
     Spent,
@@ -18,6 +19,7 @@ from rules.pacing import (
     counting_after_refusal,
     room_for_checks,
     wait_for_query,
+    wait_of_others,
 )
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -52,6 +54,37 @@ class TestRoom:
         assert room_for_checks(LIMITS, "off", spent, NOON, 25) == (0, MINUTE - timedelta(seconds=10))
         assert wait_for_query(LIMITS, spent, NOON) == NO_WAIT
         assert wait_for_query(LIMITS, [at(10, points=1800)], NOON) == MINUTE - timedelta(seconds=10)
+
+
+class TestTheShareOfWhatNobodysMergeWaitsFor:
+    def wait(self, *spent: Spent, writes: bool, counting: Counting = "off") -> timedelta:
+        return wait_of_others(LIMITS, counting, spent, NOON, writes=writes)
+
+    def test_without_anything_spent_there_is_room(self) -> None:
+        assert self.wait(writes=True) == self.wait(writes=False) == NO_WAIT
+
+    def test_writing_ends_first_then_reading_and_half_of_the_minute_is_left_to_verdicts(self) -> None:
+        assert self.wait(at(10, points=715), writes=True) == NO_WAIT
+        assert self.wait(at(10, points=716), writes=True) == MINUTE - timedelta(seconds=10)
+        assert self.wait(at(10, points=899), writes=False) == NO_WAIT
+        assert self.wait(at(10, points=900), writes=False) == MINUTE - timedelta(seconds=10)
+        assert room_for_checks(LIMITS, "off", [at(10, points=900)], NOON, 25).checks == 25
+
+    def test_whoever_has_to_wait_waits_for_more_than_one_call(self) -> None:
+        assert self.wait(at(61, points=900), writes=False) == SHORTEST_WAIT
+
+    @pytest.mark.parametrize("counting", ["requests", "aliases"])
+    def test_content_is_shared_as_well_once_it_counts(self, counting: Counting) -> None:
+        assert self.wait(at(10, content=31), writes=True, counting=counting) == NO_WAIT
+        assert self.wait(at(10, content=32), writes=True, counting=counting) == MINUTE - timedelta(seconds=10)
+        assert self.wait(at(900, content=200), writes=True, counting=counting) == HOUR - timedelta(seconds=900)
+        assert self.wait(at(10, content=80), writes=False, counting=counting) == NO_WAIT
+
+    def test_the_smallest_limits_leave_room_for_one_call_and_not_for_two(self) -> None:
+        smallest = PaceLimits("aliases", content_per_minute=1, content_per_hour=1, points_per_minute=10)
+        for writes in (True, False):
+            assert wait_of_others(smallest, "aliases", [], NOON, writes=writes) == NO_WAIT
+            assert wait_of_others(smallest, "aliases", [at(10, content=1)], NOON, writes=writes) > NO_WAIT
 
 
 @given(

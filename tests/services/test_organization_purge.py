@@ -18,8 +18,8 @@ from services import organization_purge
 from services.organization_purge import JOB, _erase_a_piece, erased_tables, purge_deleted
 from services.unit import Surroundings, Units
 from tests import factories
-from tests.contract.test_isolation import Estate, estate
 from tests.services.conftest import Listener, MovedClock
+from tests.support.estates import Estate, estate
 
 Rows = dict[str, list[Any]]
 

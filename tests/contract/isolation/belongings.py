@@ -1,0 +1,33 @@
+"""Whose the rows of each table are."""
+
+from typing import Any
+
+import psycopg
+from psycopg import sql as composing
+
+from models.base import Base
+
+BELONG_TO_NOBODY = {"sessions", "signing_keys", "webhook_deliveries", "chores", "spendings", "attempts"}
+"""Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
+BELONG_TO_MEMBERS = {"users"}
+"""Tables whose rows an organisation sees as long as they are of its members."""
+NEVER_SEEN = {"mails", "device_authorizations"}
+"""Tables that the application may not read."""
+
+
+def owned_tables() -> dict[str, str]:
+    """Return the column that says whose a row is, for each table whose rows are somebody's."""
+    every = {table.name for table in Base.metadata.sorted_tables}
+    tables = sorted(every - BELONG_TO_NOBODY - BELONG_TO_MEMBERS)
+    return {name: "id" if name == "organizations" else "organization_id" for name in tables}
+
+
+def rows_of(connection: psycopg.Connection[Any], organization_id: str) -> dict[str, list[Any]]:
+    """Return all rows of an organisation, by table."""
+    query = "SELECT to_jsonb(t)::text FROM {} t WHERE {} = %s ORDER BY 1"
+    return {
+        table: connection.execute(
+            composing.SQL(query).format(composing.Identifier(table), composing.Identifier(column)), (organization_id,)
+        ).fetchall()
+        for table, column in owned_tables().items()
+    }

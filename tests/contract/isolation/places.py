@@ -1,0 +1,113 @@
+"""Where requests name objects: made from the contract, so that a new operation is taken in by itself."""
+
+import re
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from schemas.contract import Node, Operation, load_contract
+from tests.support.estates import Estate
+
+CONTRACT = load_contract()
+CREDENTIALLED = [
+    one
+    for one in CONTRACT.operations.values()
+    if (one.accepts("ApiKey") or one.accepts("Session")) and one.realm == "organization"
+]
+"""Operations in one organisation. What concerns a person is that person's alone: see `tests/handlers`."""
+NAMES_SOMETHING = re.compile(r"(?:.*Ids?|repo|ref|repository|repositories|pullRequest|branchId)")
+"""Parameters and properties that name an object."""
+NOBODYS_YET = {("claim_installation", "installationId")}
+"""What is named there is to become somebody's; whose it may become, `tests/handlers/installations` asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request names an object."""
+
+    operation: Operation
+    where: str
+    """`path`, `query` or `body`."""
+    name: str
+    body: Any = None
+    steps: tuple[str | int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.operation.id} {self.where} {'/'.join(map(str, self.steps)) or self.name}"
+
+
+def places() -> Iterator[Place]:
+    """Yield every place of the contract that names an object."""
+    for operation in CREDENTIALLED:
+        bodies = list(samples(operation.body["application/json"])) if operation.body else [(None, ())]
+        for parameter in operation.parameters:
+            if parameter.location in {"path", "query"} and NAMES_SOMETHING.fullmatch(parameter.name):
+                yield Place(operation, parameter.location, parameter.name, bodies[0][0])
+        for body, steps in bodies:
+            if steps:
+                name = next(step for step in reversed(steps) if isinstance(step, str))
+                if (operation.id, name) not in NOBODYS_YET:
+                    yield Place(operation, "body", name, body, steps)
+
+
+def samples(node: Node) -> Iterator[tuple[Any, tuple[str | int, ...]]]:
+    """Yield bodies of a schema: the least one without steps, and one for each place inside that names an object."""
+    node = CONTRACT.resolve(node)
+    least = _least(node)
+    yield least, ()
+    for branch in node.get("oneOf", ()):
+        yield from (found for found in samples(branch) if found[1])
+    for name, child in node.get("properties", {}).items():
+        for value, steps in samples(child):
+            if steps or NAMES_SOMETHING.fullmatch(name):
+                filled = {**deepcopy(least), name: value}
+                deeper = steps or ((0,) if isinstance(value, list) else ())
+                yield filled, (name, *deeper)
+    if "items" in node:
+        yield from (([value], (0, *steps)) for value, steps in samples(node["items"]) if steps)
+
+
+def _least(node: Node) -> Any:
+    """Return the smallest value of a schema that the contract accepts."""
+    node = CONTRACT.resolve(node)
+    if "oneOf" in node:
+        return _least(node["oneOf"][0])
+    if "enum" in node:
+        return node["enum"][0]
+    kind = node.get("type")
+    if kind == "object":
+        return {name: _least(node["properties"][name]) for name in node.get("required", ())}
+    if kind == "array":
+        return [_least(node["items"])] if node.get("minItems") else []
+    return node.get("example", {"boolean": True, "integer": node.get("minimum", 1)}.get(str(kind), "xxxxxxxx"))
+
+
+def send(http: httpx.Client, caller: Estate, place: Place, value: str) -> httpx.Response:
+    """Call the place's operation as `caller`, who names `value` there and their own objects everywhere else."""
+    operation = place.operation
+    path = operation.path
+    for parameter in operation.parameters:
+        if parameter.location == "path":
+            given = (
+                value if place.where == "path" and parameter.name == place.name else caller.names(parameter.name)[0][0]
+            )
+            path = path.replace("{" + parameter.name + "}", given.replace("/", "%2F"))
+    required = [one.name for one in operation.parameters if one.location == "query" and one.required]
+    query = {name: "2026-12" if name == "month" else "7" for name in required}
+    if place.where == "query":
+        query[place.name] = value
+    body = deepcopy(place.body)
+    if place.where == "body":
+        _put(body, place.steps, value)
+    request = {"json": body} if body is not None else {}
+    headers = {"Authorization": f"Bearer {caller.credential(operation)}"}
+    return http.request(operation.method, path, params=query, headers=headers, **request)
+
+
+def _put(body: Any, steps: Sequence[str | int], value: str) -> None:
+    for step in steps[:-1]:
+        body = body[step]
+    body[steps[-1]] = value

@@ -1,0 +1,73 @@
+"""I8: no row of another organisation is ever read or written.
+
+The matrix is made from the contract: whatever carries an id, in path, query or body of any operation, is asked with an
+id of another organisation and with one that nobody has. Both answers are alike, and nothing of the other changes.
+"""
+
+import re
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from tests.contract.isolation.belongings import rows_of
+from tests.contract.isolation.places import CREDENTIALLED, Place, places, send
+from tests.support.estates import Estate
+
+FIND_NOTHING = {"list_audit_entries", "export_audit"}
+"""Lists by the id of what may be gone long since: they show what there is of it, which is nothing of others."""
+
+
+def told(response: httpx.Response, value: str) -> tuple[int, str]:
+    """Return status and answer, without what may differ between two requests: their ids, and what they name."""
+    text = re.sub(r"req_[0-9a-v]{26}", "req", response.text).replace(value, "…")
+    return response.status_code, re.sub("globex/[a-z-]+", "…", text)
+
+
+def holds_nothing(response: httpx.Response) -> bool:
+    """Tell whether a list, or a file of CSV with its header, has no row."""
+    if response.headers["Content-Type"].startswith("text/csv"):
+        return response.text.count("\r\n") == 1
+    return not response.json()["data"]
+
+
+PLACES = list(places())
+
+
+class TestTheMatrix:
+    def test_has_every_operation_that_names_something(self) -> None:
+        asked = {place.operation.id for place in PLACES}
+        named = {one.id for one in CREDENTIALLED if "{" in one.path}
+        scoped = {"create_freeze", "preview_scope", "verify_enforcement", "setup_enforcement", "seed_check"}
+        assert named | scoped | {"lift_freezes", "enable_repositories"} <= asked
+        scopes = {(place.operation.id, place.steps) for place in PLACES if place.operation.id in scoped}
+        forms = {("scope", "repositories", 0), ("scope", "branchId"), ("scope", "repository")}
+        assert scopes == {(operation, steps) for operation in scoped for steps in forms}
+
+    @pytest.mark.parametrize("place", PLACES, ids=str)
+    def test_another_organisations_id_is_answered_like_nobodys_and_nothing_of_it_changes(
+        self, http: httpx.Client, sql: psycopg.Connection[Any], ours: Estate, theirs: Estate, place: Place
+    ) -> None:
+        before = rows_of(sql, theirs.organization.id)
+        for foreign, nobodys in theirs.names(place.name):
+            answer = send(http, ours, place, foreign)
+            if place.operation.id in FIND_NOTHING:
+                assert answer.status_code == 200, f"{place}: {answer.text}"
+                assert holds_nothing(answer), f"{place}: {answer.text}"
+            else:
+                assert 400 <= answer.status_code < 500, f"{place}: {answer.text}"
+                code = answer.json()["error"]["code"]
+                assert code.endswith("_not_found") or code == "invalid_parameter", answer.text
+            assert told(answer, foreign) == told(send(http, ours, place, nobodys), nobodys)
+        assert rows_of(sql, theirs.organization.id) == before
+
+    @pytest.mark.parametrize("place", PLACES, ids=str)
+    def test_ones_own_id_is_found_in_the_same_place(
+        self, http: httpx.Client, ours: Estate, theirs: Estate, place: Place
+    ) -> None:
+        for own, _nobodys in ours.names(place.name):
+            answer = send(http, ours, place, own)
+            code = answer.json()["error"]["code"] if answer.status_code >= 400 else ""
+            assert not code.endswith("_not_found"), f"{place}: {answer.text}"
+            assert code != "invalid_parameter", f"{place}: {answer.text}"

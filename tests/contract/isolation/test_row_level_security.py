@@ -1,0 +1,112 @@
+"""I8 in the database: its own rules keep an organisation's rows from everybody else, whatever a statement asks for."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql as composing
+
+from app.database import make_engine
+from models.base import Base
+from tests.contract.isolation.belongings import BELONG_TO_NOBODY, NEVER_SEEN, owned_tables, rows_of
+from tests.support.estates import Estate
+
+
+class TestRowLevelSecurity:
+    @pytest.fixture
+    def as_us(self, database: str, ours: Estate, theirs: Estate) -> Iterator[psycopg.Connection[Any]]:
+        """Yield a connection of the API's own role, bound to our organisation; `theirs` has rows in every table."""
+        engine = make_engine(database, 1)
+        pooled = engine.raw_connection()
+        connection = pooled.driver_connection
+        assert isinstance(connection, psycopg.Connection)
+        connection.autocommit = True
+        connection.execute("SELECT set_config('app.organization_id', %s, false)", (ours.organization.id,))
+        yield connection
+        pooled.invalidate()
+        engine.dispose()
+
+    def test_is_forced_on_every_table_whose_rows_are_somebodys(self, sql: psycopg.Connection[Any]) -> None:
+        rows = sql.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') "
+            "AND NOT (relrowsecurity AND relforcerowsecurity)"
+        ).fetchall()
+        assert {name for (name,) in rows} == BELONG_TO_NOBODY | {"alembic_version"}
+
+    def test_has_something_to_hide_in_every_table(self, sql: psycopg.Connection[Any], theirs: Estate) -> None:
+        assert [table for table, rows in rows_of(sql, theirs.organization.id).items() if not rows] == []
+
+    @pytest.mark.parametrize("table", owned_tables())
+    def test_shows_and_changes_no_row_of_another_organisation(
+        self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: Estate, table: str
+    ) -> None:
+        whose = composing.Identifier(owned_tables()[table])
+        name, before = composing.Identifier(table), rows_of(sql, theirs.organization.id)
+        query = composing.SQL("SELECT DISTINCT {} FROM {}").format(whose, name)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege) if table in NEVER_SEEN else nullcontext():
+            assert (theirs.organization.id,) not in as_us.execute(query).fetchall()
+        for statement in ("UPDATE {name} SET {whose} = {whose}", "DELETE FROM {name} WHERE {whose} = {theirs}"):
+            written = composing.SQL(statement).format(
+                name=name, whose=whose, theirs=composing.Literal(theirs.organization.id)
+            )
+            with suppress(psycopg.errors.InsufficientPrivilege):  # the role may have no such right at all
+                as_us.execute(written)
+        assert rows_of(sql, theirs.organization.id) == before
+
+    @pytest.mark.parametrize("table", owned_tables())
+    def test_takes_no_row_for_another_organisation(
+        self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: Estate, table: str
+    ) -> None:
+        before = rows_of(sql, theirs.organization.id)
+        [(row,), *_] = before[table]
+        name, whose = composing.Identifier(table), composing.Identifier(owned_tables()[table])
+        given = (column.name for column in Base.metadata.tables[table].columns if column.computed is None)
+        columns = composing.SQL(", ").join(map(composing.Identifier, given))
+        query = "INSERT INTO {n} ({columns}) SELECT {columns} FROM json_populate_record(NULL::{n}, %s)"
+        again = composing.SQL(query).format(n=name, columns=columns)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            as_us.execute(again, (row,))
+        given_away = composing.SQL("UPDATE {} SET {} = %s").format(name, whose)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            as_us.execute(given_away, (theirs.organization.id,))
+        assert rows_of(sql, theirs.organization.id) == before
+
+    def test_shows_people_who_are_members_alone(self, as_us: psycopg.Connection[Any], ours: Estate) -> None:
+        shown = as_us.execute("SELECT id FROM users").fetchall()
+        assert shown == as_us.execute("SELECT user_id FROM memberships").fetchall() != []
+
+    @pytest.mark.parametrize("table", sorted(owned_tables().keys() - NEVER_SEEN))
+    def test_without_an_organisation_shows_nothing(self, as_us: psycopg.Connection[Any], table: str) -> None:
+        for nobody in ("", "org_00000000000000000000000000"):
+            as_us.execute("SELECT set_config('app.organization_id', %s, false)", (nobody,))
+            query = composing.SQL("SELECT count(*) FROM {}").format(composing.Identifier(table))
+            assert as_us.execute(query).fetchone() == (0,)
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "SELECT password_hash FROM users",
+            "UPDATE users SET name = 'x'",
+            "SELECT * FROM mails",
+            "SELECT * FROM device_authorizations",
+            "SELECT * FROM attempts",
+            "SELECT * FROM sessions",
+            "SELECT sealed_private_key FROM signing_keys",
+            "SELECT payload FROM webhook_deliveries",
+            "UPDATE webhook_deliveries SET payload = '{}'",
+            "DELETE FROM webhook_deliveries",
+            "UPDATE chores SET done_at = now()",
+            "SET ROLE change_freeze_worker",
+            "SET ROLE change_freeze_identity",
+            "ALTER TABLE freezes DISABLE ROW LEVEL SECURITY",
+            "UPDATE audit_entries SET action = 'x'",
+            "DELETE FROM audit_entries",
+        ],
+    )
+    def test_the_application_has_no_way_round_it(self, as_us: psycopg.Connection[Any], query: str) -> None:
+        if query.startswith("SET ROLE"):
+            as_us.execute("SET SESSION AUTHORIZATION change_freeze_app")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            as_us.execute(query)

@@ -1,0 +1,236 @@
+"""Organisations with a row of every kind."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy.orm import Session
+
+from models.api_keys import ApiKey
+from models.attention import AttentionItem
+from models.audit import AuditEntry, AuditSeal
+from models.base import Base
+from models.enforcement import EnforcementSetup, Landing, WrittenRuleset
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
+from models.installations import Installation
+from models.organizations import Organization, User
+from models.pull_requests import PullRequest
+from models.repositories import RemoteBranchList, Repository, WatchedBranch
+from models.requests import IdempotencyKey
+from models.schedules import Occurrence
+from rules.ids import new_id
+from schemas.contract import Operation
+from tests import factories
+
+
+@dataclass(frozen=True, slots=True)
+class Estate:
+    """An organisation with a row of every kind."""
+
+    organization: Organization
+    owner: User
+    invitation: Invitation
+    installation: Installation
+    repository: Repository
+    branch: WatchedBranch
+    freeze: Freeze
+    occurrence: Occurrence
+    exception: PullRequestException
+    pull: PullRequest
+    api_key: ApiKey
+    key: str
+    token: str
+
+    def credential(self, operation: Operation) -> str:
+        """Return what the operation takes: the key of all scopes, or the owner's session."""
+        return self.key if operation.accepts("ApiKey") else self.token
+
+    def names(self, name: str) -> list[tuple[str, str]]:
+        """Return what a place of this name can be given: an id of this organisation, and its twin of nobody's."""
+        owner = self.repository.owner
+        full_name, nothing = self.repository.full_name, f"{owner}/nothing"
+        repository = [(self.repository.id, new_id("rep")), (full_name, nothing)]
+        known: dict[str, list[tuple[str, str]]] = {
+            "freezeId": [(self.freeze.id, new_id("frz"))],
+            "scheduleId": [(str(self.freeze.schedule_id), new_id("sch"))],
+            "occurrenceId": [(self.occurrence.id, new_id("occ"))],
+            "exceptionId": [(self.exception.id, new_id("exc"))],
+            "requestGroupId": [(self.exception.request_group_id, new_id("exg"))],
+            "pullRequestId": [(self.pull.id, new_id("pul"))],
+            "targetId": [(self.freeze.id, new_id("frz"))],
+            "actorId": [(self.owner.id, new_id("usr"))],
+            "branchId": [(self.branch.id, new_id("wbr"))],
+            "installationId": [(str(self.installation.id), "999999999")],
+            "apiKeyId": [(self.api_key.id, new_id("key"))],
+            "userId": [(self.owner.id, new_id("usr"))],
+            "invitationId": [(self.invitation.id, new_id("inv"))],
+            "pullRequest": [(f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}")],
+            "ref": [
+                (f"{full_name}#{self.pull.number}", f"{nothing}#{self.pull.number}"),
+                (self.pull.url, f"https://github.com/{nothing}/pull/{self.pull.number}"),
+            ],
+        }
+        known |= dict.fromkeys(("repoId", "repo", "repository", "repositories"), repository)
+        return known[name]
+
+
+def estate(session: Session, name: str) -> Estate:
+    """Found an organisation."""
+    organization = factories.organization(session, name)
+    owner = factories.user(session)
+    factories.membership(session, organization, owner, "owner")
+    installation = factories.installation(session, organization, name)
+    repository = factories.repository(session, organization, f"{name}/{name}-web")
+    branch = factories.branch(session, repository)
+    pull = factories.pull_request(session, repository)
+    factories.head_check(session, branch, pull.head_sha, "failure")
+    factories.branch_enforcement(session, branch)
+    schedule = factories.schedule(session, organization)
+    freeze = factories.freeze(session, organization, [branch], source="schedule", schedule_id=schedule.id)
+    invitation = invited(organization)
+    session.add_all([invitation, *of_people(organization), *of_requests(organization, repository)])
+    session.add_all(found_out(organization, installation, branch))
+    key = factories.api_key(session, organization)
+    return Estate(
+        organization=organization,
+        owner=owner,
+        invitation=invitation,
+        installation=installation,
+        repository=repository,
+        branch=branch,
+        freeze=freeze,
+        occurrence=factories.occurrence(session, schedule, freeze_id=freeze.id),
+        exception=factories.exception(session, freeze, pull, branch),
+        pull=pull,
+        api_key=key.row,
+        key=key.secret,
+        token=factories.session_token(session, owner, organization),
+    )
+
+
+def of_requests(organization: Organization, repository: Repository) -> list[Base]:
+    """Return rows of what requests leave behind: audited, sealed, replayed, and read from the code host."""
+    now = factories.now()
+    return [
+        AuditEntry(
+            id=new_id("aud"),
+            organization_id=organization.id,
+            at=now,
+            action="freeze.started",
+            actor=factories.SYSTEM,
+            source="system",
+            target={},
+            details={},
+        ),
+        AuditSeal(
+            organization_id=organization.id,
+            sequence=1,
+            entry_id=new_id("aud"),
+            hash=b"x",
+            previous_hash=b"x",
+            sealed_at=now,
+            action="freeze.started",
+            source="system",
+        ),
+        RemoteBranchList(repository_id=repository.id, organization_id=organization.id, fetched_at=now, branches=[]),
+        IdempotencyKey(
+            organization_id=organization.id,
+            principal_id="x",
+            key_hash=b"x",
+            request_hash=b"x",
+            status=200,
+            headers={},
+            created_at=now,
+        ),
+    ]
+
+
+def found_out(organization: Organization, installation: Installation, branch: WatchedBranch) -> list[Base]:
+    """Return rows of what jobs write down about rules, landings, and what needs attention."""
+    now, words = factories.now(), "x"
+    return [
+        WrittenRuleset(
+            level="repository",
+            ruleset_id=installation.id,
+            organization_id=organization.id,
+            installation_id=installation.id,
+            check_name=branch.check_name,
+            written_at=now,
+        ),
+        EnforcementSetup(
+            id=new_id("set"),
+            organization_id=organization.id,
+            scope={"type": "organization"},
+            state="done",
+            requested_by=factories.SYSTEM,
+            created_at=now,
+        ),
+        Landing(
+            id=new_id("lnd"),
+            organization_id=organization.id,
+            branch_id=branch.id,
+            sha=factories.sha(branch.id),
+            kind="bypassed",
+            landed_at=now,
+            found_at=now,
+            details={},
+        ),
+        AttentionItem(
+            id=new_id("att"),
+            organization_id=organization.id,
+            key=words,
+            type="freeze_bypassed",
+            severity="critical",
+            since=now,
+            subject={},
+            message=words,
+            action={},
+        ),
+    ]
+
+
+def invited(organization: Organization) -> Invitation:
+    """Return an invitation that nobody has answered."""
+    now = factories.now()
+    return Invitation(
+        id=new_id("inv"),
+        organization_id=organization.id,
+        email="eve@example.com",
+        role="member",
+        invited_by=factories.SYSTEM,
+        created_at=now,
+        expires_at=now + timedelta(days=7),
+    )
+
+
+def of_people(organization: Organization) -> list[Base]:
+    """Return rows of what concerns people."""
+    now, words, hashed = factories.now(), "x", organization.id.encode()
+    return [
+        OneTimeToken(
+            token_hash=hashed,
+            purpose="invitation",
+            subject=words,
+            organization_id=organization.id,
+            created_at=now,
+            expires_at=now,
+        ),
+        Mail(
+            id=new_id("mai"),
+            organization_id=organization.id,
+            recipient="eve@example.com",
+            template=words,
+            created_at=now,
+        ),
+        DeviceAuthorization(
+            device_code_hash=hashed,
+            user_code=words,
+            client_id=words,
+            address=words,
+            created_at=now,
+            expires_at=now,
+            interval_seconds=5,
+            organization_id=organization.id,
+        ),
+    ]

@@ -11,12 +11,11 @@ the shortest failure.
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from itertools import count
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import psycopg
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 from models.exceptions import PullRequestException
 from rules.errors import ServiceError
@@ -30,20 +29,15 @@ from services.exceptions.revoking import revoke
 from services.exceptions.sweeping import end_exceptions
 from services.reconcile.passes import JOB
 from services.unit import Caller, Unit
-from tests import factories
-from tests.faults.test_invariants import empty, explore
+from tests.faults.machines import BASES, TownMachine, explore, some
 from tests.jobs.conftest import Town
-from tests.services.conftest import MovedClock
-from tests.support.contributors import Contributors
 from tests.support.exceptions_model import Frozen, Granted, Model, only
-from tests.support.post import Post, look_everywhere, work
+from tests.support.post import look_everywhere, work
 from tools.codehost.model import queue
 from tools.codehost.model.protection import merge_violations
 from tools.codehost.model.records import PullRequest, Repository
 from tools.codehost.model.refusals import Refusal
 
-BASES = ("main", "release/1", "release/2")
-"""Watched in both repositories; the two releases share a check. `main` of `line` has a merge queue."""
 SCOPES: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
     ({"type": "organization"}, {(name, base) for name in ("line", "web") for base in BASES}),
     ({"type": "organization", "branches": ["main"]}, {("line", "main"), ("web", "main")}),
@@ -55,52 +49,25 @@ SCOPES: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
 PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
 ADA = Somebody("user", "usr_ada", "Ada")
 REASON = "The hotfix that has to go in"
-installation_ids = count(800_001)
-some = st.integers(0, 999)
-"""Chooses one of as many things as there are."""
 
 
-class Machine(RuleBasedStateMachine):
-    """People, release managers, time, and the service between them."""
+class Machine(TownMachine):
+    """People, release managers, time, and the service between them; `main` of `line` has a merge queue."""
 
-    town: ClassVar[Town]
-    database: ClassVar[psycopg.Connection[Any]]
+    named = ("line", "web")
+    proposed = ("main", "main", "release/1")
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = cast(MovedClock, self.town.jobs.clock)
-        self.clock.ahead = timedelta()
-        empty(self.town, self.database)
-        self._found()
         self.model = Model()
-        self.post = Post(self.town)
-        self.people = Contributors(self.town)
-        self.heard_all = True
         self.asked: list[str] = []
         """Exceptions that were requested, in whatever state they are by now."""
 
-    def _found(self) -> None:
-        town, host = self.town, self.town.host.organization("acme")
-        town.organization = factories.organization(town.session)
-        installed = next(installation_ids)
-        factories.installation(town.session, town.organization, "acme", id=installed)
-        self.repositories: list[Repository] = []
-        for name in ("line", "web"):
-            builder = host.repository(name, branches=("release/1", "release/2"))
-            builder.requires("change-freeze/main", "main").requires("change-freeze/release/*", "release/*")
-            record = builder.record
-            self.repositories.append(record)
-            known = {"github_id": record.id, "node_id": record.node_id, "auto_watch": ["release/*"]}
-            row = factories.repository(town.session, town.organization, f"acme/{name}", **known)
-            for base in BASES:
-                factories.branch(town.session, row, base, due_at=factories.now(), wanted_generation=1)
-            for base in ("main", "main", "release/1"):
-                builder.pull_request(base=base)
-            builder.pull_request(base="release/2", sharesHeadWith=3)
-        host.repository("line").merge_queue()
-        host.installed(installation_id=installed)
-        town.session.commit()
-        work(town)
+    def _build(self, name: str) -> Repository:
+        record = super()._build(name)
+        if name == "line":
+            self.town.host.organization("acme").repository(name).merge_queue()
+        return record
 
     @property
     def now(self) -> datetime:

@@ -9,18 +9,15 @@ TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes 
 the shortest failure.
 """
 
-import os
 import random
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import count
-from typing import Any, ClassVar, cast
+from typing import Any
 
 import psycopg
-from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule
 from sqlalchemy import text
 
 from models.queries import covering_freezes
@@ -41,18 +38,13 @@ from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import record_missed
 from services.unit import Caller, Unit
 from tests import factories
+from tests.faults.machines import BASES, TownMachine, explore, some
 from tests.jobs.conftest import ADA, Town
-from tests.services.conftest import MovedClock
-from tests.support.contributors import Contributors
 from tests.support.post import Post, blocking, disagreements, look_everywhere, work
-from tests.support.seeds import chosen_seed
 from tools.codehost.model import checks, pulls
 from tools.codehost.model.records import PullRequest, Repository
 from tools.codehost.model.world import Actor
 
-NAMES = ("api", "web")
-BASES = ("main", "release/1", "release/2")
-"""Watched in both repositories; the two releases share a check. `develop` is watched by nobody."""
 SCOPES: list[dict[str, Any]] = [
     {"type": "organization"},
     {"type": "organization", "branches": ["main"]},
@@ -66,69 +58,21 @@ SCOPES: list[dict[str, Any]] = [
 ]
 PIPELINE = Somebody("api_key", "key_pipeline", "pipeline")
 """Who grants exceptions."""
-installation_ids = count(700_001)
-some = st.integers(0, 999)
-"""Chooses one of as many things as there are."""
 
 
-def empty(town: Town, database: psycopg.Connection[Any]) -> None:
-    """Forget everything, here and at the code host."""
-    town.session.rollback()
-    town.session.expunge_all()
-    tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'alembic_version'"
-    names = ", ".join(name for (name,) in database.execute(tables).fetchall())
-    database.execute(f"TRUNCATE {names}")
-    town.host.reset()
-
-
-class Machine(RuleBasedStateMachine):
+class Machine(TownMachine):
     """Everything that can happen to an organisation of two repositories."""
 
-    town: ClassVar[Town]
-    database: ClassVar[psycopg.Connection[Any]]
+    named = ("api", "web")
+    unwatched = ("develop",)
+    proposed = ("main", "release/1")
 
     def __init__(self) -> None:
-        super().__init__()
-        self.clock = cast(MovedClock, self.town.jobs.clock)
-        self.clock.ahead = timedelta()
         self.town.jobs.surroundings = replace(self.town.jobs.surroundings, most_targets=2)
-        empty(self.town, self.database)
-        self._found()
-        self.post = Post(self.town)
-        self.people = Contributors(self.town)
+        super().__init__()
         self.late: list[tuple[Pass, list[Any]]] = []
-        self.heard_all = True
-        """Whether nothing was lost that only a full pass can find."""
         self.unheard_of: set[str] = set()
         """Commits with a check that the service does not know to have been written."""
-
-    def _found(self) -> None:
-        town, host = self.town, self.town.host.organization("acme")
-        town.organization = factories.organization(town.session)
-        installed = next(installation_ids)
-        factories.installation(town.session, town.organization, "acme", id=installed)
-        self.repositories: list[Repository] = []
-        for name in NAMES:
-            builder = host.repository(name, branches=("release/1", "release/2", "develop"))
-            builder.requires("change-freeze/main", "main").requires("change-freeze/release/*", "release/*")
-            record = builder.record
-            self.repositories.append(record)
-            row = factories.repository(
-                town.session,
-                town.organization,
-                f"acme/{name}",
-                github_id=record.id,
-                node_id=record.node_id,
-                auto_watch=["release/*"],
-            )
-            for base in BASES:
-                factories.branch(town.session, row, base, due_at=factories.now(), wanted_generation=1)
-            for base in ("main", "release/1"):
-                builder.pull_request(base=base)
-            builder.pull_request(base="release/2", sharesHeadWith=2)
-        host.installed(installation_id=installed)
-        town.session.commit()
-        work(town)
 
     # --- the service ----------------------------------------------------------------------------------------------
 
@@ -413,30 +357,6 @@ class Machine(RuleBasedStateMachine):
             still_there = [each for each in heard_of if each.state == "open" and each.head_sha == write["headSha"]]
             blocked = [each for each in still_there if blocks(repository, each)]
             assert write["conclusion"] == "failure" or not blocked, write
-
-
-def explore(machine: type[RuleBasedStateMachine], town: Town, database: psycopg.Connection[Any]) -> None:
-    """Run a machine on a town and its database, as often as is asked for."""
-    chosen = chosen_seed()
-    examples = int(os.environ.get("INVARIANT_EXAMPLES", "8"))
-
-    class OfThisTown(machine):  # type: ignore[misc, valid-type]
-        pass
-
-    OfThisTown.town, OfThisTown.database = town, database
-    seed(chosen)(OfThisTown)
-    run_state_machine_as_test(
-        OfThisTown,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=30,
-            deadline=None,
-            database=None,
-            # Shrinking takes minutes: it is for the run that repeats a failure, not for the one that finds it.
-            phases=[Phase.generate, *([Phase.shrink] if "INVARIANT_SHRINK" in os.environ else [])],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
 
 
 def test_at_rest_every_open_head_carries_the_verdict_of_the_database(

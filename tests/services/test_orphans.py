@@ -10,7 +10,7 @@ from services import repository_sync
 from services.enforcement.orphans import SETTLED, look_for_orphans
 from services.unit import Caller
 from tests.jobs.conftest import Town, codehost, private_key, town
-from tests.jobs.test_setup import ORGANIZATION, add, ask, names, permit, work
+from tests.jobs.setup.asking import ORGANIZATION, add, ask, names, permit, work
 from tests.services.conftest import MovedClock
 from tools.codehost.model import repositories as at_host
 from tools.codehost.model.world import Actor

@@ -17,7 +17,7 @@ from services.enforcement.confirming import Authorizations
 from services.enforcement.planning import set_up
 from services.unit import Caller, Surroundings, Units
 from tests.jobs.conftest import ADA, Town, build, codehost, private_key, town
-from tests.jobs.test_setup import ORGANIZATION, add, permit
+from tests.jobs.setup.asking import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
 from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
 from web.enforcement import enforcement_pages

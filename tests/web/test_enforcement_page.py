@@ -12,7 +12,7 @@ from services.enforcement.planning import set_up
 from services.unit import Caller
 from tests import factories
 from tests.jobs.conftest import ADA, Town
-from tests.jobs.test_setup import audit, names, permit, state
+from tests.jobs.setup.asking import audit, names, permit, state
 from tests.web.conftest import WEB, Asked, form_of
 from tests.web.test_pages import Page
 

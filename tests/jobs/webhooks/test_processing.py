@@ -1,7 +1,4 @@
-"""I11: webhooks are hints. Doubled, shuffled, late or lost, they end in the same state."""
-
-import random
-from collections.abc import Callable
+"""What each webhook makes of what we know, and what becomes of webhooks that cannot be read."""
 
 import pytest
 
@@ -9,152 +6,12 @@ from rules.permissions import CODE_HOST
 from services.unit import Caller
 from services.webhooks import MOST_ATTEMPTS
 from tests import factories
-from tests.jobs.conftest import Builder, Town
-from tests.support.post import Post, disagreements, look_everywhere, work
-from tests.support.seeds import chosen_seed
+from tests.jobs.conftest import Town
+from tests.jobs.webhooks.happenings import change, cut, head_of, propose, push
+from tests.support.post import Post, disagreements, work
 from tools.codehost.model import installations, repositories
 from tools.codehost.model.records import Installation
 from tools.codehost.model.world import Actor
-from tools.codehost.webhooks.sender import Delivery
-
-Arrival = Callable[[Post, random.Random], None]
-
-
-@pytest.fixture
-def post(town: Town, build: Builder) -> Post:
-    """Return the post of a town with two repositories, of two pull requests each, whose heads are green."""
-    build("api", "web")
-    town.sql("UPDATE repositories SET auto_watch = '{release/*}' WHERE name = 'web'")
-    work(town)
-    return Post(town)
-
-
-def push(town: Town, repository: str, branch: str) -> None:
-    body = {"message": "more", "content": "bW9yZQ==", "branch": branch}
-    name = len(town.host.world.find_repository(repository).commits)  # type: ignore[union-attr]
-    answer = town.person("PUT", f"/repos/{repository}/contents/{name}.txt", body)
-    assert answer.status_code in {200, 201}, answer.text
-
-
-def cut(town: Town, repository: str, branch: str, base: str = "main") -> None:
-    sha = town.person("GET", f"/repos/{repository}/branches/{base}").json()["commit"]["sha"]
-    answer = town.person("POST", f"/repos/{repository}/git/refs", {"ref": f"refs/heads/{branch}", "sha": sha})
-    assert answer.status_code == 201, answer.text
-
-
-def propose(town: Town, repository: str, base: str = "main") -> int:
-    head = f"change-{len(town.host.world.find_repository(repository).branches)}"  # type: ignore[union-attr]
-    cut(town, repository, head, base)
-    push(town, repository, head)
-    answer = town.person("POST", f"/repos/{repository}/pulls", {"title": "More", "head": head, "base": base})
-    assert answer.status_code == 201, answer.text
-    number: int = answer.json()["number"]
-    return number
-
-
-def change(town: Town, repository: str, number: int, **changes: str) -> None:
-    answer = town.person("PATCH", f"/repos/{repository}/pulls/{number}", changes)
-    assert answer.status_code == 200, answer.text
-
-
-def head_of(town: Town, repository: str, number: int) -> str:
-    branch: str = town.person("GET", f"/repos/{repository}/pulls/{number}").json()["head"]["ref"]
-    return branch
-
-
-STORY: list[Callable[[Town], object]] = [
-    lambda town: town.freeze({"type": "glob", "patterns": ["acme/api"]}),
-    lambda town: push(town, "acme/web", head_of(town, "acme/web", 1)),
-    lambda town: change(town, "acme/web", 2, state="closed"),
-    lambda town: cut(town, "acme/web", "release/9"),
-    lambda town: propose(town, "acme/web", "release/9"),
-    lambda town: cut(town, "acme/api", "develop"),
-    lambda town: change(town, "acme/api", 1, base="develop"),
-    lambda town: town.person("PATCH", "/repos/acme/api", {"name": "backend"}),
-    lambda town: propose(town, "acme/backend"),
-    lambda town: change(town, "acme/web", 2, state="open"),
-    lambda town: push(town, "acme/web", head_of(town, "acme/web", 2)),
-    lambda town: propose(town, "acme/web"),
-]
-END = {
-    "acme/backend#1": "failure",  # given up for a branch that nobody watches
-    "acme/backend#2": "failure",
-    "acme/backend#3": "failure",
-    "acme/web#1": "success",
-    "acme/web#2": "success",
-    "acme/web#3": "success",
-    "acme/web#4": "success",
-}
-
-
-def tell(post: Post, arrive: Callable[[list[Delivery]], list[Delivery]]) -> None:
-    """Live through the story; after each step arrives what `arrive` makes of what was written so far."""
-    for step in STORY:
-        step(post.town)
-        post.hand_over(arrive(post.take()))
-        work(post.town)
-
-
-def in_order(post: Post, _chance: random.Random) -> None:
-    tell(post, lambda new: new)
-
-
-def doubled(post: Post, _chance: random.Random) -> None:
-    tell(post, lambda new: [delivery for delivery in new for _ in range(2)])
-
-
-def repeated_later(post: Post, _chance: random.Random) -> None:
-    seen: list[Delivery] = []
-    tell(post, lambda new: [*seen, *new] if not seen.extend(new) else [])  # type: ignore[func-returns-value]
-
-
-def shuffled(post: Post, chance: random.Random) -> None:
-    held: list[Delivery] = []
-
-    def some(new: list[Delivery]) -> list[Delivery]:
-        held.extend(new)
-        chance.shuffle(held)
-        arriving, held[:] = held[: len(held) // 2], held[len(held) // 2 :]
-        return arriving
-
-    tell(post, some)
-    post.hand_over(held)
-
-
-def late(post: Post, chance: random.Random) -> None:
-    held: list[Delivery] = []
-    tell(post, lambda new: held.extend(new) or [])  # type: ignore[func-returns-value]
-    chance.shuffle(held)
-    post.hand_over(held)
-
-
-def thinned(post: Post, chance: random.Random) -> None:
-    tell(post, lambda new: [delivery for delivery in new if chance.random() > 0.3])
-    look_everywhere(post.town)
-
-
-def lost(post: Post, _chance: random.Random) -> None:
-    tell(post, lambda _new: [])
-    look_everywhere(post.town)
-
-
-class TestTheSameEnd:
-    @pytest.mark.parametrize("arrival", [in_order, doubled, repeated_later, shuffled, late, thinned, lost])
-    def test_is_reached_however_webhooks_arrive(self, town: Town, post: Post, arrival: Arrival) -> None:
-        seed = chosen_seed()
-        arrival(post, random.Random(seed))
-        post.run()
-        work(town)
-        assert disagreements(town) == {}
-        assert town.conclusions() == END
-        assert town.sql("SELECT owner || '/' || name FROM repositories ORDER BY 1") == [
-            ("acme/backend",),
-            ("acme/web",),
-        ]
-        watched = (
-            "SELECT r.name, b.name FROM watched_branches b JOIN repositories r ON r.id = repository_id ORDER BY 1, 2"
-        )
-        assert town.sql(watched) == [("backend", "main"), ("web", "main"), ("web", "release/9")]
 
 
 class TestPullRequests:

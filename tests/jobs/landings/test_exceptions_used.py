@@ -9,11 +9,9 @@ from services.exceptions.sweeping import end_exceptions
 from services.reconcile.passes import JOB
 from tests.faults.test_merge_queue import enqueue
 from tests.jobs.conftest import Town
+from tests.jobs.landings.landing import Clocks, Notice, frozen, items, merge
 from tests.jobs.test_exceptions import grant
-from tests.jobs.test_landings import Clocks, Notice, clocks, frozen, items, merge, notice, post, web
 from tools.codehost.model.records import PullRequest
-
-__all__ = ["clocks", "notice", "post", "web"]
 
 
 def kinds(town: Town) -> list[tuple[str, Any]]:

@@ -49,6 +49,8 @@ def plan(unit: Unit, schedule: Schedule) -> int:
     unit.session.flush()
     near = [one for one in ahead if one.start <= schedule.planned_until]
     rows = _rows(unit, schedule, min((one.start for one in near), default=unit.now))
+    if schedule.enabled and any(row.skip_reason == "asked" for row in rows):
+        schedule.windows = ranges(not_skipped(ahead, rows))
     wanted = {one.start: one for one in near if one.is_real or one.start > unit.now}
     changed = 0
     for row in rows:
@@ -79,6 +81,24 @@ def that_begin(windows: Sequence[Placed], now: datetime) -> list[Placed]:
     """
     last = max((one for one in windows if one.start <= now), key=lambda one: one.end, default=None)
     return [one for one in windows if one.start > now or one is last]
+
+
+def leave_out_skipped(unit: Unit, schedule: Schedule) -> None:
+    """Find overlaps of a locked schedule by its windows without those that somebody asked to skip."""
+    schedule.windows = ranges(not_skipped(look_ahead(unit, schedule), skipped_rows(unit, schedule.id)))
+    schedule.overlaps_looked_for_at = None
+
+
+def skipped_rows(unit: Unit, schedule_id: str) -> Sequence[Occurrence]:
+    """Return the windows of a schedule that are not over, and that somebody asked to skip."""
+    asked = (Occurrence.skip_reason == "asked", Occurrence.ends_at > unit.now)
+    return unit.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *asked)).all()
+
+
+def not_skipped(windows: Iterable[Placed], rows: Iterable[Occurrence]) -> list[Placed]:
+    """Return those windows of a plan that nobody asked to skip: what does not happen collides with nothing."""
+    skipped = {row.starts_at for row in rows if row.skip_reason == "asked"}
+    return [one for one in windows if one.start not in skipped]
 
 
 def ranges(windows: Iterable[Placed]) -> list[Range[datetime]]:

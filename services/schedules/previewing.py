@@ -17,7 +17,7 @@ from services.references import known_schedule
 from services.schedules.checking import check_terms
 from services.schedules.occurrence_views import state_of
 from services.schedules.overlapping import NONE, Overlaps, overlaps_of
-from services.schedules.planning import look_ahead, ranges, that_begin
+from services.schedules.planning import look_ahead, not_skipped, ranges, skipped_rows, that_begin
 from services.schedules.terms import windows_of
 from services.schedules.views import get_schedule
 from services.scopes import resolve
@@ -89,7 +89,7 @@ def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: 
     As far as it is planned they tell what there will be: one that began before an edit is the one of its day.
     """
     ahead: Sequence[Placed] = look_ahead(unit, schedule)
-    schedule.windows = ranges(ahead)
+    schedule.windows = ranges(not_skipped(ahead, skipped_rows(unit, schedule.id) if schedule.id else ()))
     overlaps = NONE if schedule.scope is None else overlaps_of(unit, schedule)
     if len(that_begin(ahead, unit.now)) < limit:
         ahead = windows_of(schedule, unit.now, unit.now + FAR)

@@ -6,6 +6,7 @@ from models.schedule_queries import next_planned
 from rules.errors import ServiceError
 from services.schedules import alerts
 from services.schedules.occurrence_views import occurrence_view
+from services.schedules.planning import leave_out_skipped
 from services.schedules.views import get_schedule
 from services.unit import Unit
 
@@ -22,4 +23,5 @@ def skip_next(unit: Unit, schedule_id: str) -> dict[str, Any]:
         raise ServiceError("occurrence_not_found", "No window of this schedule is planned.")
     occurrence.skip_reason, occurrence.skipped_by = "asked", unit.actor.as_json()
     alerts.audit_skipped(unit, schedule, occurrence)
+    leave_out_skipped(unit, schedule)
     return occurrence_view(occurrence, None, unit.now)

@@ -158,6 +158,24 @@ class TestSkipNextOccurrence:
         skipped = select(func.count()).select_from(Occurrence).where(Occurrence.skip_reason.is_not(None))
         assert session.scalar(skipped) == 1
 
+    def test_of_a_window_makes_room_for_another_schedule(self, acme: Tenant) -> None:
+        key, made = acme.key(), created(acme.key())["id"]
+        on_that_day = {"frequency": "once", "startDate": SOON.isoformat()}
+        once = {**FIRST, "recurrence": on_that_day}
+        refusal(key.post("/v1/schedules", once), 409, "schedule_overlap")
+        key.post(f"/v1/schedules/{made}/skip-next")
+        other = created(key, **once)["id"]
+        draft = {"scheduleId": made, **FIRST}
+        shown = [
+            *(key.get(f"/v1/schedules/{schedule}/preview").json() for schedule in (made, other)),
+            key.post("/v1/schedules/preview", draft).json(),
+        ]
+        assert [preview["overlapCount"] for preview in shown] == [0, 0, 0]
+        for enabled in (False, True):
+            assert key.patch(f"/v1/schedules/{made}", {"enabled": enabled}).status_code == 200
+        tomorrow = {**on_that_day, "startDate": (SOON + timedelta(days=1)).isoformat()}
+        refusal(key.post("/v1/schedules", {**once, "recurrence": tomorrow}), 409, "schedule_overlap")
+
     def test_where_none_is_planned_finds_none(self, acme: Tenant) -> None:
         for changes in ({"enabled": False}, {"recurrence": {"frequency": "once", "startDate": "2026-01-01"}}):
             made = created(acme.key(), **changes)["id"]

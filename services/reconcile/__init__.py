@@ -24,7 +24,8 @@ again and looked at.
 
 Two workers can also be at one head at the same time, on account of two branches that share it under one check name. A
 slow call of the one then arrives after the newer verdict of the other. The code host numbers runs as they arrive: where
-that order is not the order of the evaluations, whoever records finds it out and has the head read back at once.
+that order is not the order of the evaluations, whoever records finds it out and has the head read back at once. What
+one of them has seen of the head since the other looked is read with every judgement, or finds the other's doubt.
 
 A pass
 ------

@@ -4,7 +4,7 @@ A `success` may stand only on heads that we follow: a commit that no open pull r
 (a closed pull request is reopened) while we hear of nothing. So what falls out is turned to `failure`, last of all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import TextClause, text
 
@@ -61,7 +61,7 @@ def follow(
     whole = [branch for branch, found in seen if found.error is None and lasting(found.queue_error) is None]
     missing = _rows(unit, _FOLLOWED, whole, heads)
     heads |= {head.key: head for head, _own in missing}
-    _add_siblings(unit, heads)
+    add_siblings(unit, heads)
     _mark(unit, [head.key for head in heads.values() if head.ways], followed=True)
     _mark(unit, [head.key for head, _own in missing if not head.ways], followed=False)
     for head, own in missing:
@@ -90,7 +90,8 @@ def _rows(
     return found
 
 
-def _add_siblings(unit: Unit, heads: dict[HeadKey, Head]) -> None:
+def add_siblings(unit: Unit, heads: Mapping[HeadKey, Head]) -> None:
+    """Add every way that the mirror of pull requests knows, of whichever base under the same check name."""
     for repository_id, check_name, sha, branch_id, branch, number in unit.session.execute(
         _SIBLING_WAYS, columns(heads)
     ):

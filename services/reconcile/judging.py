@@ -20,6 +20,7 @@ from rules.verdict import Claim, Conclusion, Verdict, judge
 from services.exceptions.holding import Covering, Held, held_exceptions
 from services.reconcile.claims import look_again, renew
 from services.reconcile.doubts import believe
+from services.reconcile.following import add_siblings
 from services.reconcile.heads import Head, HeadKey, Way
 from services.unit import Unit
 
@@ -82,11 +83,13 @@ def summary_hash(heading: str, body: str) -> str:
 def decide(unit: Unit, token: str, heads: Sequence[Head]) -> list[Decision]:
     """Judge the heads whose branches are still leased to `token`; prolongs those leases.
 
-    Heads of a branch whose lease is gone are left out: whoever holds it now decides.
+    Heads of a branch whose lease is gone are left out: whoever holds it now decides. Of a head that a sibling branch
+    shares, what another worker has seen there since we looked counts as well: nobody else would turn it back.
     """
     held = renew(unit, token, sorted({head.branch_id for head in heads}))
     unit.catch_up()
     mine = [head for head in heads if head.branch_id in held]
+    add_siblings(unit, {head.key: head for head in mine})
     branch_ids = {way.branch_id for head in mine for way in head.ways} | {head.branch_id for head in mine}
     facts = _read(unit, mine, branch_ids)
     if not facts.exceptions.readable:

@@ -1,14 +1,18 @@
 """Nothing that happens around the end of an exception lets its success outlive it."""
 
+from collections import deque
 from datetime import timedelta
 
 import pytest
 
+from models.repositories import Repository
 from services.exceptions import requesting
 from services.exceptions.covering import Wanted
 from services.exceptions.sweeping import end_exceptions
 from services.unit import Caller
+from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
+from tests.jobs.test_asked_meanwhile import claimed_pass
 from tests.jobs.test_exceptions import check, grant
 from tests.jobs.test_exceptions_end import now, pass_by, row
 from tools.codehost.model.records import PullRequest
@@ -46,4 +50,30 @@ def test_who_asks_again_before_the_end_is_recorded_leaves_no_green_check(
     end_exceptions(town.jobs)
     town.settle()
     assert check(town, first)["conclusion"] == "failure"
+    assert town.merge("acme/web", first.number).status_code == 405
+
+
+def test_a_pull_request_that_shares_the_head_and_was_seen_by_another_worker_blocks_it(
+    town: Town, freeze: str, first: PullRequest
+) -> None:
+    """One worker has looked, and is about to write what an exception allows; another finds the head into a sibling."""
+    web = town.host.organization("acme").repository("web")
+    web.branch("release/8")
+    repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
+    sibling = factories.branch(town.session, repository, "release/8", check_name="change-freeze/main")
+    town.session.commit()
+    town.freeze({"type": "branch", "branchId": sibling.id})
+    town.settle()
+    grant(town, freeze, first.number)
+    town.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")
+    slow = claimed_pass(town)
+    planned = deque(slow._plan(slow._settle(slow._look())))
+    assert [decision.conclusion for decision in planned] == ["success"]
+    web.pull_request(base="release/8", sharesHeadWith=first.number)
+    town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name <> 'main'")
+    assert town.settle() == 1
+    slow._write_in_order(planned)
+    slow._give_back(planned)
+    town.settle()
+    assert set(town.conclusions().values()) == {"failure"}
     assert town.merge("acme/web", first.number).status_code == 405

@@ -1,5 +1,6 @@
 """Those who call the API in tests, and what they are told."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -100,6 +101,13 @@ def refusal(response: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert error["code"] == code, response.text
     assert error["requestId"] == response.headers["x-request-id"]
     return error
+
+
+def closed(response: httpx.Response, seconds: int, *, since: float) -> None:
+    """Assert that a limit was met, for so long from the first try on; `since` is `monotonic()` just before that."""
+    refusal(response, 429, "rate_limited")
+    passed = time.monotonic() - since
+    assert seconds - passed - 1 < int(response.headers["Retry-After"]) <= seconds
 
 
 def at_once(*requests: Callable[[], httpx.Response]) -> list[httpx.Response]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import jwt
@@ -38,14 +39,20 @@ class _Kept:
 _NONE = _Kept(Bearer(""), 0.0)
 
 
+@lru_cache(maxsize=1)
+def _read_key(pem: str) -> RSAPrivateKey:
+    """Read the App's key; checking it takes 40 ms, and whoever builds a client anew has the same one."""
+    key = load_pem_private_key(pem.encode(), password=None)
+    if not isinstance(key, RSAPrivateKey):
+        raise TypeError("the App's private key must be an RSA key in PEM")
+    return key
+
+
 class AppTokens:
     """Makes the App's JWT (RS256), cached for most of its life; follows GitHub's clock once it differs from ours."""
 
     def __init__(self, settings: GitHubSettings, clock: Callable[[], float]) -> None:
-        key = load_pem_private_key(settings.private_key.encode(), password=None)
-        if not isinstance(key, RSAPrivateKey):
-            raise TypeError("the App's private key must be an RSA key in PEM")
-        self._key = key
+        self._key = _read_key(settings.private_key)
         self._issuer = str(settings.app_id)
         self._clock = clock
         self._skew = 0.0

@@ -1,8 +1,9 @@
 """Starts a freeze over HTTP in processes that die before each statement in turn: `python -m tests.faults.dying KEY`.
 
-The parent forks a child for each boundary. The child serves the product, sends itself one request, and is killed before
-its n-th statement (a commit counts as one), as a machine would that lost its power. The parent prints how each child
-ended, one JSON line each, and goes on when it is given a line, until a child has lived through the whole request.
+The parent builds the product once and forks a child for each boundary. The child serves it, sends itself one request,
+and is killed before its n-th statement (a commit counts as one), as a machine would that lost its power. The parent
+prints how each child ended, one JSON line each, and goes on when it is given a line, until a child has lived through
+the whole request.
 """
 
 import json
@@ -15,6 +16,7 @@ import httpx
 from sqlalchemy import Engine, event
 
 from app.config import load_config
+from app.connexion_adapter import Application
 from app.main import Parts, create_app
 from tests.support.serving import serving
 
@@ -36,20 +38,21 @@ def die_before(statement: int) -> None:
     event.listen(Engine, "commit", count)
 
 
-def request(secret: str) -> int:
+def request(product: Application, secret: str) -> int:
     """Serve the product, start a freeze under one idempotency key, and return the status."""
     headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": KEPT}
-    with serving(create_app(load_config(), Parts(access_log=False))) as address:
+    with serving(product) as address:
         return httpx.post(f"{address}/v1/freezes", json=FREEZE, headers=headers, timeout=30).status_code
 
 
 def main() -> None:
-    """Fork until a child survives."""
+    """Fork until a child survives; what is built here has no connection and no thread yet."""
+    product = create_app(load_config(), Parts(access_log=False))
     for statement in range(1, 60):
         child = os.fork()
         if child == 0:
             die_before(statement)
-            os._exit(request(sys.argv[1]) - 200)
+            os._exit(request(product, sys.argv[1]) - 200)
         _, status = os.waitpid(child, 0)
         killed = os.WIFSIGNALED(status)
         told = {"statement": statement, "killed": killed, "answer": None if killed else status >> 8}

@@ -5,8 +5,8 @@ from datetime import date, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Integer, Text, column, func, literal, select, true, values
-from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP
+from sqlalchemy import Integer, Subquery, Text, and_, func, literal, select, true, union_all
+from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by
 from sqlalchemy.orm import aliased
 
 from models.freezes import Freeze
@@ -38,12 +38,10 @@ def calendar_of(unit: Unit, month: str, timezone: str | None, schedule_id: str |
     days = _days(month)
     zones = [timezone] if timezone is not None else _zones(unit)
     placed = _placed(unit, {zone: _edges(days, ZoneInfo(zone)) for zone in zones}, timezone, schedule_id)
-    shown = _shown(unit, {occurrence_id for _, _, occurrence_id in placed}, timezone)
-    found = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
-    for number, count, occurrence_id in placed:
-        of_day: dict[str, Any] = found[days[number - 1]]
-        of_day["count"] = count
-        of_day["occurrences"].append(shown[occurrence_id])
+    shown = _shown(unit, {occurrence_id for _, _, ids in placed for occurrence_id in ids}, timezone)
+    found: dict[date, dict[str, Any]] = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
+    for number, count, ids in placed:
+        found[days[number - 1]] |= {"count": count, "occurrences": [shown[occurrence_id] for occurrence_id in ids]}
     return {"month": month, "timezone": timezone, "days": list(found.values())}
 
 
@@ -74,43 +72,49 @@ def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
 
 def _placed(
     unit: Unit, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
-) -> Sequence[tuple[int, int, str]]:
-    """Return the number of a day, how many occurrences touch it, and the id of one, for the first of each day.
+) -> Sequence[tuple[int, int, list[str]]]:
+    """Return the number of each day that occurrences touch, how many they are, and the ids of the first of them.
 
     The database sorts occurrences into days, for there may be a hundred thousand of them in a month.
     """
     if not edges:
         return ()
-    count = len(next(iter(edges.values()))) - 1
-    zones = values(column("zone", Text), column("edges", ARRAY(TIMESTAMP(timezone=True))), name="zones").data(
-        list(edges.items())
-    )
+    zones = _as_rows(edges)
     since, until = min(of[0] for of in edges.values()), max(of[-1] for of in edges.values())
     last_moment = func.greatest(Occurrence.ends_at - _MOMENT, Occurrence.starts_at)
     first = func.greatest(func.width_bucket(Occurrence.starts_at, zones.c.edges), 1)
-    last = func.least(func.width_bucket(last_moment, zones.c.edges), count)
-    # The limit takes nothing away: without it the database expects a thousand days of each, and plans for millions.
-    touched = func.generate_series(first, last).table_valued(column("day", Integer)).render_derived("touched")
-    days = select(touched.c.day).limit(count).lateral("day")
-    day = days.c.day
-    # Many begin at once: bytes are compared faster than letters, and ids are of one kind.
-    order = func.row_number().over(partition_by=day, order_by=(Occurrence.starts_at, Occurrence.id.collate("C")))
-    query = (
-        select(day, func.count().over(partition_by=day).label("total"), Occurrence.id, order.label("place"))
-        .join(Schedule, Schedule.id == Occurrence.schedule_id)
-        .join(zones, true() if timezone is not None else zones.c.zone == Schedule.timezone)
-        .join(days, true())
+    last = func.width_bucket(last_moment, zones.c.edges)
+    # A slice of the days there are: of a series of numbers the database expects a thousand for each occurrence.
+    touched = (
+        select(func.unnest(zones.c.days[first:last]).label("day"), Occurrence.starts_at, Occurrence.id)
+        .join(zones, true())
         .where(*touching(unit, since, until))
     )
+    if timezone is None:
+        touched = touched.join(Schedule, and_(Schedule.id == Occurrence.schedule_id, Schedule.timezone == zones.c.zone))
     if schedule_id is not None:
-        query = query.where(Occurrence.schedule_id == schedule_id)
-    each = query.subquery()
-    rows = unit.session.execute(
-        select(each.c.day, each.c.total, each.c.id)
-        .where(each.c.place <= MOST_OF_A_DAY)
-        .order_by(each.c.day, each.c.place)
+        touched = touched.where(Occurrence.schedule_id == schedule_id)
+    each = touched.subquery().c
+    # Many begin at once: bytes are compared faster than letters, and ids are of one kind.
+    ids = func.array_agg(aggregate_order_by(each.id, each.starts_at, each.id.collate("C")), type_=ARRAY(Text))
+    query = select(each.day, func.count(), ids[1:MOST_OF_A_DAY]).group_by(each.day)
+    return [(number, total, first_ids) for number, total, first_ids in unit.session.execute(query)]
+
+
+def _as_rows(edges: Mapping[str, Sequence[datetime]]) -> Subquery:
+    """Return rows of a zone, the edges of its days, and the numbers of its days.
+
+    Not as `VALUES`: SQLAlchemy would write the whole query anew for each request.
+    """
+    each = (
+        select(
+            literal(zone).label("zone"),
+            literal(list(of), ARRAY(TIMESTAMP(timezone=True))).label("edges"),
+            literal(list(range(1, len(of))), ARRAY(Integer)).label("days"),
+        )
+        for zone, of in edges.items()
     )
-    return [(number, total, occurrence_id) for number, total, occurrence_id in rows]
+    return union_all(*each).subquery("zones")
 
 
 def _shown(unit: Unit, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:

@@ -25,7 +25,7 @@ from services.enforcement.setups import Pen, note, patient, unready
 from services.enforcement.surveying import Survey
 from services.reconcile.claims import pause_installation
 from services.reconcile.failures import LIMITS
-from services.reconcile.pacing import paced_client
+from services.reconcile.pacing import learn_from_refused_write, paced_client
 from services.unit import Caller, Unit, Units
 
 logger = logging.getLogger(__name__)
@@ -207,7 +207,15 @@ def _write(lease: Lease, pen: Pen, changes: Iterable[Change]) -> None:
             pen.write(change)
             lease.wrote = True
         except GitHubError as error:
+            _learn(pen, error)
             _fail(lease, change.place.repository or change.place.account, error)
+
+
+def _learn(pen: Pen, error: GitHubError) -> None:
+    """Have writing count for more where the code host has refused it, so that it is not refused every minute anew."""
+    if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
+        with pen.units.open(JOB) as unit:
+            learn_from_refused_write(unit, pen.installation_id, unit.surroundings.pace)
 
 
 def _fail(lease: Lease, where: str, error: GitHubError) -> None:

@@ -111,13 +111,22 @@ def learn_from_refusal(unit: Unit, installation_id: int, limits: PaceLimits) -> 
     )
     spent = [Spent(*row) for row in mutations]
     before = _counting(unit, installation_id, limits)
+    _learn(unit, installation_id, counting_after_refusal(before, spent, unit.now, limits))
+
+
+def learn_from_refused_write(unit: Unit, installation_id: int, limits: PaceLimits) -> None:
+    """Count requests that write as content for a day, after the code host has refused one that writes no checks.
+
+    It tells nothing of the checks in a mutation: their number is counted only after a mutation was refused.
+    """
+    if limits.content == "learn" and _counting(unit, installation_id, limits) == "off":
+        _learn(unit, installation_id, "requests")
+
+
+def _learn(unit: Unit, installation_id: int, counting: Counting) -> None:
     unit.session.execute(
         text("UPDATE installations SET content_counting = :counting, content_learnt_at = :now WHERE id = :id"),
-        {
-            "counting": counting_after_refusal(before, spent, unit.now, limits),
-            "now": unit.now,
-            "id": installation_id,
-        },
+        {"counting": counting, "now": unit.now, "id": installation_id},
     )
 
 

@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 
 import services
+from integrations.github import GitHub
 from rules.errors import ServiceError
 from rules.pacing import MUTATION_POINTS, QUERY_POINTS, PaceLimits
 from services.enforcement.applying import apply_due
@@ -215,6 +216,26 @@ def test_whoever_finds_no_room_pauses_nobody_and_goes_on_when_the_minute_has_pas
         town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
         apply_due(town.jobs, town.github)
     assert state(town) == ("done", 12, None)
+
+
+def test_a_setup_whose_writing_is_refused_once_writes_so_slowly_that_it_is_not_refused_again(town: Town) -> None:
+    """GitHub takes 80 requests a minute that create content, and says not which do."""
+    repositories(town, 40)
+    begin(town)
+    town.host.limits.reset()
+    town.host.settings.content_limits, town.host.settings.content_per_minute = True, 15
+    town.jobs.surroundings = replace(town.jobs.surroundings, pace=PaceLimits(content_per_minute=15))
+    for _minute in range(10):
+        town.sql("UPDATE spendings SET at = at - interval '63 seconds'")
+        town.sql("UPDATE installations SET paused_until = NULL")
+        town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
+        town.host.limits.reset()
+        while apply_due(town.jobs, GitHub(town.github.settings)):
+            pass
+        if state(town)[0] == "done":
+            break
+    assert state(town) == ("done", 40, None)
+    assert town.host.calls.by_status[403] == 1
 
 
 def test_rules_are_looked_at_though_a_setup_has_written_all_that_it_may(town: Town) -> None:

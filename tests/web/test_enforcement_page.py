@@ -80,6 +80,16 @@ class TestTheWay:
         assert names(asked.town.host) == {"web": OURS, "api": OURS}
         assert audit(asked.town).count("ruleset.created") == 2
 
+    def test_while_the_code_host_wants_quiet_nothing_is_asked_and_the_address_stays_good(self, asked: Asked) -> None:
+        form = form_of(asked.look(asked.go()))
+        asked.town.sql("UPDATE installations SET paused_until = clock_timestamp() + interval '5 minutes'")
+        asked.town.host.calls.reset()
+        assert "asked this installation to wait" in asked.look(asked.go()).text
+        assert "asked this installation to wait" in asked.confirm(form).text
+        assert not [each for each in asked.town.host.calls.by_caller if each.startswith("installation")]
+        asked.town.sql("UPDATE installations SET paused_until = NULL")
+        assert "<h1>Done</h1>" in asked.confirm(form).text
+
     def test_the_organisations_ruleset_takes_an_owner(self, asked: Asked) -> None:
         permit(asked.town, organization_administration="write")
         right(asked.town, "root", acme__web="admin", acme__api="admin")

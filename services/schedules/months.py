@@ -22,6 +22,8 @@ from services.unit import Unit
 
 MOST_OF_A_DAY = 20
 """Occurrences that a day shows; all of them are counted."""
+LOOKS = 3
+"""At most, where what is found changes while it is read."""
 _MOMENT = timedelta(microseconds=1)
 
 
@@ -37,11 +39,11 @@ def calendar_of(unit: Unit, month: str, timezone: str | None, schedule_id: str |
         known_schedule(unit, schedule_id)
     days = _days(month)
     zones = [timezone] if timezone is not None else _zones(unit)
-    placed = _placed(unit, {zone: _edges(days, ZoneInfo(zone)) for zone in zones}, timezone, schedule_id)
-    shown = _shown(unit, {occurrence_id for _, _, ids in placed for occurrence_id in ids}, timezone)
+    edges = {zone: _edges(days, ZoneInfo(zone)) for zone in zones}
+    placed, shown = _placed_and_shown(unit, edges, timezone, schedule_id)
     found: dict[date, dict[str, Any]] = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
     for number, count, ids in placed:
-        found[days[number - 1]] |= {"count": count, "occurrences": [shown[occurrence_id] for occurrence_id in ids]}
+        found[days[number - 1]] |= {"count": count, "occurrences": [shown[one] for one in ids if one in shown]}
     return {"month": month, "timezone": timezone, "days": list(found.values())}
 
 
@@ -68,6 +70,22 @@ def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
     """Return when each day begins, and when the last one ends."""
     ends = [*days, days[-1] + timedelta(days=1)]
     return [first_instant(datetime.combine(day, time()), zone) for day in ends]
+
+
+def _placed_and_shown(
+    unit: Unit, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+) -> tuple[Sequence[tuple[int, int, Sequence[str]]], dict[str, dict[str, Any]]]:
+    """Return what `_placed` does, and `_shown` of it.
+
+    Between the two an edit may plan other occurrences in the place of some: then both are asked again.
+    """
+    for _ in range(LOOKS):
+        placed = _placed(unit, edges, timezone, schedule_id)
+        wanted = {occurrence_id for _, _, ids in placed for occurrence_id in ids}
+        shown = _shown(unit, wanted, timezone)
+        if shown.keys() == wanted:
+            break
+    return placed, shown
 
 
 def _placed(

@@ -27,7 +27,8 @@ RESERVE = 0.1
 def list_remote_branches(unit: Unit, reference: str, cursor: str | None, limit: int) -> dict[str, Any]:
     """Return a page of a repository's branches by name, at most 60 seconds old.
 
-    Raises `repository_not_found`, what the code host answers, and `github_rate_limited` to keep a reserve.
+    Raises `repository_not_found`, what the code host answers, and `github_rate_limited` to keep a reserve, or while the
+    code host wants quiet.
     """
     repository = visible(unit, reference)
     secret, bound = unit.surroundings.cursor_secret, ("list_remote_branches", unit.organization, repository.id)

@@ -41,5 +41,5 @@ What could merge first is written first, over all branches of an installation: a
 less urgent than a branch it has not claimed gives its branches back, with the urgency of what is left. It also makes
 way to another installation after a second of writing, so that no fan-out delays another (I12). Every call is written
 down before it is made (`pacing.py`, `rules/pacing.py`), and waits while the code host's secondary limits leave no room:
-we obey a refusal, but do not cause one.
+we obey a refusal, but do not cause one. Other jobs have a share of the same room, so that no fan-out waits for them.
 """

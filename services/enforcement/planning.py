@@ -15,8 +15,8 @@ def set_up(unit: Unit, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     """Plan the rulesets of a scope (`mode` plan), or have a job write them (apply).
 
     The code host is read first, within the deadline of one call, while no lock is held. Raises what `gather` and
-    `client_of` raise, what the code host answers, and for apply `admin_authorization_required` where the App may not write; its effects
-    stay, because the address that it shows leads back to them.
+    `client_of` raise, what the code host answers, and for apply `admin_authorization_required` where the App may not
+    write; its effects stay, because the address that it shows leads back to them.
     """
     survey, changes = _surveyed(unit, scope)
     due = [change for change in changes if change.action != "none"]

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from sqlalchemy import event, text, update
 
 from models.schedules import Schedule
 from rules.errors import ServiceError
-from services.schedules import previewing, running_now, saving
+from services.schedules import months, previewing, running_now, saving
 from services.schedules.missing import record_missed
 from services.schedules.planning import extend_plans
 from services.schedules.verifying import verify_windows
@@ -157,6 +158,34 @@ class TestAtTheSameMoment:
         event.listen(office.units.engine, "after_cursor_execute", disable)
         with pytest.raises(ServiceError, match="overlap with those of 'Nights'"):
             office.create()
+
+    def test_a_calendar_shows_what_an_edit_plans_while_it_is_read(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
+        left = ["14:00", "15:00"]
+
+        def edit(*about: Any) -> None:
+            if "width_bucket" in about[2] and left:
+                office.update(made, window=NOON_TO_SIX | {"start_time": left.pop()})
+
+        event.listen(office.units.engine, "after_cursor_execute", edit)
+        with office.units.open(office.caller) as unit:
+            days = months.calendar_of(unit, "2026-11", None, None)["days"]
+        assert not left
+        shown = {day["date"].day: [f"{one['starts_at']:%H:%M}" for one in day["occurrences"]] for day in days[19:]}
+        assert shown == {20: [], **{day: ["14:00"] for day in range(21, 31)}}
+
+    def test_a_calendar_that_never_comes_to_rest_leaves_out_what_has_gone(self, office: Office) -> None:
+        made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
+        starts = cycle(["14:00", "15:00"])
+
+        def edit(*about: Any) -> None:
+            if "width_bucket" in about[2]:
+                office.update(made, window=NOON_TO_SIX | {"start_time": next(starts)})
+
+        event.listen(office.units.engine, "after_cursor_execute", edit)
+        with office.units.open(office.caller) as unit:
+            days = months.calendar_of(unit, "2026-11", None, None)["days"]
+        assert [day["occurrences"] for day in days] == [[]] * 30
 
 
 def _somebody_waits(office: Office) -> bool:

@@ -128,7 +128,7 @@ def codehost(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
     )
     handle = serve(CodeHost(app_public_key=public.decode(), webhook_secret=SECRET))
     yield handle
-    handle.stop()
+    handle.stop(wait=False)  # the next test has a code host of its own, at another address
 
 
 @pytest.fixture

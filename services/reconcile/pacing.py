@@ -10,7 +10,7 @@ What is called on account of a request is not written down (`PaceLimits` leaves 
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 
 from sqlalchemy import text
@@ -41,10 +41,12 @@ JOB = Caller(None, SYSTEM, "system")
 REMEMBERED = timedelta(hours=24)
 """How long what a refusal taught is believed."""
 
-# By whole seconds, each counted at its end: a busy minute has thousands of calls, and at most 63 seconds.
+# By whole seconds, each counted at its end: a busy minute has thousands of calls, and at most 63 seconds. Of what is
+# older only content matters, and most calls create none.
 _SPENT = text("""
     SELECT date_trunc('second', at) + interval '1 second', sum(points), sum(content) FROM spendings
-    WHERE installation_id = :installation AND at > :since GROUP BY 1 ORDER BY 1
+    WHERE installation_id = :installation AND at > :since AND (at > :minute OR content > 0)
+    GROUP BY 1 ORDER BY 1
 """)
 _SPEND = text(
     "INSERT INTO spendings (installation_id, at, points, content) VALUES (:installation, :now, :points, :content)"
@@ -145,8 +147,8 @@ def _counting(unit: Unit, installation_id: int, limits: PaceLimits) -> Counting:
 
 
 def _spent(unit: Unit, installation_id: int, length: timedelta) -> Sequence[Spent]:
-    since: datetime = unit.now - length
-    rows = unit.session.execute(_SPENT, {"installation": installation_id, "since": since})
+    values = {"installation": installation_id, "since": unit.now - length, "minute": unit.now - MINUTE}
+    rows = unit.session.execute(_SPENT, values)
     return [Spent(at, int(points), int(content)) for at, points, content in rows]
 
 

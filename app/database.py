@@ -8,6 +8,7 @@ import asyncio
 import logging
 from typing import Any, LiteralString
 
+import orjson
 import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
@@ -39,6 +40,7 @@ def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
         max_overflow=0,
         hide_parameters=True,  # an error is logged whole, and some are secrets (I10)
         pool_timeout=POOL_WAIT_SECONDS,
+        json_deserializer=orjson.loads,  # a page of a list has hundreds of small objects: a fifth of the time
         connect_args={"options": _OPTIONS.format(role=role) + durability, "connect_timeout": _CONNECT_SECONDS},
     )
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select
+from sqlalchemy.orm import load_only
 
 from models.freezes import Freeze
 from models.queries import in_force
@@ -16,9 +17,14 @@ from models.schedules import Occurrence, Schedule
 OccurrenceState = Literal["planned", "active", "past", "skipped"]
 
 
+ONLY_INSTANTS = load_only(Freeze.started_at, Freeze.ends_at, Freeze.ended_at)
+"""What the state of an occurrence follows from, of its freeze: half of a row would be its scope and its people."""
+
+
 def with_freezes() -> Select[Occurrence, Freeze | None]:
-    """Return the query of all occurrences, each with the freeze that it started, or None."""
-    return select(Occurrence, Freeze).outerjoin(Freeze, Freeze.id == Occurrence.freeze_id)
+    """Return the query of all occurrences, each with the freeze that it started, or None; to be read only."""
+    query = select(Occurrence, Freeze).outerjoin(Freeze, Freeze.id == Occurrence.freeze_id)
+    return query.options(ONLY_INSTANTS)
 
 
 def state_is(state: OccurrenceState, now: datetime) -> ColumnElement[bool]:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, TIMESTAMP, aggregate_order_by
 from sqlalchemy.orm import aliased
 
 from models.freezes import Freeze
+from models.schedule_queries import ONLY_INSTANTS
 from models.schedules import Occurrence, Schedule
 from rules.errors import Detail, ServiceError
 from rules.wall_clock import first_instant
@@ -149,6 +150,7 @@ def _shown(unit: Unit, ids: set[str], timezone: str | None) -> dict[str, dict[st
         .join(found, true())
         .join(Schedule, Schedule.id == found.c.schedule_id)
         .outerjoin(Freeze, Freeze.id == found.c.freeze_id)
+        .options(ONLY_INSTANTS)
     )
     return {
         row.id: {

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import func, literal, select
-from sqlalchemy.orm import aliased
+from sqlalchemy import Text, any_, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY
 
+from models.queries import among
 from models.schedule_queries import existing, next_planned, next_start
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
@@ -49,19 +50,9 @@ def unknown(schedule_id: str) -> ServiceError:
 
 def list_schedules(unit: Unit, cursor: str | None, limit: int) -> Page:
     """Return a page of schedules: by their next start, those without one last, ties by id."""
-    start = func.coalesce(next_start(unit.now), literal(NEVER)).label("next_start")
-    found = select(Schedule, start).where(existing(unit.organization)).subquery()
-    row = aliased(Schedule, found)
-    page = page_of(
-        unit,
-        "list_schedules",
-        None,
-        select(row),
-        (found.c.next_start, row.id),
-        cursor=cursor,
-        limit=limit,
-        ascending=True,
-    )
+    query = select(Schedule).where(existing(unit.organization))
+    keys = (func.coalesce(next_start(unit.now), literal(NEVER)), Schedule.id)
+    page = page_of(unit, "list_schedules", None, query, keys, cursor=cursor, limit=limit, ascending=True)
     return Page(views(unit, page.data), page.next_cursor)
 
 
@@ -90,7 +81,9 @@ def views(unit: Unit, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
 
 def _next_occurrences(unit: Unit, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the next planned occurrence of each schedule that has one, by the schedule's id."""
-    first = next_planned(Schedule.id, unit.now).correlate(Schedule).lateral()
-    query = select(aliased(Occurrence, first)).select_from(Schedule).join(first, literal(value=True))
-    rows = unit.session.scalars(query.where(Schedule.id.in_(schedule_ids))).all()
+    first = next_planned(Schedule.id, unit.now).with_only_columns(Occurrence.id).correlate(Schedule).scalar_subquery()
+    coming = select(first).where(Schedule.id == among(schedule_ids)).scalar_subquery()
+    # As an array: of a subquery the database thinks that it meets more than it is worth looking up one by one.
+    query = select(Occurrence).where(Occurrence.id == any_(func.array(coming, type_=ARRAY(Text))))
+    rows = unit.session.scalars(query).all()
     return {shown["schedule_id"]: shown for shown in occurrence_views(unit, rows)}

@@ -1,6 +1,7 @@
 """Looking: reading the open heads of claimed branches, and refreshing the mirror of pull requests with what is seen."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from sqlalchemy import text
 
@@ -30,15 +31,21 @@ def look(
 
 
 # Each statement takes a whole pass at once: a round trip for every branch would cost more than the code host does.
+# A pull request that another worker has seen into another base since we looked is left as that one saw it.
 _UPSERT = text("""
     INSERT INTO pull_requests (id, organization_id, repository_id, number, title, author, url, base_branch, head_sha,
                                state, merge_rank, created_at, seen_at)
     SELECT n.id, n.organization, n.repository, n.number, n.title, n.author, n.url, n.base, n.head_sha, 'open', n.rank,
-           :now, :now
+           :now, n.looked_at
     FROM unnest(CAST(:ids AS text[]), CAST(:organizations AS text[]), CAST(:repositories AS text[]),
                 CAST(:numbers AS int[]), CAST(:titles AS text[]), CAST(:authors AS text[]), CAST(:urls AS text[]),
-                CAST(:bases AS text[]), CAST(:heads AS text[]), CAST(:ranks AS smallint[]))
-         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank)
+                CAST(:bases AS text[]), CAST(:heads AS text[]), CAST(:ranks AS smallint[]),
+                CAST(:looked_at AS timestamptz[]))
+         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank, looked_at)
+    WHERE NOT EXISTS (
+        SELECT FROM pull_requests p
+        WHERE p.repository_id = n.repository AND p.number = n.number AND p.state = 'open' AND p.base_branch <> n.base
+          AND p.seen_at > n.looked_at)
     ON CONFLICT (repository_id, number) DO UPDATE
     SET title = excluded.title, author = excluded.author, url = excluded.url, base_branch = excluded.base_branch,
         head_sha = excluded.head_sha, state = 'open', merge_rank = excluded.merge_rank, seen_at = excluded.seen_at
@@ -68,14 +75,17 @@ _RENAME = text("""
 """)
 
 
-def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> None:
-    """Write down the open pull requests of each branch that could be read, and that the others are closed."""
+def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]], looked_at: Mapping[str, datetime]) -> None:
+    """Write down the open pull requests of each branch that could be read, and that the others are closed.
+
+    `looked_at` tells by branch when the look at it began.
+    """
     whole = [(branch, heads) for branch, heads in seen if heads.error is None and heads.repository is not None]
     if not whole:
         return
     pulls = [(branch, pull) for branch, heads in whole for pull in heads.pulls]
     _close(unit, whole, pulls)
-    _write(unit, pulls)
+    _write(unit, pulls, looked_at)
     ranks = [GROUP if heads.queue else min(map(rank_of, heads.pulls), default=NOTHING_OPEN) for _branch, heads in whole]
     unit.session.execute(_RANK, {"ids": [branch.id for branch, _heads in whole], "ranks": ranks})
     named = {branch.repository_id: heads.repository for branch, heads in whole if heads.repository is not None}
@@ -117,7 +127,7 @@ def _close(unit: Unit, whole: Seen, pulls: Sequence[tuple[ClaimedBranch, PullHea
     )
 
 
-def _write(unit: Unit, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:
+def _write(unit: Unit, pulls: Sequence[tuple[ClaimedBranch, PullHead]], looked_at: Mapping[str, datetime]) -> None:
     # One pull request is seen twice when it was retargeted between two calls; the later look is kept.
     rows = list({(branch.repository_id, pull.number): (branch, pull) for branch, pull in pulls}.values())
     unit.session.execute(
@@ -133,6 +143,7 @@ def _write(unit: Unit, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:
             "bases": [branch.name for branch, _pull in rows],
             "heads": [pull.head_sha for _branch, pull in rows],
             "ranks": [rank_of(pull) for _branch, pull in rows],
+            "looked_at": [looked_at[branch.id] for branch, _pull in rows],
             "now": unit.now,
         },
     )

@@ -8,7 +8,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from time import monotonic
 
 from integrations.github import BranchHeads, ErrorKind, GitHub, GitHubError, InstallationClient
@@ -72,7 +72,10 @@ class Pass:
     client: InstallationClient
     open: dict[str, ClaimedBranch] = field(default_factory=dict)
     """Branches that are neither finished nor given up."""
-    looked_at: set[str] = field(default_factory=set)
+    looked_at: dict[str, datetime] = field(default_factory=dict)
+    """The branches that were read, and when that began."""
+    asked_at: datetime | None = None
+    """When there was room for a query."""
     total: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
     errors: dict[str, GitHubError] = field(default_factory=dict)
@@ -95,8 +98,9 @@ class Pass:
         for read_back in (False, True):
             alike = [branch for branch in self.claim.branches if branch.read_back is read_back]
             for chunk in batches(alike, settings.repositories_per_query):
-                if not self._may_look():
+                if not self._may_look() or self.asked_at is None:
                     return seen
+                began = self.asked_at
                 try:
                     seen += look(self.client, chunk, settings.app_id, self._may_look)
                 except GitHubError as error:
@@ -105,7 +109,7 @@ class Pass:
                         unseen = self.open.keys() - {branch.id for branch, _found in seen}
                         self.errors |= dict.fromkeys(unseen, error)
                         return seen
-                self.looked_at |= {branch.id for branch in chunk}
+                self.looked_at |= {branch.id: began for branch in chunk}
         return seen
 
     def _may_look(self) -> bool:
@@ -117,6 +121,7 @@ class Pass:
         with self.reconciler.units.open(JOB) as unit:
             self.wait = reserve_query(unit, self.claim.installation_id, self.reconciler.limits)
             renew(unit, self.claim.token, self.open)
+            self.asked_at = unit.now
         return self.wait <= NO_WAIT
 
     def _settle(self, seen: list[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
@@ -130,7 +135,7 @@ class Pass:
             whole = [(branch, found) for branch, found in seen if found.error is None and branch.id in held]
             heads = gather(whole)
             before = mirrored_heads(unit, [branch for branch, _found in whole])
-            mirror(unit, whole)
+            mirror(unit, whole, self.looked_at)
             see_pushes(unit, [branch.id for branch, _found in whole])
             note_tips(unit, [(branch.id, found) for branch, found in whole])
             follow(unit, heads, whole, before)

@@ -86,12 +86,14 @@ Rows = Mapping[datetime, tuple[Occurrence, Freeze | None]]
 def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: bool) -> dict[str, Any]:
     """Look ahead with a schedule that belongs to no session; `rows` are its occurrences to come, by their start.
 
-    As far as it is planned they tell what there will be: one that began before an edit is the one of its day.
+    As far as it is planned they tell what there will be: one that began before an edit is the one of its day. One whose
+    freeze was ended by hand is over.
     """
     ahead: Sequence[Placed] = look_ahead(unit, schedule)
     schedule.windows = ranges(not_skipped(ahead, skipped_rows(unit, schedule.id) if schedule.id else ()))
     overlaps = NONE if schedule.scope is None else overlaps_of(unit, schedule)
-    if len(that_begin(ahead, unit.now)) < limit:
+    over = {start for start, (row, freeze) in rows.items() if state_of(row, freeze, unit.now) == "past"}
+    if len(that_begin(ahead, unit.now)) - len(over) < limit:
         ahead = windows_of(schedule, unit.now, unit.now + FAR)
     until = schedule.planned_until
     if until is None:
@@ -99,6 +101,7 @@ def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: 
     else:
         planned = [Placed(row.starts_at, row.ends_at) for row, _ in rows.values()]
         ahead = [*planned, *(one for one in ahead if one.start > until)]
+    ahead = [one for one in ahead if one.start not in over]
     zone = ZoneInfo(schedule.timezone)
     return {
         "timezone": schedule.timezone,

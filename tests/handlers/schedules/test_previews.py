@@ -171,6 +171,15 @@ class TestPreviewSchedule:
         first, second = acme.key().get(f"/v1/schedules/{saved['id']}/preview", limit=2).json()["occurrences"]
         assert (first["state"], first["skipReason"], second["state"]) == ("skipped", "asked", "planned")
 
+    @pytest.mark.parametrize("enabled", [True, False])
+    def test_leaves_out_what_was_ended_by_hand(self, acme: Tenant, *, enabled: bool) -> None:
+        saved = created(acme.key())["id"]
+        for action in ("apply", "lift"):
+            assert acme.person("member").post(f"/v1/schedules/{saved}/run-now", {"action": action}).is_success
+        acme.key().patch(f"/v1/schedules/{saved}", {"enabled": enabled})
+        shown = acme.key().get(f"/v1/schedules/{saved}/preview", limit=100).json()["occurrences"]
+        assert [row["startsAt"] for row in shown] == [starts(SOON + (1 + day) * DAY, 22) for day in range(100)]
+
     def test_of_one_that_is_not_enabled_shows_what_it_would_have(self, acme: Tenant) -> None:
         saved = created(acme.key(), enabled=False)
         shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview").json()

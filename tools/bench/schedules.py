@@ -3,6 +3,9 @@
 Measured are planning the 90 days to come (with the windows of 400 days that overlaps are found by) for all of them, as
 the sweeper does it; comparing one with all others, where nothing is shared, where some is and where everything is; and
 the list, the occurrences and the calendar over HTTP. Aims: planning takes seconds, comparing at most 50 ms.
+
+What is measured in this process is what the processes of the service do, so it puts aside what it was built of, as they
+do (`app.memory`). Without that, of a hundred comparisons some took 100 ms more: a walk of the garbage collector.
 """
 
 import statistics
@@ -16,6 +19,7 @@ from sqlalchemy import create_engine, insert, select, text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
+from app.memory import put_aside
 from models.organizations import Organization
 from models.schedules import Schedule
 from rules.ids import new_id
@@ -31,7 +35,8 @@ from tools.bench.stack import scaled
 
 SCHEDULES, BRANCHES, PAST = 1000, 1000, 100
 """Schedules, branches, and occurrences that each schedule has behind it."""
-TRIES = 30
+TRIES = 101
+"""Comparisons; the first one, which writes the queries, does not count."""
 SECONDS = 5.0
 CONNECTIONS = 4
 ZONES = ("Europe/London", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "UTC")
@@ -113,6 +118,7 @@ def filled(stores: Storage) -> Iterator[tuple[Units, str, str]]:
     superuser.dispose()
     tidy(stores)
     engine = make_engine(stores.database_url, 2, WORKER_ROLE)
+    put_aside()
     yield Units(engine, DatabaseClock(), Deaf()), organization, secret
     engine.dispose()
 
@@ -174,7 +180,8 @@ def main() -> None:
         tidy(stores)
         for name, scope in _compared().items():
             collided, taken = comparing(units, organization, scope)
-            _tell(f"comparing, {name}", statistics.median(taken), taken[-1], f"{collided} collide (aim 50 ms)")
+            p99 = taken[int(len(taken) * 0.99)]
+            _tell(f"comparing, {name}", statistics.median(taken), p99, f"{collided} collide (aim 50 ms)")
         environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
         with web("app.main:app", environment, "/healthz") as address:
             _measure(address, secret, paths(units, organization), _tell)

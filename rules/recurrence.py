@@ -112,7 +112,10 @@ def _followed(recurrence: Recurrence, start: date, end: date) -> Iterator[date]:
         names = recurrence.by_day or recurrence.by_month or recurrence.by_month_day
         return (day for day in each if _is_named(recurrence, day)) if names else each
     if recurrence.by_month or recurrence.by_month_day or recurrence.frequency not in _STEPS:
-        return (moment.date() for moment in _rule(recurrence, start, end))
+        found = (moment.date() for moment in _rule(recurrence, start, end))
+        if recurrence.by_day and recurrence.by_month_day:
+            return (day for day in found if not _as_weekdays(day).isdisjoint(recurrence.by_day))
+        return found
     weekdays = sorted({_weekday(text).weekday for text in recurrence.by_day})
     return _of_weeks(start, end, recurrence.interval, weekdays or [start.weekday()])
 
@@ -127,6 +130,13 @@ def _is_named(recurrence: Recurrence, day: date) -> bool:
     )
 
 
+def _as_weekdays(day: date) -> set[str]:
+    """Return what a day is as a weekday: `FR`, and counted in its month, from either end."""
+    name, length = _WEEKDAY_NAMES[day.weekday()], monthrange(day.year, day.month)[1]
+    ordinal = (day.day - 1) // 7 + 1
+    return {name, f"{ordinal}{name}", f"+{ordinal}{name}", f"-{(length - day.day) // 7 + 1}{name}"}
+
+
 def _of_weeks(start: date, end: date, interval: int, weekdays: Sequence[int]) -> Iterator[date]:
     """Yield the weekdays of every so many weeks, the first of which is that of `start`."""
     first, last = start.toordinal(), end.toordinal()
@@ -137,7 +147,10 @@ def _of_weeks(start: date, end: date, interval: int, weekdays: Sequence[int]) ->
 
 
 def _rule(recurrence: Recurrence, start: date, end: date) -> rrule.rrule:
-    """Return the rule until a day; its count is left to the caller: one that is never reached would be searched for."""
+    """Return the rule until a day, without what is left to the caller, since it would be searched for until year 9999.
+
+    That is its count, which may never be reached, and weekdays beside days of the month, which may never meet.
+    """
     month_days, months = recurrence.by_month_day, recurrence.by_month
     if recurrence.frequency in _MONTHS and not recurrence.by_day and not month_days:
         # What it leaves open is as on its first day, which need not be the one that it is followed from.
@@ -148,7 +161,7 @@ def _rule(recurrence: Recurrence, start: date, end: date) -> rrule.rrule:
         dtstart=datetime.combine(start, MIDNIGHT),
         interval=recurrence.interval,
         wkst=rrule.MO,
-        byweekday=[_weekday(text) for text in recurrence.by_day] or None,
+        byweekday=None if month_days else [_weekday(text) for text in recurrence.by_day] or None,
         bymonthday=list(month_days) or None,
         bymonth=list(months) or None,
         until=datetime.combine(end, MIDNIGHT),

@@ -156,6 +156,8 @@ def test_listed_days_come_in_order_from_the_start_on(listed: list[date], first: 
         Recurrence("daily", EARLIEST, interval=7, by_day=("MO",), by_month=(2,), by_month_day=(29,)),
         Recurrence("monthly", date(2026, 2, 1), interval=12, by_month_day=(30,)),
         Recurrence("yearly", date(2001, 1, 1), interval=4, by_month=(2,), by_month_day=(29,)),
+        Recurrence("monthly", date(2099, 12, 1), by_day=("3TH",), by_month_day=(1,)),
+        Recurrence("yearly", EARLIEST, by_day=("-1SU", "5MO"), by_month_day=(1, 13), by_month=tuple(range(1, 13))),
     ],
     ids=str,
 )

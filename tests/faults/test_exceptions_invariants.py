@@ -214,10 +214,14 @@ class Machine(TownMachine):
 
     # --- time and people ------------------------------------------------------------------------------------------
 
-    @rule(minutes=st.sampled_from([20, 70]), rests=st.booleans())
-    def pass_time(self, minutes: int, rests: bool) -> None:
+    @rule(minutes=st.sampled_from([20, 40, 70]), asks=st.booleans(), rests=st.booleans())
+    def pass_time(self, minutes: int, asks: bool, rests: bool) -> None:
+        """Let time pass, and ask for all anew before anybody has recorded what has ended."""
+        self._rest_if(asks)
         self.clock.ahead += timedelta(minutes=minutes)
-        self._rest_if(rests)
+        for place in range(len(self._open()) if asks else 0):
+            self._ask_or_grant(place, None, pin=False, asks=True)
+        self._rest_if(asks or rests)
 
     @rule(which=some, rests=st.booleans())
     def push_more(self, which: int, rests: bool) -> None:

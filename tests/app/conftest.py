@@ -13,7 +13,7 @@ from schemas.contract import Contract, parse_contract
 from tests.app.machinery import things
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
-from tests.support.serving import serving
+from tests.support.serving import client_of, serving
 from tests.support.tenants import Tenant, tenant
 
 
@@ -79,7 +79,7 @@ def wakeups(wakeups_of_session: RecordedWakeups) -> RecordedWakeups:
 
 @pytest.fixture
 def http(served: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served, timeout=30) as client:
+    with client_of(served) as client:
         yield client
 
 

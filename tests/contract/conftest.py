@@ -13,7 +13,7 @@ from app.main import Parts, create_app
 from models.identity import Attempt
 from tests.support.accounts import SECRET_KEY, Town, found_town
 from tests.support.product import address_of, product_config
-from tests.support.serving import serving
+from tests.support.serving import client_of, serving
 from tests.support.tenants import Tenant, tenant
 
 
@@ -45,7 +45,7 @@ def served_with_one_request_a_minute(shared_database: psycopg.Connection, redis_
 
 @pytest.fixture
 def http(served: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served, timeout=30) as client:
+    with client_of(served) as client:
         yield client
 
 
@@ -57,7 +57,7 @@ def served_town(module_database: str, redis_url: str) -> Iterator[Town]:
     app = create_app(config, Parts(wakeups=NoWakeups(), access_log=False))
     with (
         serving(app) as base_url,
-        httpx.Client(base_url=base_url, timeout=30) as http,
+        client_of(base_url) as http,
         Session(engine, expire_on_commit=False) as session,
     ):
         yield found_town(session, http)

@@ -9,6 +9,7 @@ import httpx
 
 from schemas.contract import load_contract
 from tests.support.conformance import assert_conforms
+from tests.support.serving import client_of
 
 Look = Callable[[str, httpx.Response], None]
 _also: list[Look] = []
@@ -26,7 +27,7 @@ def check_answer(response: httpx.Response) -> None:
 
 def checked_client(base_url: str) -> httpx.Client:
     """Return a client that checks whatever it is answered."""
-    return httpx.Client(base_url=base_url, timeout=30, event_hooks={"response": [check_answer]})
+    return client_of(base_url, event_hooks={"response": [check_answer]})
 
 
 @contextmanager

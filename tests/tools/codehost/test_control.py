@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.serving import client_of
 from tools.codehost import CodeHost, Handle, persistence
 from tools.codehost.model.checks import create_check_run
 from tools.codehost.model.world import Actor
@@ -45,7 +46,7 @@ SEED = {
 
 @pytest.fixture
 def http(handle: Handle) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=handle.base_url, trust_env=False) as client:
+    with client_of(handle.base_url, trust_env=False) as client:
         yield client
 
 

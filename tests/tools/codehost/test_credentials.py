@@ -9,6 +9,7 @@ import httpx
 import jwt
 import pytest
 
+from tests.support.serving import client_of
 from tools.codehost import CodeHost, Handle
 
 APP_ID = 4242
@@ -19,7 +20,7 @@ def http(handle: Handle, host: CodeHost) -> Iterator[httpx.Client]:
     host.organization("acme").repository("web")
     host.organization("acme").repository("api")
     host.organization("acme").installed(installation_id=1001)
-    with httpx.Client(base_url=handle.base_url, trust_env=False) as client:
+    with client_of(handle.base_url, trust_env=False) as client:
         yield client
 
 

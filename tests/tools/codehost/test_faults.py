@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.serving import client_of
 from tools.codehost import CodeHost, Handle
 from tools.codehost.builder import RepositoryBuilder
 
@@ -25,7 +26,7 @@ def http(handle: Handle, host: CodeHost, web: RepositoryBuilder) -> Iterator[htt
     installation = host.world.installations[1001]
     token, _ = host.credentials.mint(installation, installation.permissions, None)
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(base_url=handle.base_url, headers=headers, trust_env=False, timeout=5) as client:
+    with client_of(handle.base_url, headers=headers, trust_env=False, timeout=5) as client:
         yield client
 
 

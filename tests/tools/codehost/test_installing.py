@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
+from tests.support.serving import client_of
 from tools.codehost import CodeHost, Handle
 from tools.codehost.model.installations import client_id_of
 from tools.codehost.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
@@ -20,7 +21,7 @@ def http(handle: Handle, host: CodeHost) -> Iterator[httpx.Client]:
     host.organization("acme").repository("web")
     host.organization("globex").repository("shop")
     host.settings.setup_url = BACK
-    with httpx.Client(base_url=handle.base_url, trust_env=False) as client:
+    with client_of(handle.base_url, trust_env=False) as client:
         yield client
 
 

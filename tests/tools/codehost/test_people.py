@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
+from tests.support.serving import client_of
 from tools.codehost import CodeHost, Handle
 from tools.codehost.model.world import system_clock
 from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
@@ -24,7 +25,7 @@ RULESET = {"name": "Ours", "enforcement": "active", "target": "branch", "rules":
 def http(handle: Handle, host: CodeHost) -> Iterator[httpx.Client]:
     host.organization("acme").repository("web")
     host.organization("acme").repository("api")
-    with httpx.Client(base_url=handle.base_url, trust_env=False) as client:
+    with client_of(handle.base_url, trust_env=False) as client:
         yield client
 
 

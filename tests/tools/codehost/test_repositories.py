@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import httpx
 import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
+from tests.support.serving import client_of
 from tools.codehost import CodeHost, Handle
 from tools.codehost.builder import RepositoryBuilder
 
@@ -23,7 +23,7 @@ def test_an_old_name_leads_to_the_repository_by_its_id(
 ) -> None:
     pull = web.pull_request()
     person.rest.repos.update("acme", "web", name="site")
-    with httpx.Client(base_url=handle.base_url, headers=AUTHORIZATION, trust_env=False) as http:
+    with client_of(handle.base_url, headers=AUTHORIZATION, trust_env=False) as http:
         moved = http.get(f"/repos/acme/web/pulls/{pull.number}")
         target = f"{handle.base_url}/repositories/{web.record.id}/pulls/{pull.number}"
         assert (moved.status_code, moved.headers["Location"]) == (301, target)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import httpx
 import pytest
 from githubkit import GitHub, webhooks
 
+from tests.support.serving import client_of
 from tools.codehost import CodeHost, Handle
 from tools.codehost.builder import RepositoryBuilder
 from tools.codehost.mailbox import Mailbox
@@ -107,7 +107,7 @@ def tip(host: CodeHost, name: str) -> str:
 
 
 def change_installations(handle: Handle) -> None:
-    with httpx.Client(base_url=handle.base_url, trust_env=False) as control:
+    with client_of(handle.base_url, trust_env=False) as control:
         for action in ("suspend", "unsuspend", "delete", "create", "repositories", "permissions"):
             body = {"action": action, "account": "acme", "repositories": ["web"], "permissions": {"checks": "write"}}
             assert control.post("/_control/installations", json=body).is_success

@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 
+from tests.support.serving import client_of
+
 
 @dataclass(slots=True)
 class Form:
@@ -90,7 +92,7 @@ class Person:
 
     def __init__(self, site: str, **headers: str) -> None:
         self.site = site
-        self.client = httpx.Client(base_url=site, headers=headers, timeout=30)
+        self.client = client_of(site, headers=headers)
 
     def open(self, path: str, **parameters: str) -> Page:
         """Open a page, and go where it leads."""

@@ -16,13 +16,15 @@ import orjson
 from sqlalchemy import ColumnElement, Row, Text, cast, func, literal, select, text
 from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
-from models.queries import among, watched_branches
+from models.queries import among
 from models.repositories import Repository
 from models.schedule_queries import existing
 from models.schedules import Schedule, as_multirange
 from rules.errors import Detail, ServiceError
 from rules.schedule_overlaps import Ground, named_repositories
+from rules.scope import BranchFact
 from services.references import find_repositories
+from services.scopes import resolve
 from services.unit import Unit
 
 MOST_NAMED = 100
@@ -91,10 +93,13 @@ def _detail(overlap: Overlap) -> Detail:
     )
 
 
-def overlaps_of(unit: Unit, schedule: Schedule, *conditions: ColumnElement[bool]) -> Overlaps:
+def overlaps_of(
+    unit: Unit, schedule: Schedule, *conditions: ColumnElement[bool], reached: Sequence[BranchFact] | None = None
+) -> Overlaps:
     """Return the other enabled schedules that one collides with, whether somebody allows it or not.
 
-    It need not be stored: its scope and windows count, and its id where it has one. `conditions` narrow the others.
+    It need not be stored: its scope and windows count, and its id where it has one. `conditions` narrow the others;
+    `reached` are the branches of its scope, where somebody has them already.
     """
     windows = _from_now(schedule.windows or (), unit.now)
     if windows is None:
@@ -104,7 +109,10 @@ def overlaps_of(unit: Unit, schedule: Schedule, *conditions: ColumnElement[bool]
         existing(unit.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
     )
     query = query.where(Schedule.windows.is_not(None))
-    sharing = _sharing(unit, schedule.scope, unit.session.execute(query).all())
+    others = unit.session.execute(query).all()
+    if others and reached is None:
+        reached = resolve(unit, schedule.scope, stored=True).branches
+    sharing = _sharing(unit, Ground(reached or ()), others)
     if not sharing:
         return NONE
     # One statement, since schedules that meet may be changed before the next one.
@@ -132,16 +140,14 @@ def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> str | None:
     return as_multirange(left) if left else None
 
 
-def _sharing(unit: Unit, scope: Mapping[str, Any], others: Sequence[Row[str, str]]) -> list[str]:
-    """Return the ids of schedules whose scopes reach a branch that this one reaches; scopes alike are asked once.
+def _sharing(unit: Unit, ground: Ground, others: Sequence[Row[str, str]]) -> list[str]:
+    """Return the ids of schedules whose scopes reach a branch of the ground; scopes alike are asked once.
 
     Scopes come as the database tells them, which is the same of scopes alike, so that each is read once.
     """
-    if not others:
+    if not ground.repositories:
         return []
     scopes: dict[str, Mapping[str, Any]] = {told: orjson.loads(told) for told in {told for _, told in others}}
-    everything = Ground(watched_branches(unit.session, unit.organization))
-    ground = Ground(everything.reached(scope, _known(unit, named_repositories([scope]))))
     known = _known(unit, _leading_there(unit, ground, named_repositories(scopes.values())))
     shares = {told for told, other in scopes.items() if next(ground.reached(other, known), None) is not None}
     return [schedule_id for schedule_id, told in others if told in shares]
@@ -157,7 +163,7 @@ def _leading_there(unit: Unit, ground: Ground, names: Collection[str]) -> set[st
 
     A thousand schedules name ten thousand repositories, and to find them all takes a second.
     """
-    if not names or not ground.repositories:
+    if not names:
         return set()
     former = select(Repository.former_names).where(
         Repository.id == among(ground.repositories), func.cardinality(Repository.former_names) > 0

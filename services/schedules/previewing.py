@@ -91,7 +91,8 @@ def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: 
     """
     ahead: Sequence[Placed] = look_ahead(unit, schedule)
     schedule.windows = ranges(not_skipped(ahead, skipped_rows(unit, schedule.id) if schedule.id else ()))
-    overlaps = NONE if schedule.scope is None else overlaps_of(unit, schedule)
+    reached = None if schedule.scope is None else resolve(unit, schedule.scope, stored=stored).branches
+    overlaps = NONE if reached is None else overlaps_of(unit, schedule, reached=reached)
     over = {start for start, (row, freeze) in rows.items() if state_of(row, freeze, unit.now) == "past"}
     if len(that_begin(ahead, unit.now)) - len(over) < limit:
         ahead = windows_of(schedule, unit.now, unit.now + FAR)
@@ -106,7 +107,7 @@ def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: 
     return {
         "timezone": schedule.timezone,
         "occurrences": [_occurrence(window, rows.get(window.start), zone, unit.now) for window in ahead[:limit]],
-        "branch_count": None if schedule.scope is None else len(resolve(unit, schedule.scope, stored=stored).branches),
+        "branch_count": None if reached is None else len(reached),
         **_overlaps(overlaps),
     }
 

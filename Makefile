@@ -16,7 +16,7 @@ run: $(VENV) ## Start the sandbox and show a freeze (PORT, CODEHOST_PORT, SANDBO
 	@$(BIN)/python -m tools.sandbox
 
 test: $(VENV) ## Run every test (ARGS="-k freeze" narrows them)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(VENV) $(NODE) ## Check style, types, layers and the contract
 	@$(BIN)/ruff check .

@@ -14,6 +14,7 @@ import itertools
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,20 @@ from tools.sandbox.migrations import migrate
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring())
 hypothesis.settings.load_profile("tests")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have files of slow tests begun first, and those of few tests last, where several workers share the files.
+
+    All wait in the end for whoever began something long last. (xdist itself goes by the number of tests alone, so that
+    the longest files come last, which are a single test; hence `--no-loadscope-reorder` in the Makefile.)
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    tests = Counter(item.path for item in items)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path not in slow, -tests[item.path], item.path))
 
 
 @pytest.fixture(scope="session")

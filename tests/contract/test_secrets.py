@@ -286,6 +286,7 @@ def shapes(secret: str) -> set[str]:
     return {secret, json.dumps(secret)[1:-1], raw.hex(), plain, base64.urlsafe_b64encode(raw).decode().rstrip("=")}
 
 
+@pytest.mark.slow
 def test_no_secret_is_left_anywhere(remains: Remains) -> None:
     found = [
         f"{name} in {place}"

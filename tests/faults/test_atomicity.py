@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
@@ -17,6 +18,7 @@ COUNTS = text(
 )
 
 
+@pytest.mark.slow
 def test_a_process_killed_before_any_statement_leaves_nothing_and_the_retry_does_it_once(
     own_database: str, redis_url: str
 ) -> None:

@@ -148,6 +148,7 @@ def test_no_call_to_the_code_host_that_fails_lets_a_success_through(
     fail_at_every_call(rehearsal, kind, details)
 
 
+@pytest.mark.slow
 def test_no_statement_at_which_the_database_is_lost_lets_a_success_through(rehearsal: Rehearsal) -> None:
     lose_the_database_at_every_statement(rehearsal)
 

@@ -7,6 +7,7 @@ import sys
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from sqlalchemy import create_engine, text
@@ -58,6 +59,7 @@ def seed(database_url: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_sweeper_killed_before_any_statement_leaves_nothing_half_done_and_the_next_one_goes_on(
     own_database: str, redis_url: str, private_key: rsa.RSAPrivateKey
 ) -> None:

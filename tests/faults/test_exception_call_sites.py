@@ -82,5 +82,6 @@ def test_no_call_to_the_code_host_that_fails_allows_what_is_blocked(
     fail_at_every_call(rehearsal, kind, details)
 
 
+@pytest.mark.slow
 def test_no_statement_at_which_the_database_is_lost_allows_what_is_blocked(rehearsal: Rehearsal) -> None:
     lose_the_database_at_every_statement(rehearsal, hear=tell)

@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 from sqlalchemy import text
@@ -359,6 +360,7 @@ class Machine(TownMachine):
             assert write["conclusion"] == "failure" or not blocked, write
 
 
+@pytest.mark.slow
 def test_at_rest_every_open_head_carries_the_verdict_of_the_database(
     town: Town, shared_database: psycopg.Connection[Any]
 ) -> None:

@@ -15,6 +15,8 @@ from tests.support.seeds import chosen_seed
 from tools.codehost.model import checks
 from tools.codehost.model.world import Actor
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:

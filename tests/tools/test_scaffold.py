@@ -88,6 +88,7 @@ def test_what_is_there_stays_and_imports_are_merged(tmp_path: Path) -> None:
     assert handlers.read_text().count("from services import freezes") == 1
 
 
+@pytest.mark.slow
 def test_every_operation_can_be_scaffolded_into_tidy_files(tmp_path: Path) -> None:
     for operation_id in OPERATIONS:
         scaffold(operation_id, root=tmp_path)

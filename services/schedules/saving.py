@@ -1,7 +1,7 @@
 """Making and changing schedules. What is saved is planned at once, and held against the other schedules."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,13 @@ from services.schedules import alerts
 from services.schedules.checking import check_terms
 from services.schedules.overlapping import refuse_overlaps
 from services.schedules.planning import plan
+from services.schedules.terms import recurrence_of, window_of
 from services.schedules.views import get_schedule
 from services.unit import Unit
 
 _COLUMNS = {"window": "wall_clock_window"}
+_READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"recurrence": recurrence_of, "window": window_of}
+"""What can say the same in several ways, such as with a default or without it, and how it is understood."""
 _TERMS = {"timezone", "recurrence", "window", "enabled"}
 """What windows follow from."""
 _COMPARED = {*_TERMS, "scope", "allow_overlap"}
@@ -121,7 +124,9 @@ def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedu
     """Change a locked schedule to what has been checked; raises `schedule_overlap`."""
     before = told(schedule)
     for name, value in changes.items():
-        setattr(schedule, _COLUMNS.get(name, name), checked_reason(value) if name == "reason" else value)
+        column = _COLUMNS.get(name, name)
+        if name not in _READ or _READ[name](value) != _READ[name](getattr(schedule, column)):
+            setattr(schedule, column, checked_reason(value) if name == "reason" else value)
     after = told(schedule)
     changed = {name for name in _TOLD if before[camel_case(name)] != after[camel_case(name)]}
     if changed:

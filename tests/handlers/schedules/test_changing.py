@@ -90,6 +90,12 @@ class TestUpdateSchedule:
         answer = acme.key().patch(f"/v1/schedules/{made['id']}", {"name": "Late", "reason": "It is late at night"})
         assert answer.status_code == 200
 
+    def test_to_the_same_in_other_words_changes_nothing(self, acme: Tenant) -> None:
+        made = created(acme.key(), window=NOON)
+        created(acme.key(), window=NOON, allowOverlap=True)
+        same = {"window": {**NOON, "days": 0}, "recurrence": {**DAILY, "interval": 1}}
+        assert acme.key().patch(f"/v1/schedules/{made['id']}", same).json() == made
+
     def test_of_several_at_once_all_count(self, acme: Tenant, session: Session) -> None:
         made = created(acme.key())
         key, path = acme.key(), f"/v1/schedules/{made['id']}"

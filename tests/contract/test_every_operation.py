@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -11,6 +12,7 @@ from schemas.contract import Operation, load_contract, resolve
 from services.api_key_secrets import new_secret
 from tests.factories import SCOPES
 from tests.support.conformance import assert_conforms, assert_envelope
+from tests.support.serving import client_of
 from tests.support.tenants import Tenant
 
 CONTRACT = load_contract()
@@ -194,9 +196,10 @@ class TestUnhappyDays:
 
 
 def test_without_a_database_every_operation_says_so(served_without_database: str) -> None:
-    with httpx.Client(base_url=served_without_database, timeout=60) as http:
-        for operation in CREDENTIALLED[::6]:
-            response = send(http, operation, new_secret())
+    asked = CREDENTIALLED[::6]
+    with client_of(served_without_database, timeout=60) as http, ThreadPoolExecutor(len(asked)) as at_once:
+        answers = at_once.map(lambda operation: send(http, operation, new_secret()), asked)
+        for operation, response in zip(asked, answers, strict=True):
             assert code(response) == (503, "database_unavailable")
             assert int(response.headers["Retry-After"]) <= 2
             assert_conforms(operation.id, response)

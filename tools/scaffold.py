@@ -231,7 +231,7 @@ def _line_after_docstring(text: str) -> int:
 def _tidy(*paths: Path) -> None:
     """Sort imports, drop those that are not needed, and format."""
     files = [str(path) for path in paths]
-    ruff = [sys.executable, "-m", "ruff"]
+    ruff = [str(Path(sys.executable).with_name("ruff"))]
     config = ["--config", str(ROOT / "pyproject.toml")]
     subprocess.run([*ruff, "check", "-q", *config, "--select", "I,F401,F811", "--fix", *files], check=True)
     subprocess.run([*ruff, "format", "-q", *config, *files], check=True)

@@ -11,12 +11,13 @@ from integrations.github import ErrorKind, GitHubError
 from services.chores import full_pass
 from services.installations import look_at_everything
 from services.landings import examine_landings
-from services.reconcile.claims import LEASE, claim
+from services.reconcile.claims import LEASE
 from services.reconcile.doubts import doubt
-from services.reconcile.passes import JOB, Pass
+from services.reconcile.passes import JOB
 from services.reconcile.recording import Unfinished, make_way
 from services.reconcile.writing import Sent
 from tests.jobs.conftest import Builder, Town
+from tests.jobs.passes import claimed_pass
 from tests.services.conftest import MovedClock
 from tools.codehost.model import checks
 from tools.codehost.model.records import PullRequest
@@ -24,16 +25,6 @@ from tools.codehost.model.world import Actor
 
 PERIOD = timedelta(minutes=5)
 DENIED = GitHubError(ErrorKind.PERMISSION, "Resource not accessible by integration")
-
-
-def claimed_pass(town: Town) -> Pass:
-    """Return a pass that has leased what is due, and has done nothing yet."""
-    with town.jobs.open(JOB) as unit:
-        claimed = claim(unit)
-    assert claimed is not None
-    begun = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
-    begun.open = {branch.id: branch for branch in claimed.branches}
-    return begun
 
 
 def forge_a_success(town: Town, pull: PullRequest) -> None:

@@ -12,7 +12,7 @@ from services.exceptions.sweeping import end_exceptions
 from services.unit import Caller
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.jobs.test_asked_meanwhile import claimed_pass
+from tests.jobs.passes import claimed_pass
 from tests.jobs.test_exceptions import check, grant
 from tests.jobs.test_exceptions_end import now, pass_by, row
 from tools.codehost.model.records import PullRequest

@@ -5,16 +5,30 @@ from datetime import timedelta
 import pytest
 
 from integrations.github import GitHubError
-from models.repositories import Repository
+from models.repositories import Repository, WatchedBranch
 from services.reconcile.claims import claim, pause_installation
-from services.reconcile.doubts import doubt
-from services.reconcile.judging import decide
-from services.reconcile.passes import JOB, Pass
+from services.reconcile.passes import JOB
 from services.reconcile.writing import send
 from tests import factories
 from tests.jobs.conftest import Builder, Town
+from tests.jobs.passes import claimed_pass, judged
 from tools.codehost.model import checks
+from tools.codehost.model.records import PullRequest
 from tools.codehost.model.world import Actor
+
+
+def share_a_head(town: Town, build: Builder) -> tuple[PullRequest, WatchedBranch]:
+    """Return a pull request with the head of acme/web#1, and its base: another branch, with the check of `main`."""
+    pull, *_ = build("web", pulls=1)
+    web = town.host.organization("acme").repository("web")
+    web.branch("release/8")
+    shared = web.pull_request(base="release/8", sharesHeadWith=pull.number)
+    assert shared.head_sha == pull.head_sha
+    repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
+    given = {"check_name": "change-freeze/main", "due_at": factories.now()}
+    other = factories.branch(town.session, repository, "release/8", **given)
+    town.session.commit()
+    return shared, other
 
 
 class TestAFreeze:
@@ -126,17 +140,7 @@ class TestHeads:
     def test_a_head_shared_by_two_bases_under_one_name_is_blocked_if_either_is_frozen(
         self, town: Town, build: Builder
     ) -> None:
-        pull, *_ = build("web", pulls=1)
-        web = town.host.organization("acme").repository("web")
-        web.branch("release/8")
-        shared = web.pull_request(base="release/8", sharesHeadWith=pull.number)
-        assert shared.head_sha == pull.head_sha
-        row = town.branches["acme/web"]
-        repository = town.session.get_one(Repository, row.repository_id)
-        other = factories.branch(
-            town.session, repository, "release/8", check_name="change-freeze/main", due_at=factories.now()
-        )
-        town.session.commit()
+        _shared, other = share_a_head(town, build)
         town.settle()
         freeze = town.freeze({"type": "branch", "branchId": other.id})
         town.settle()
@@ -149,15 +153,7 @@ class TestHeads:
         self, town: Town, build: Builder
     ) -> None:
         """The frozen base is looked at, the other one is not; the check was written on account of the other one."""
-        pull, *_ = build("web", pulls=1)
-        web = town.host.organization("acme").repository("web")
-        web.branch("release/8")
-        shared = web.pull_request(base="release/8", sharesHeadWith=pull.number)
-        repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
-        other = factories.branch(
-            town.session, repository, "release/8", check_name="change-freeze/main", due_at=factories.now()
-        )
-        town.session.commit()
+        shared, other = share_a_head(town, build)
         town.freeze({"type": "branch", "branchId": other.id})
         town.settle()
         town.sql("UPDATE head_checks SET branch_id = :main", main=town.branches["acme/web"].id)
@@ -176,15 +172,7 @@ class TestHeads:
     ) -> None:
         """The worker dies between sending and recording; meanwhile the pull request is closed."""
         pull, *_ = build("web", pulls=1)
-        with town.jobs.open(JOB) as unit:
-            claimed = claim(unit)
-        assert claimed is not None
-        dying = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
-        dying.open = {branch.id: branch for branch in claimed.branches}
-        planned = dying._plan(dying._settle(dying._look()))
-        with town.jobs.open(JOB) as unit:
-            decisions = decide(unit, claimed.token, [decision.head for decision in planned])
-            doubt(unit, [decision.head for decision in decisions])
+        dying, decisions = judged(town)
         send(dying.client, decisions, "http://web.test")
         assert town.conclusions() == {"acme/web#1": "success"}
         town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
@@ -255,12 +243,9 @@ class TestFaults:
         build("web", pulls=1)
         town.settle()
         town.freeze()
+        under_way = claimed_pass(town)
         with town.jobs.open(JOB) as unit:
-            claimed = claim(unit)
-        assert claimed is not None
-        under_way = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
-        with town.jobs.open(JOB) as unit:
-            pause_installation(unit, claimed.installation_id, unit.now + timedelta(seconds=30))
+            pause_installation(unit, under_way.claim.installation_id, unit.now + timedelta(seconds=30))
         town.host.calls.reset()
         under_way.run()
         assert town.host.calls.total == 0
@@ -291,14 +276,7 @@ class TestLeases:
         build("web", pulls=1)
         town.settle()
         freeze = town.freeze()
-        with town.jobs.open(JOB) as unit:
-            claimed = claim(unit)
-        assert claimed is not None
-        paused = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
-        paused.open = {branch.id: branch for branch in claimed.branches}
-        planned = paused._plan(paused._settle(paused._look()))
-        with town.jobs.open(JOB) as unit:
-            late = decide(unit, claimed.token, [decision.head for decision in planned])
+        paused, late = judged(town)
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
         town.lift(freeze)
         town.settle()
@@ -316,11 +294,7 @@ class TestLeases:
         build("web", pulls=1)
         town.settle()
         town.freeze()
-        with town.jobs.open(JOB) as unit:
-            claimed = claim(unit)
-        assert claimed is not None
-        asleep = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
-        asleep.open = {branch.id: branch for branch in claimed.branches}
+        asleep = claimed_pass(town)
         heads = asleep._settle(asleep._look())
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
         assert asleep._plan(heads) == []

@@ -3,13 +3,12 @@
 import pytest
 
 from models.repositories import Repository, WatchedBranch
-from services.reconcile.doubts import doubt
-from services.reconcile.judging import Decision, decide
-from services.reconcile.passes import JOB, Pass
+from services.reconcile.judging import Decision
+from services.reconcile.passes import Pass
 from services.reconcile.writing import Sent, send
 from tests import factories
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.test_asked_meanwhile import claimed_pass
+from tests.jobs.passes import claimed_pass, judged
 
 
 @pytest.fixture
@@ -28,16 +27,6 @@ def sibling(town: Town, build: Builder) -> WatchedBranch:
         "UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name = 'main'",
     )
     return other
-
-
-def judged(town: Town) -> tuple[Pass, list[Decision]]:
-    """Return the pass of a worker that has judged, and said that it is about to send."""
-    begun = claimed_pass(town)
-    planned = begun._plan(begun._settle(begun._look()))
-    with town.jobs.open(JOB) as unit:
-        decisions = decide(unit, begun.claim.token, [decision.head for decision in planned])
-        doubt(unit, [decision.head for decision in decisions if decision.conclusion == "success"])
-    return begun, decisions
 
 
 def sent(town: Town, begun: Pass, decisions: list[Decision]) -> list[Sent]:

@@ -1,0 +1,43 @@
+"""What is read all day is written as SQL once: SQLAlchemy finds each statement again that it has written before."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from services.schedules.months import calendar_of
+from services.schedules.occurrences import OccurrenceFilters, list_occurrences
+from services.schedules.previewing import preview_saved
+from services.schedules.views import list_schedules
+from services.unit import Unit
+from tests.services.schedules.conftest import Office
+
+Read = Callable[[Unit, str], object]
+
+READS: dict[str, Read] = {
+    "the list": lambda unit, _: list_schedules(unit, None, 50),
+    "occurrences": lambda unit, _: list_occurrences(unit, OccurrenceFilters(since=unit.now), None, 50),
+    "planned occurrences": lambda unit, _: list_occurrences(unit, OccurrenceFilters(state="planned"), None, 50),
+    "the calendar": lambda unit, _: calendar_of(unit, "2026-12", None, None),
+    "the calendar in a zone": lambda unit, _: calendar_of(unit, "2026-12", "Asia/Kolkata", None),
+    "the calendar of a schedule": lambda unit, schedule_id: calendar_of(unit, "2026-12", None, schedule_id),
+    "a preview": lambda unit, schedule_id: preview_saved(unit, schedule_id, 10),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
+def test_a_second_request_writes_no_statement_anew(office: Office, read: Read) -> None:
+    schedule_id = office.at("2026-11-21 12:00").create()
+    written: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        if context.compiled is not None and context.cache_hit.name != "CACHE_HIT":
+            written.append(statement)
+
+    with office.units.open(office.caller) as unit:
+        read(unit, schedule_id)
+        event.listen(office.units.engine, "after_cursor_execute", note)
+        read(unit, schedule_id)
+        event.remove(office.units.engine, "after_cursor_execute", note)
+    assert written == []

@@ -123,7 +123,7 @@ class Seed:
             id=new_id("ses"),
             user_id=member.user_id,
             organization_id=member.organization_id,
-            client="the sandbox",
+            client="sandbox",
             token_hash=token_hash(token),
             created_at=now(),
             expires_at=now() + SIGNED_IN,

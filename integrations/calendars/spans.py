@@ -20,6 +20,7 @@ def span_of(event: Event) -> tuple[End, End]:
     start = _moment(event, "DTSTART")
     if start is None:
         raise UnusableError("unreadable", "has no DTSTART")
+    _require_near(start)
     end = _end(event, start)
     if isinstance(start, datetime) != isinstance(end, datetime):
         raise UnusableError("unreadable", "begins with a day and ends with a time, or the other way round")
@@ -27,9 +28,13 @@ def span_of(event: Event) -> tuple[End, End]:
         raise UnusableError("unreadable", "begins in a zone and ends in none, or the other way round")
     if end < start:
         raise UnusableError("unreadable", "ends before it starts")
-    if start.year < _FIRST_YEAR or end.year > _LAST_YEAR:
-        raise UnusableError("out_of_range", f"does not lie between {_FIRST_YEAR} and {_LAST_YEAR}")
+    _require_near(end)
     return start, end
+
+
+def _require_near(moment: End) -> None:
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise UnusableError("out_of_range", f"does not lie between {_FIRST_YEAR} and {_LAST_YEAR}")
 
 
 def _end(event: Event, start: End) -> End:

@@ -233,6 +233,7 @@ class TestWhatIsLeftOut:
             pytest.param("DTSTART;VALUE=DATE:20261225\nDTEND:20261226T000000", "unreadable", id="a day until a time"),
             pytest.param("DTSTART;VALUE=DATE:18991231", "out_of_range", id="long ago"),
             pytest.param("DTSTART;VALUE=DATE:21001231", "out_of_range", id="far ahead"),
+            pytest.param("DTSTART;VALUE=DATE:99991231", "out_of_range", id="the last day that there is"),
             pytest.param("DTSTART;TZID=Moon/Sea:20261225T090000", "unknown_timezone", id="an unknown zone"),
             pytest.param(
                 "DTSTART;VALUE=DATE:20261225\nRRULE:FREQ=DAILY\nRRULE:FREQ=WEEKLY",

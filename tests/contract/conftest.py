@@ -6,14 +6,14 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from sqlalchemy import create_engine, delete
-from sqlalchemy.orm import Session
+from sqlalchemy import delete
 
 from app.main import Parts, create_app
 from models.identity import Attempt
 from tests.support.accounts import SECRET_KEY, Town, found_town
 from tests.support.product import address_of, product_config
 from tests.support.serving import client_of, serving
+from tests.support.sessions import committing
 from tests.support.tenants import Tenant, tenant
 
 
@@ -53,15 +53,13 @@ def http(served: str) -> Iterator[httpx.Client]:
 def served_town(module_database: str, redis_url: str) -> Iterator[Town]:
     """Serve the product for the tests of one module, with two organisations and somebody who owns the first."""
     config = product_config(module_database, redis_url, secret_key=SECRET_KEY)
-    engine = create_engine(module_database, isolation_level="AUTOCOMMIT")
     app = create_app(config, Parts(wakeups=NoWakeups(), access_log=False))
     with (
         serving(app) as base_url,
         client_of(base_url) as http,
-        Session(engine, expire_on_commit=False) as session,
+        committing(module_database) as session,
     ):
         yield found_town(session, http)
-    engine.dispose()
 
 
 @pytest.fixture

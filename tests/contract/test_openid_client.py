@@ -10,8 +10,6 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
 from schemas.contract import CONTRACT_PATH
@@ -20,6 +18,7 @@ from tests import factories
 from tests.contract.conftest import NoWakeups
 from tests.support.product import address_of, product_config
 from tests.support.serving import serving
+from tests.support.sessions import committing
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("device_sign_in.mjs")
@@ -50,12 +49,11 @@ def issuer(database: str, shared_database: psycopg.Connection, redis_url: str) -
 @pytest.fixture
 def person(issuer: str, database: str) -> Iterator[httpx.Client]:
     """Return somebody who is signed in, and a member of one organisation."""
-    engine, token = create_engine(database, isolation_level="AUTOCOMMIT"), new_session_token()
-    with Session(engine) as session:
+    token = new_session_token()
+    with committing(database) as session:
         ada, acme = factories.user(session), factories.organization(session)
         factories.membership(session, acme, ada)
         factories.login(session, ada, acme, token_hash=token_hash(token))
-    engine.dispose()
     with httpx.Client(base_url=issuer, headers={"Authorization": f"Bearer {token}"}, timeout=30) as client:
         yield client
 

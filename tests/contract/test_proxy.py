@@ -8,10 +8,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import create_engine
-from sqlalchemy.orm import Session
 
 from tests import factories
+from tests.support.sessions import committing
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 PATIENCE = 10.0
@@ -59,12 +58,10 @@ def proxy(served: str, tmp_path: Path) -> Iterator[httpx.Client]:
 def test_behind_nginx_a_repository_is_still_found_by_its_escaped_name(
     proxy: httpx.Client, database: str, redis: object
 ) -> None:
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    with Session(engine) as session:
+    with committing(database) as session:
         organization = factories.organization(session)
         web = factories.repository(session, organization, "acme/web").id
         key = factories.api_key(session, organization).secret
-    engine.dispose()
     headers = {"Authorization": f"Bearer {key}"}
     found = proxy.get("/v1/repos/acme%2Fweb", headers=headers)
     assert found.status_code == 200, found.text

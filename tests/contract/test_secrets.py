@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from psycopg import sql
 from redis import Redis
-from sqlalchemy import create_engine, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app import logs
@@ -36,6 +36,7 @@ from tests.conftest import as_libpq
 from tests.support.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
 from tests.support.product import product_config
 from tests.support.serving import serving
+from tests.support.sessions import committing
 
 ADDRESS = "grace@example.com"
 WRONG = "nine purple wheelbarrows"
@@ -207,13 +208,12 @@ class Remains:
 
 @pytest.fixture(scope="module")
 def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
-    engine = create_engine(module_database, isolation_level="AUTOCOMMIT")
     config = config_of(module_database, redis_url)
     with (
         every_line_kept() as lines,
         Redis.from_url(redis_url) as redis,
         psycopg.connect(as_libpq(module_database), autocommit=True) as connection,
-        Session(engine, expire_on_commit=False) as session,
+        committing(module_database) as session,
     ):
         redis.flushdb()
         with serving(create_app(config, Parts())) as base_url, httpx.Client(base_url=base_url, timeout=30) as http:
@@ -232,7 +232,6 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
         }
         yield Remains(life.secrets, places, life.statuses)
         redis.flushdb()
-    engine.dispose()
 
 
 def live(life: Life, connection: psycopg.Connection[Any]) -> Life:

@@ -20,7 +20,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from redis import Redis
-from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
@@ -33,6 +32,7 @@ from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
 from tests.support.second_opinion import checked_client, watching
 from tests.support.serving import serving
+from tests.support.sessions import committing
 from tools.codehost import CodeHost, Handle, serve
 from tools.codehost.model.installations import client_id_of
 from tools.codehost.people import APP_CLIENT_SECRET
@@ -137,10 +137,8 @@ def code_host(served_code_host: Handle) -> CodeHost:
 
 @pytest.fixture
 def session(database: str) -> Iterator[Session]:
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    with Session(engine, expire_on_commit=False) as session:
+    with committing(database) as session:
         yield session
-    engine.dispose()
 
 
 def found(session: Session, http: httpx.Client, code_host: CodeHost, name: str, plan: str) -> Tenant:

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry
 from models.organizations import Organization
 from tests import factories
 from tests.support.product import address_of
+from tests.support.sessions import committing
 from tools.plan import main, read_arguments
 
 
@@ -22,10 +23,8 @@ def session(
     monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.setenv("SECRET_KEY", factories.SECRET_KEY)
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    with Session(engine, expire_on_commit=False) as session:
+    with committing(database) as session:
         yield session
-    engine.dispose()
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import httpx
 import jwt
 import psycopg
 import pytest
-from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
@@ -19,6 +18,7 @@ from tests.factories import SECRET_KEY
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
 from tests.support.serving import serving
+from tests.support.sessions import committing
 from tools.support import main, read_arguments
 
 BY = ("--by", "grace@example.com")
@@ -62,11 +62,9 @@ def session(
     monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    with Session(engine, expire_on_commit=False) as session:
+    with committing(database) as session:
         sign_as_ever(session)
         yield session
-    engine.dispose()
 
 
 def sign_as_ever(session: Session) -> None:

@@ -4,18 +4,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from tests.support.estates import Estate, estate
+from tests.support.sessions import committing
 
 
 @pytest.fixture
 def session(database: str) -> Iterator[Session]:
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    with Session(engine, expire_on_commit=False) as session:
+    with committing(database) as session:
         yield session
-    engine.dispose()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ import orjson
 import psycopg
 import pytest
 from redis import Redis
-from sqlalchemy import create_engine, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
@@ -32,6 +32,7 @@ from tests import factories
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
 from tests.support.serving import serving
+from tests.support.sessions import committing
 from tests.web.people.forms import Person
 
 SECRET_KEY = "what seals the mails of these tests"
@@ -71,10 +72,8 @@ def site(site_of_session: str, database: str, redis: Redis) -> str:
 
 @pytest.fixture
 def session(site: str, database: str) -> Iterator[Session]:
-    engine = create_engine(database, isolation_level="AUTOCOMMIT")
-    with Session(engine, expire_on_commit=False) as session:
+    with committing(database) as session:
         yield session
-    engine.dispose()
 
 
 @pytest.fixture

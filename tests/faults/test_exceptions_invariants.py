@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
@@ -394,6 +395,7 @@ class Machine(TownMachine):
         self.push_and_push_back(0)
 
 
+@pytest.mark.slow
 def test_what_the_model_allows_merges_and_what_it_blocks_does_not(
     town: Town, shared_database: psycopg.Connection[Any]
 ) -> None:

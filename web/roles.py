@@ -3,8 +3,10 @@
 from rules.permissions import ROLES
 
 _ADDS = {
-    "viewer": "See freezes, schedules, repositories, branches, and whether rules really block; ask for exceptions.",
-    "member": "Start, change and lift freezes; make and change schedules; enable repositories and watch branches.",
+    "viewer": "See freezes, schedules, repositories, branches, whether rules really block, and who did what; "
+    "ask for exceptions.",
+    "member": "Start, change and lift freezes; make and change schedules; enable repositories and watch branches; "
+    "decide on exceptions where the organisation lets members.",
     "admin": "Manage members, invitations, API keys, settings, the rules at GitHub; decide on exceptions.",
     "owner": "Make and unmake owners, and delete the organisation.",
 }

@@ -120,6 +120,12 @@ class TestReference:
         assert linked
         assert linked <= ids.keys()
 
+    def test_shows_what_the_contract_says_of_a_write(self, client: FlaskClient, contract: Contract) -> None:
+        shown = set(re.findall(r'"(x-[a-z-]+)"', client.get("/static/reference.js", buffered=True).text))
+        said = {name for name in contract.document["paths"]["/v1/schedules"]["post"] if name.startswith("x-")}
+        assert "x-audit" in said
+        assert said <= shown
+
     def test_serves_the_renderer_from_here(self, client: FlaskClient) -> None:
         assert f"/static/{RENDERER}" in page(client, "/docs").loaded
         answer = client.get(f"/static/{RENDERER}", buffered=True)

@@ -9,7 +9,8 @@ Redoc.init(
     jsonSampleExpandLevel: "all",
     scrollYOffset: "body > header",
     showExtensions: [
-      "x-effect", "x-least-role", "x-installation", "x-entitlement", "x-mcp-tool", "x-errors", "x-error-code", "x-scopes",
+      "x-effect", "x-least-role", "x-installation", "x-entitlement", "x-mcp-tool", "x-audit", "x-errors", "x-error-code",
+      "x-scopes",
     ],
     theme: {
       colors: { primary: { main: "#0b5fae" }, text: { primary: "#1d2733" } },

@@ -8,7 +8,7 @@ freezes compose, so an overlap that arises later is never an error (`services.sc
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -29,6 +29,7 @@ from services.unit import Unit
 
 MOST_NAMED = 100
 """Schedules that an answer names; all of them are counted."""
+SOON = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,9 @@ def overlaps_of(
     `reached` are the branches of its scope, where somebody has them already.
     """
     windows = _from_now(schedule.windows or (), unit.now)
-    if windows is None:
+    if not windows:
         return NONE
-    mine = select(cast(literal(windows, Text), TSTZMULTIRANGE)).scalar_subquery()  # read once, not for each row
+    soon = [window for window in windows if window.lower and window.lower < unit.now + SOON]
     query = select(Schedule.id, cast(Schedule.scope, Text)).where(
         existing(unit.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
     )
@@ -115,6 +116,7 @@ def overlaps_of(
     sharing = _sharing(unit, Ground(reached or ()), others)
     if not sharing:
         return NONE
+    mine = _read_once(windows)
     # One statement, since schedules that meet may be changed before the next one.
     meeting = (
         select(Schedule.id, Schedule.name, Schedule.windows, Schedule.allow_overlap, func.count().over().label("total"))
@@ -124,20 +126,30 @@ def overlaps_of(
         .subquery()
     )
     met = meeting.c
-    first = func.lower(met.windows.op("*", return_type=TSTZMULTIRANGE())(mine), type_=Schedule.created_at.type)
+    # Most meet soon, and then the hundreds of windows after that need not be held against each other.
+    first = func.coalesce(_first_meeting(met.windows, _read_once(soon)), _first_meeting(met.windows, mine))
     named = select(met.id, met.name, first.label("first"), met.allow_overlap, met.total).order_by("first", met.id)
     rows = unit.session.execute(named).all()
     return Overlaps(rows[0].total, [Overlap(*row[:4]) for row in rows]) if rows else NONE
 
 
-def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> str | None:
-    """Return what is left of windows from an instant on, as PostgreSQL reads it; None when nothing is."""
-    left = [
+def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> list[Range[datetime]]:
+    """Return what is left of windows from an instant on."""
+    return [
         Range(max(window.lower, now), window.upper)
         for window in windows
         if window.lower is not None and window.upper is not None and window.upper > now
     ]
-    return as_multirange(left) if left else None
+
+
+def _read_once(windows: Sequence[Range[datetime]]) -> ColumnElement[Any]:
+    """Return windows as an expression that the database reads once, not for each row."""
+    return select(cast(literal(as_multirange(windows), Text), TSTZMULTIRANGE)).scalar_subquery()
+
+
+def _first_meeting(one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[datetime]:
+    """Return the first instant that two multiranges share, as an expression; NULL when there is none."""
+    return func.lower(one.op("*", return_type=TSTZMULTIRANGE())(other), type_=Schedule.created_at.type)
 
 
 def _sharing(unit: Unit, ground: Ground, others: Sequence[Row[str, str]]) -> list[str]:

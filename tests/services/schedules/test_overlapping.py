@@ -68,6 +68,19 @@ class TestOverlapsOf:
         ]
         assert found.count == 2
 
+    def test_are_found_weeks_ahead_as_well_as_soon(self, town: Town) -> None:
+        town.add((721, 800), (900, 901), name="in a month")
+        town.add((450, 510), name="in three weeks")
+        town.add((395, 510), name="where one ends that begins soon")
+        town.add((-1, 0), (300, 301), name="in the midst of it")
+        found = town.overlaps(town.add((0, 1), (280, 400), (500, 501), (720, 722), name="mine"))
+        assert [(each.schedule_name, each.first_overlap_at) for each in found.named] == [
+            ("in the midst of it", NOON + 300 * HOUR),
+            ("where one ends that begins soon", NOON + 395 * HOUR),
+            ("in three weeks", NOON + 500 * HOUR),
+            ("in a month", NOON + 721 * HOUR),
+        ]
+
     def test_are_not_those_whose_scopes_share_no_watched_branch(self, town: Town) -> None:
         mine = town.add((0, 1), scope=WEB)
         town.add((0, 1), name="api", scope=API)

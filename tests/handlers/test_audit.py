@@ -1,7 +1,9 @@
 """Operations of the tag Audit."""
 
+import json
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -214,6 +216,21 @@ class TestFollowingTheSeals:
         late = entry(acme, timedelta(minutes=5))
         seal()
         assert paged(acme.key(), order="asc", limit=1) == [second, late]
+
+    def test_whoever_follows_can_compute_the_chain_from_the_answers_alone(self, acme: Tenant, seal: Seal) -> None:
+        acme.person("admin").patch("/v1/orgs/current", {"name": "Ägypten & Söhne"})
+        entry(acme, details={"before": None, "after": {"reason": 'A "quoted" reason\n\u2028 in two lines'}})
+        seal()
+        rows = acme.key().get(PATH, order="asc").json()["data"]
+        assert len(rows) == 2
+        before = bytes(32)
+        for row in rows:
+            at = datetime.fromisoformat(row["at"]).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            sealed = {name: value for name, value in row.items() if name != "seal"}
+            sealed |= {"organizationId": acme.id, "at": at}
+            text = json.dumps(sealed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+            before = sha256(before + text.encode()).digest()
+            assert row["seal"]["hash"] == before.hex()
 
     def test_what_has_no_seal_yet_is_not_in_it(self, acme: Tenant, seal: Seal) -> None:
         sealed = entry(acme)

@@ -80,7 +80,7 @@ def place(private_key: str, clock: Clock) -> Iterator[Place]:
     base = handle.base_url
     github = GitHub(GitHubSettings(base, base + "/graphql", 42, "change-freeze", private_key, "hush"), clock)
     yield Place(host, web, github, github.client(7), Actor(host.maintainer))
-    handle.stop()
+    handle.stop(wait=False)
 
 
 def failing(place: Place) -> GitHubError:

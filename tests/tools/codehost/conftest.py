@@ -33,7 +33,7 @@ def handle(app_key: tuple[str, str]) -> Iterator[Handle]:
     host = CodeHost(app_id=APP_ID, app_public_key=app_key[1], person_token=PERSON_TOKEN, webhook_secret=SECRET)
     running = serve(host)
     yield running
-    running.stop()
+    running.stop(wait=False)
 
 
 @pytest.fixture

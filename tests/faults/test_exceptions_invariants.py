@@ -4,8 +4,7 @@ Freezes begin and end, exceptions are asked for, granted, denied, revoked and en
 back, to heads that they share or not. The judge is the merge button of the simulated code host, and its merge queue:
 one pull request is merged now and then, and at every rest what would merge of all of them is compared.
 
-TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
-the shortest failure.
+`tests/faults/machines.py` tells how to explore.
 """
 
 from collections.abc import Sequence
@@ -335,9 +334,7 @@ class Machine(TownMachine):
                 assert answer.status_code == (200 if allowed else 405), (allowed, answer.text)
 
     def _in_line(self) -> list[PullRequest]:
-        return [
-            each for each in self.repositories[0].pulls.values() if each.state == "open" and each.base_ref == "main"
-        ]
+        return [pull for each, pull in self._open() if (each.name, pull.base_ref) == ("line", "main")]
 
     @rule(
         ends=st.sampled_from(["nothing", "an exception", "the freezes", "time"]),

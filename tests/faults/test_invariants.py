@@ -5,8 +5,7 @@ and merge, webhooks arrive late, twice or never, workers fail, die and come back
 Whenever everything has come to rest, each open head carries the verdict that the database gives; and no worker that is
 in time ever sends a `success` to a head that is blocked.
 
-TEST_SEED=random explores, TEST_SEED=<number> repeats, INVARIANT_EXAMPLES makes it longer, INVARIANT_SHRINK=1 looks for
-the shortest failure.
+`tests/faults/machines.py` tells how to explore.
 """
 
 import random

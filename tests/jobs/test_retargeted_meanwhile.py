@@ -8,8 +8,8 @@ from models.repositories import Repository
 from rules.rulesets import desired_ruleset
 from tests import factories
 from tests.jobs.conftest import Builder, Town
+from tests.jobs.exceptions.granting import row_of
 from tests.jobs.passes import claimed_pass
-from tests.jobs.test_exceptions import row_of
 from tools.codehost.model.records import PullRequest
 
 

@@ -9,8 +9,8 @@ from services.exceptions.sweeping import end_exceptions
 from services.reconcile.passes import JOB
 from tests.faults.test_merge_queue import enqueue
 from tests.jobs.conftest import Town
+from tests.jobs.exceptions.granting import grant
 from tests.jobs.landings.landing import Clocks, Notice, frozen, items, merge
-from tests.jobs.test_exceptions import grant
 from tools.codehost.model.records import PullRequest
 
 

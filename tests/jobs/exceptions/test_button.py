@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.test_exceptions import check, grant
+from tests.jobs.exceptions.granting import check, grant
 from tests.support.post import Post
 from tools.codehost.model.records import PullRequest
 

@@ -6,11 +6,8 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import select
 
-from models.freezes import Freeze
-from models.pull_requests import PullRequest as PullRow
-from models.repositories import Repository, WatchedBranch
+from models.repositories import Repository
 from services.pulls import look_up
 from services.reconcile.passes import JOB
 from services.unit import Caller
@@ -18,43 +15,10 @@ from tests import factories
 from tests.faults.test_merge_queue import enqueue, groups
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import ADA, REASON, Builder, Town
+from tests.jobs.exceptions.granting import check, grant, tell
 from tests.services.conftest import MovedClock
 from tests.support.post import Post, work
 from tools.codehost.model.records import PullRequest
-
-LINUS = {"type": "user", "id": "usr_linus", "name": "Linus"}
-
-
-def row_of(town: Town, number: int, repository: str = "acme/web") -> PullRow:
-    town.session.expire_all()
-    repository_id = town.branches[repository].repository_id
-    return town.session.scalars(
-        select(PullRow).where(PullRow.repository_id == repository_id, PullRow.number == number)
-    ).one()
-
-
-def grant(town: Town, freeze_id: str, number: int, *, on: WatchedBranch | None = None, **columns: Any) -> str:
-    """Let a pull request past a freeze; the code host is not told yet."""
-    branch = on or town.branches["acme/web"]
-    freeze = town.session.get_one(Freeze, freeze_id)
-    given = {"decided_by": LINUS, **columns}
-    made = factories.exception(town.session, freeze, row_of(town, number), branch, **given)
-    town.session.commit()
-    tell(town)
-    return made.id
-
-
-def tell(town: Town) -> None:
-    """Say that the verdicts may have changed, as every change of an exception does."""
-    town.make_due("wanted_generation = wanted_generation + 1")
-
-
-def check(town: Town, pull: PullRequest) -> dict[str, Any]:
-    """Return what the code host shows on the pull request's head: conclusion, title, summary, buttons."""
-    world = town.host.world
-    run = world.newest_run(pull.repository_id, pull.head_sha, "change-freeze/main", town.host.app_id)
-    assert run is not None
-    return {"conclusion": run.conclusion, **run.output, "actions": run.actions}
 
 
 @pytest.fixture

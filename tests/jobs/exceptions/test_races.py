@@ -3,33 +3,16 @@
 from collections import deque
 from datetime import timedelta
 
-import pytest
-
 from models.repositories import Repository
 from services.exceptions import requesting
 from services.exceptions.covering import Wanted
 from services.exceptions.sweeping import end_exceptions
 from services.unit import Caller
 from tests import factories
-from tests.jobs.conftest import ADA, Builder, Town
+from tests.jobs.conftest import ADA, Town
+from tests.jobs.exceptions.granting import check, grant, now, pass_by, row
 from tests.jobs.passes import claimed_pass
-from tests.jobs.test_exceptions import check, grant
-from tests.jobs.test_exceptions_end import now, pass_by, row
 from tools.codehost.model.records import PullRequest
-
-
-@pytest.fixture
-def freeze(town: Town, build: Builder) -> str:
-    build("web")
-    town.settle()
-    made = town.freeze()
-    town.settle()
-    return made
-
-
-@pytest.fixture
-def first(town: Town, freeze: str) -> PullRequest:
-    return town.host.world.repository_named("acme/web").pulls[1]
 
 
 def ask(town: Town, number: int) -> str:

@@ -1,7 +1,6 @@
 """How exceptions end: by their time to the second, with their freeze, by a push to what was pinned; recorded once."""
 
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import pytest
 from sqlalchemy.event import listen
@@ -18,45 +17,9 @@ from services.unit import Caller
 from tests import factories
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.test_exceptions import check, grant, row_of
-from tests.services.conftest import MovedClock
+from tests.jobs.exceptions.granting import check, grant, now, pass_by, row, row_of, told
 from tests.support.post import work
 from tools.codehost.model.records import PullRequest
-
-
-def now(town: Town) -> datetime:
-    with town.jobs.open(JOB) as unit:
-        return unit.now
-
-
-def pass_by(town: Town, **time: float) -> None:
-    clock = town.jobs.clock
-    assert isinstance(clock, MovedClock)
-    clock.ahead += timedelta(**time)
-
-
-def row(town: Town, exception_id: str) -> dict[str, Any]:
-    [found] = town.sql("SELECT * FROM exceptions WHERE id = :id", id=exception_id)
-    return dict(found._mapping)
-
-
-def told(town: Town, action: str) -> list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    query = "SELECT actor, target, details FROM audit_entries WHERE action = :action ORDER BY at, id"
-    return [(found[0], found[1], found[2]) for found in town.sql(query, action=f"exception.{action}")]
-
-
-@pytest.fixture
-def freeze(town: Town, build: Builder) -> str:
-    build("web")
-    town.settle()
-    made = town.freeze()
-    town.settle()
-    return made
-
-
-@pytest.fixture
-def first(town: Town, freeze: str) -> PullRequest:
-    return town.host.world.repository_named("acme/web").pulls[1]
 
 
 class TestByTime:

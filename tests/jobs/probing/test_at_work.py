@@ -1,0 +1,174 @@
+"""Probers at work: few calls, no result of one that was overtaken, patience with a code host that fails or limits."""
+
+import threading
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from rules.enforcement import Enforcement
+from services.enforcement.asking import ask_for_probes
+from services.enforcement.probe_claims import LEASE, claim_probes
+from services.enforcement.probe_records import Probed, record
+from services.enforcement.probing import JOB, probe_due, probes_wait
+from services.unit import Caller
+from tests import factories
+from tests.jobs.conftest import ADA, Builder, Town
+from tests.jobs.probing.asking import (
+    CHECK,
+    ask,
+    attention,
+    audits,
+    change_ruleset,
+    found,
+    look,
+    pass_time,
+    probe,
+    remove,
+)
+from tools.codehost.builder import RepositoryBuilder
+from tools.codehost.control.seed import required_check_rules
+from tools.codehost.model.rulesets import create_ruleset, delete_ruleset, update_ruleset
+from tools.codehost.model.world import Actor
+
+
+def test_a_thousand_branches_are_probed_in_few_calls(town: Town, build: Builder) -> None:
+    build(*(f"service-{number}" for number in range(1000)), pulls=0)
+    ask(town)
+    town.host.calls.reset()
+    probe(town)
+    assert {row.light for row in town.sql("SELECT light FROM branch_enforcement")} == {"green"}
+    assert town.host.calls.total <= 60
+
+
+def test_one_ruleset_over_many_branches_is_read_once(town: Town, build: Builder) -> None:
+    build("api", "web")
+    for ruleset in list(town.host.world.rulesets.values()):
+        delete_ruleset(town.host.world, Actor(town.host.maintainer), ruleset)
+    conditions = {"ref_name": {"include": ["~ALL"]}, "repository_name": {"include": ["~ALL"]}}
+    body = {"name": "All", "enforcement": "active", "conditions": conditions}
+    rules = required_check_rules(CHECK, town.host.app_id)
+    account = town.host.organization("acme").account
+    create_ruleset(town.host.world, Actor(town.host.maintainer), "Organization", account.id, {**body, "rules": rules})
+    look(town)
+    assert {row.light for row in town.sql("SELECT light FROM branch_enforcement")} == {"green"}
+    assert town.host.calls.by_operation["graphql query Rulesets rateLimit nodes"] == 1
+
+
+def test_a_probe_that_was_overtaken_records_nothing(town: Town, web: RepositoryBuilder) -> None:
+    ask(town)
+    with town.jobs.open(JOB) as unit:
+        late = claim_probes(unit)
+    assert late is not None
+    pass_time(town, LEASE * 2)
+    change_ruleset(town, web, enforcement="disabled")
+    probe(town)
+    assert found(town).light == "red"
+    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as unit:
+        record(unit, late, [Probed(late.probes[0], green())])
+    assert found(town).light == "red"
+    assert attention(town) == [("unenforced_branch", "critical")]
+
+
+def green() -> Enforcement:
+    return Enforcement("green", True, None, True, (), None, (), seen=True)
+
+
+def test_a_branch_that_is_asked_for_during_its_probe_is_probed_again(town: Town, web: RepositoryBuilder) -> None:
+    ask(town)
+    with town.jobs.open(JOB) as unit:
+        claim = claim_probes(unit)
+        assert claim is not None
+    with town.jobs.open(JOB) as unit:
+        assert claim_probes(unit) is None, "one prober at a time"
+        ask_for_probes(unit, [town.branches["acme/web"].id])
+    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as unit:
+        record(unit, claim, [Probed(claim.probes[0], green())])
+    assert found(town).probe_due_at is not None
+    pass_time(town, timedelta(milliseconds=5))
+    change_ruleset(town, web, enforcement="disabled")
+    probe(town)
+    assert found(town).light == "red"
+
+
+def test_many_probers_record_what_is_there_in_the_end(town: Town, build: Builder) -> None:
+    build(*(f"service-{number}" for number in range(20)), pulls=0)
+    stop = threading.Event()
+
+    def prober() -> None:
+        while not stop.is_set():
+            if not probe_due(town.jobs, town.github):
+                stop.wait(0.005)
+
+    probers = [threading.Thread(target=prober) for _ in range(3)]
+    for each in probers:
+        each.start()
+    for enforcement in ["disabled", "active"] * 5 + ["disabled"]:
+        with town.host.world.lock:
+            for ruleset in town.host.world.rulesets.values():
+                update_ruleset(town.host.world, Actor(town.host.maintainer), ruleset, {"enforcement": enforcement})
+        ask(town)
+        stop.wait(0.02)
+    stop.set()
+    for each in probers:
+        each.join()
+    probe(town)
+    assert {row.light for row in town.sql("SELECT light FROM branch_enforcement")} == {"red"}
+    trail = [row.action for row in audits(town) if row.target["name"] == "acme/service-7:main"]
+    assert all(first != second for first, second in pairwise(trail))
+
+
+@pytest.mark.parametrize("kind", ["error", "disconnect"])
+def test_a_code_host_that_fails_is_asked_again_later(town: Town, web: RepositoryBuilder, kind: str) -> None:
+    look(town)
+    town.host.faults.add(kind, "graphql query Rules")
+    look(town)
+    row = found(town)
+    assert (row.light, row.probe_attempts, row.probe_lease_until) == ("green", 1, None)
+    assert row.probe_due_at is not None
+    assert probe(town) == 0
+    town.host.faults.clear()
+    pass_time(town, timedelta(minutes=1))
+    change_ruleset(town, web, enforcement="disabled")
+    assert probe(town) == 1
+    assert found(town).light == "red"
+
+
+def test_a_limit_of_the_code_host_holds_every_worker_back(town: Town, web: RepositoryBuilder) -> None:
+    look(town)
+    town.host.faults.add("error", "graphql query Rules", status=429, headers={"retry-after": "30"})
+    look(town)
+    [installation] = town.sql("SELECT paused_until FROM installations")
+    assert installation.paused_until is not None
+    with town.jobs.open(JOB) as unit:
+        assert not probes_wait(unit)
+    ask(town)
+    assert probe(town) == 0
+
+
+def test_a_branch_of_another_installation_is_not_held_back(town: Town, web: RepositoryBuilder) -> None:
+    other = factories.organization(town.session, "Globex")
+    installation = factories.installation(town.session, other, "globex", state="suspended")
+    repository = factories.repository(town.session, other, "globex/web", node_id="R_unknown")
+    factories.branch(town.session, repository)
+    town.session.commit()
+    look(town)
+    assert found(town).light == "green"
+    assert installation.state == "suspended"
+
+
+def test_an_item_leads_to_the_rules_of_its_branch_at_the_code_host(town: Town, web: RepositoryBuilder) -> None:
+    remove(town, web)
+    look(town)
+    [(action,)] = town.sql("SELECT action FROM attention_items")
+    address = "https://github.com/acme/web/rules?ref=refs%2Fheads%2Fmain"
+    assert action == {"label": "Open the branch's rules", "url": address}
+
+
+def test_a_repository_that_is_gone_needs_nobodys_attention(town: Town, web: RepositoryBuilder) -> None:
+    remove(town, web)
+    look(town)
+    assert attention(town) == [("unenforced_branch", "critical")]
+    town.sql("UPDATE repositories SET removed_at = now()")
+    look(town)
+    assert attention(town) == []

@@ -1,0 +1,129 @@
+"""What the code host's rules make of our check is found out and told, also who can pass it by."""
+
+import pytest
+
+from tests.jobs.conftest import Town
+from tests.jobs.probing.asking import (
+    CHECK,
+    TEAM,
+    Change,
+    above,
+    change_ruleset,
+    classic,
+    found,
+    hidden_above,
+    hide,
+    hide_queue,
+    look,
+    pin,
+    remove,
+    seen,
+)
+from tools.codehost.builder import RepositoryBuilder
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        pytest.param(lambda _town, _web: None, ("green", []), id="required of us, bypassed by nobody"),
+        pytest.param(above, ("green", []), id="by the organisation's ruleset"),
+        pytest.param(remove, ("red", ["check_not_required"]), id="the rule was removed"),
+        pytest.param(
+            lambda town, web: change_ruleset(town, web, enforcement="disabled"),
+            ("red", ["ruleset_disabled"]),
+            id="the rule was disabled",
+        ),
+        pytest.param(
+            lambda town, web: change_ruleset(town, web, enforcement="evaluate"),
+            ("red", ["ruleset_disabled"]),
+            id="the rule only evaluates",
+        ),
+        pytest.param(lambda town, web: pin(town, web, None), ("amber", ["not_pinned"]), id="anybody's check counts"),
+        pytest.param(
+            lambda town, web: pin(town, web, 99), ("red", ["pinned_to_other_app"]), id="another App's check counts"
+        ),
+        pytest.param(
+            lambda town, web: change_ruleset(town, web, bypass_actors=[TEAM]),
+            ("amber", ["bypass_actors"]),
+            id="a team can bypass",
+        ),
+        pytest.param(
+            hide("administration"),
+            ("amber", ["cannot_see_bypass_actors", "cannot_see_classic_protection"]),
+            id="who can bypass is not shown",
+        ),
+        pytest.param(
+            hide("administration", "metadata"),
+            ("amber", ["cannot_see_bypass_actors", "cannot_see_classic_protection"]),
+            id="what GraphQL shows needs no permission of REST",
+        ),
+        pytest.param(
+            hidden_above,
+            ("amber", ["cannot_see_bypass_actors"]),
+            id="who can bypass the organisation's ruleset is not shown",
+        ),
+        pytest.param(lambda _town, web: web.merge_queue(), ("green", []), id="a merge queue"),
+        pytest.param(hide_queue, ("amber", ["merge_queue_not_visible"]), id="a merge queue that is not shown"),
+        pytest.param(
+            lambda town, web: classic(town, web, 99),
+            ("red", ["classic_protection_conflict", "pinned_to_other_app"]),
+            id="classic protection that we cannot satisfy",
+        ),
+        pytest.param(
+            lambda town, web: classic(town, web, town.host.app_id),
+            ("green", ["classic_protection_conflict"]),
+            id="classic protection beside it",
+        ),
+        pytest.param(
+            lambda _town, web: web.record.branches.pop("main"),
+            ("green", ["cannot_see_classic_protection", "branch_missing"]),
+            id="a branch that does not exist is told by REST",
+        ),
+        pytest.param(
+            lambda _town, web: setattr(web.record, "archived", True),
+            ("green", ["repository_archived"]),
+            id="an archived repository",
+        ),
+    ],
+)
+def test_what_the_code_host_shows_is_told(
+    town: Town, web: RepositoryBuilder, change: Change, expected: tuple[str, list[str]]
+) -> None:
+    change(town, web)
+    look(town)
+    assert seen(town) == expected
+
+
+def test_a_branch_that_is_enforced_is_told_with_its_ruleset(town: Town, web: RepositoryBuilder) -> None:
+    web.merge_queue(strategy="HEADGREEN")
+    look(town)
+    row = found(town)
+    number, ruleset = next(iter(town.host.world.rulesets.items()))
+    assert row.ruleset == {
+        "id": number,
+        "name": f"Require {CHECK}",
+        "enforcement": "active",
+        "updated_at": ruleset.updated_at,
+    }
+    assert (row.required, row.integration_pinned, row.bypass_actors) == (True, True, [])
+    assert row.merge_queue == {"groupingStrategy": "HEADGREEN", "reported": True}
+    assert row.verified_at is not None
+    assert row.probe_due_at is None
+
+
+def test_who_can_bypass_is_named(town: Town, web: RepositoryBuilder) -> None:
+    app = {"actor_id": town.host.app_id, "actor_type": "Integration", "bypass_mode": "always"}
+    change_ruleset(town, web, bypass_actors=[TEAM, app, {"actor_id": 7, "actor_type": "User"}])
+    look(town)
+    assert found(town).bypass_actors == [
+        {"type": "Team", "id": 12, "name": "team-12", "mode": "pull_request"},
+        {"type": "Integration", "id": town.host.app_id, "name": "Change Freeze", "mode": "always"},
+        {"type": "Unknown", "id": None, "name": None, "mode": "always"},
+    ]
+
+
+def test_a_rule_of_a_branch_that_does_not_exist_yet_tells_who_can_bypass_it(town: Town, web: RepositoryBuilder) -> None:
+    change_ruleset(town, web, bypass_actors=[TEAM])
+    web.record.branches.pop("main")
+    look(town)
+    assert seen(town)[1][0] == "bypass_actors"

@@ -46,7 +46,7 @@ class TestTheJudge:
             checks.create_check_run(stack.host.world, ours, stack.host.app_id, repository, wrong)
         assert list(wrong_heads(stack).values()) == [("failure", "success")]
         stack.look_everywhere()
-        stack.skip(120)  # what a fault left behind is to be looked at again later, and the full pass leaves it that plan
+        stack.skip(120)  # what a fault left is looked at again later: the full pass leaves it that plan
         rest(stack)
 
     def test_sees_what_was_acknowledged_and_is_not_there(self, stack: Stack) -> None:

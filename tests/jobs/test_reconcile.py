@@ -252,7 +252,7 @@ class TestFaults:
         [[planned]] = town.sql("SELECT due_at - clock_timestamp() > '20 seconds' FROM watched_branches")
         assert planned is True
         town.sql("UPDATE installations SET paused_until = NULL")
-        town.sql("UPDATE watched_branches SET due_at = clock_timestamp()")
+        town.make_due()
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 

@@ -60,7 +60,7 @@ class Calls:
     """The way to GitHub for one installation, or one person; safe for many threads."""
 
     def __init__(
-        self, settings: GitHubSettings, transport: Transport, token: Token, meter: Meter, ahead: "Ahead | None" = None
+        self, settings: GitHubSettings, transport: Transport, token: Token, meter: Meter, ahead: Ahead | None = None
     ) -> None:
         self._settings = settings
         self._base = settings.api_url.rstrip("/")

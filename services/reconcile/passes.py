@@ -74,8 +74,6 @@ class Pass:
     """Branches that are neither finished nor given up."""
     looked_at: dict[str, datetime] = field(default_factory=dict)
     """The branches that were read, and when that began."""
-    asked_at: datetime | None = None
-    """When there was room for a query."""
     total: Counter[str] = field(default_factory=Counter)
     waiting: Counter[str] = field(default_factory=Counter)
     errors: dict[str, GitHubError] = field(default_factory=dict)
@@ -98,9 +96,9 @@ class Pass:
         for read_back in (False, True):
             alike = [branch for branch in self.claim.branches if branch.read_back is read_back]
             for chunk in batches(alike, settings.repositories_per_query):
-                if not self._may_look() or self.asked_at is None:
+                began = self._may_look()
+                if began is None:
                     return seen
-                began = self.asked_at
                 try:
                     seen += look(self.client, chunk, settings.app_id, self._may_look)
                 except GitHubError as error:
@@ -112,8 +110,8 @@ class Pass:
                 self.looked_at |= {branch.id: began for branch in chunk}
         return seen
 
-    def _may_look(self) -> bool:
-        """Prolong the leases, and take the room for one query if there is some.
+    def _may_look(self) -> datetime | None:
+        """Prolong the leases, and take the room for one query; returns the present, or None where there is no room.
 
         Also before each query of a look that reads back: of many heads it takes many, and a slow code host for each of
         them longer than the leases would last.
@@ -121,8 +119,7 @@ class Pass:
         with self.reconciler.units.open(JOB) as unit:
             self.wait = reserve_query(unit, self.claim.installation_id, self.reconciler.limits)
             renew(unit, self.claim.token, self.open)
-            self.asked_at = unit.now
-        return self.wait <= NO_WAIT
+            return unit.now if self.wait <= NO_WAIT else None
 
     def _settle(self, seen: list[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
         """Turn what was seen into heads to judge, and refresh the mirror, both for the leases that still hold."""

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import Engine, create_engine, make_url
 
-from services.reads import Parameters
+from services.core.read_context import Parameters
 
 logger = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ def post_fork(_: Any, worker: Any) -> None:
 
 def post_worker_init(_: Any) -> None:
     """Spare requests the long pauses of collecting garbage, once the application is there."""
-    from app.memory import put_aside
+    from app.gc_tuning import put_aside
 
     put_aside()
 

@@ -10,32 +10,33 @@ from typing import Any
 import redis.asyncio
 from sqlalchemy import Engine
 
-from app import connexion_adapter, logs
-from app.access_log import AccessLog, standard_error
-from app.auth import Credentials
+from app import logs
 from app.config import Config, ConfigurationError, load_config
 from app.database import IDENTITY_ROLE, Reads, make_engine
-from app.downloads import DatabaseDownloads
-from app.errors import ErrorReplies
-from app.front import Front
-from app.key_uses import KeyUses
-from app.maintenance import Maintenance
-from app.operation import CompiledOperation, Edge
-from app.pages import mounted_pages
-from app.probes import SeldomProbe
-from app.rate_limits import RateLimits
-from app.tokens import TokenVerifier
+from app.edge import connexion_adapter
+from app.edge.access_log import AccessLog, standard_error
+from app.edge.access_tokens import TokenVerifier
+from app.edge.auth import Credentials
+from app.edge.downloads import DatabaseDownloads
+from app.edge.errors import ErrorReplies
+from app.edge.front import Front
+from app.edge.health_checks import SeldomProbe
+from app.edge.key_uses import KeyUses
+from app.edge.maintenance import Maintenance
+from app.edge.operation import CompiledOperation, Edge
+from app.edge.rate_limits import RateLimits
+from app.edge.worker_threads import Workers
+from app.mount_web import mounted_pages
 from app.wiring import surroundings_of
-from app.workers import Workers
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Realm, load_contract
 from schemas.dialect import Validators
-from services.clock import Clock, DatabaseClock
-from services.reads import Probe
-from services.unit import Units, Wakeups
+from services.core.clock import Clock, DatabaseClock
+from services.core.read_context import Probe
+from services.core.unit_of_work import Units, Wakeups
 
 Application = connexion_adapter.Application
 

@@ -7,7 +7,7 @@ from threading import Event
 
 from app import logs
 from app.config import ConfigurationError, load_config
-from app.memory import put_aside
+from app.gc_tuning import put_aside
 from app.wiring import job_context
 from integrations.wakeups import WakeupWatch
 from jobs import context

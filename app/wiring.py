@@ -10,10 +10,10 @@ from integrations.github import GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
-from rules.pacing import PaceLimits
-from services.clock import DatabaseClock
+from rules.rate_budget import PaceLimits
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Surroundings, Units
 from services.reconcile.passes import Reconciler
-from services.unit import Surroundings, Units
 
 WORKER_CONNECTIONS = 6
 """Of a worker or sweeper: its own work, what goes on beside it, and a sweeper's clock and seals."""

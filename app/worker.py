@@ -21,7 +21,7 @@ from rq.serializers import JSONSerializer
 
 from app import logs
 from app.config import ConfigurationError, load_config
-from app.memory import put_aside
+from app.gc_tuning import put_aside
 from app.wiring import job_context
 from integrations.wakeups import QUEUE, connect
 from jobs import context

@@ -4,9 +4,9 @@ from typing import Any
 
 from schemas.contract import load_contract
 from schemas.replies import SecretReply
-from services import api_keys
-from services.pages import Page
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
+from services.identity import api_keys
 
 
 def list_api_key_scopes(unit: Unit, limit: int, cursor: str | None) -> Page:

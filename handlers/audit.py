@@ -6,9 +6,9 @@ from typing import Any, Literal
 from schemas.replies import StreamedReply
 from services.audit import exporting, listing
 from services.audit.filters import AuditFilters
-from services.pages import Page
-from services.reads import ReadContext
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.read_context import ReadContext
+from services.core.unit_of_work import Unit
 
 
 def list_audit_entries(

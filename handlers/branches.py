@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from services import branches, remote_branches, watching
-from services.pages import Page
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
+from services.repositories import branches, remote_branches, watching
 
 
 def list_repository_branches(unit: Unit, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rules.oauth import OAuthError
+from rules.access.oauth import OAuthError
 from schemas.oauth import answer, read_parameters, refusal, required
 from schemas.replies import HeadedReply
+from services.core.unit_of_work import Unit
 from services.identity import devices
-from services.unit import Unit
 
 
 def device_code(unit: Unit, raw_body: bytes, headers: Mapping[str, str]) -> object:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from services.core.unit_of_work import Unit
 from services.enforcement import planning, requests, snippets, views
-from services.unit import Unit
 
 
 def get_enforcement(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> object:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from services.exceptions import deciding, granting, requesting, revoking, views
-from services.exceptions.covering import Wanted
-from services.exceptions.listing import ExceptionFilters
-from services.exceptions.listing import list_exceptions as page_of_exceptions
-from services.pages import Page
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
+from services.pull_request_exceptions import deciding, granting, requesting, revoking, views
+from services.pull_request_exceptions.covering import Wanted
+from services.pull_request_exceptions.listing import ExceptionFilters
+from services.pull_request_exceptions.listing import list_exceptions as page_of_exceptions
 
 
 def list_exceptions(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> Page:

@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from services import freeze_state, freeze_views, freezes, lifting, scopes, targets
-from services.pages import Page
-from services.reads import ReadContext
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.read_context import ReadContext
+from services.core.unit_of_work import Unit
+from services.freezes import end, scopes, start, targets, views
+from services.freezes import state as freeze_state
 
 
 def preview_scope(unit: Unit, body: dict[str, Any]) -> object:
@@ -16,18 +17,18 @@ def preview_scope(unit: Unit, body: dict[str, Any]) -> object:
 
 def create_freeze(unit: Unit, body: dict[str, Any]) -> object:
     """Start a freeze."""
-    wanted = freezes.NewFreeze(**body)
-    return freeze_views.view(unit, freezes.start(unit, wanted, most_targets=unit.surroundings.most_targets))
+    wanted = start.NewFreeze(**body)
+    return views.view(unit, start.start(unit, wanted, most_targets=unit.surroundings.most_targets))
 
 
 def list_freezes(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List freezes, the one that started last first."""
-    return freeze_views.list_freezes(unit, freeze_views.FreezeFilters(**filters), cursor, limit)
+    return views.list_freezes(unit, views.FreezeFilters(**filters), cursor, limit)
 
 
 def get_freeze(unit: Unit, freeze_id: str) -> object:
     """Get a freeze, in force or ended."""
-    return freeze_views.show(unit, freeze_id)
+    return views.show(unit, freeze_id)
 
 
 def list_freeze_targets(unit: Unit, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
@@ -37,28 +38,28 @@ def list_freeze_targets(unit: Unit, freeze_id: str, state: str | None, cursor: s
 
 def lift_freeze(unit: Unit, freeze_id: str, body: dict[str, Any] | None) -> object:
     """End a freeze."""
-    return freeze_views.view(unit, lifting.lift(unit, freeze_id, (body or {}).get("reason")))
+    return views.view(unit, end.lift(unit, freeze_id, (body or {}).get("reason")))
 
 
 def lift_freezes(unit: Unit, body: dict[str, Any]) -> object:
     """End every freeze inside a scope."""
-    return lifting.lift_matching(unit, body["scope"], body.get("reason"))
+    return end.lift_matching(unit, body["scope"], body.get("reason"))
 
 
 def extend_freeze(unit: Unit, freeze_id: str, body: dict[str, Any]) -> object:
     """Move the end of a freeze."""
     ends_at: datetime | None = body["ends_at"]
-    return freeze_views.view(unit, freezes.extend(unit, freeze_id, ends_at))
+    return views.view(unit, start.extend(unit, freeze_id, ends_at))
 
 
 def thaw_override_freeze(unit: Unit, freeze_id: str, body: dict[str, Any]) -> object:
     """End the freeze of a schedule inside its window."""
-    return freeze_views.view(unit, lifting.override(unit, freeze_id, body["reason"]))
+    return views.view(unit, end.override(unit, freeze_id, body["reason"]))
 
 
 def retry_freeze(unit: Unit, freeze_id: str) -> object:
     """Try the failed targets of a freeze again."""
-    return freeze_views.view(unit, targets.retry(unit, freeze_id))
+    return views.view(unit, targets.retry(unit, freeze_id))
 
 
 async def get_freeze_state(

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from rules.invitations import InvitationState
+from rules.access.invitations import InvitationState
 from schemas.replies import SecretReply
-from services import invitations, inviting, members
-from services.pages import Page
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
+from services.organizations import invitations, inviting, members
 
 
 def list_members(unit: Unit, limit: int, cursor: str | None) -> Page:

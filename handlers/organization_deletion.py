@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from services import organization_deletion
-from services.unit import Unit
+from services.core.unit_of_work import Unit
+from services.offboarding import deletion
 
 
 def delete_organization(unit: Unit, body: dict[str, Any]) -> object:
     """Delete the active organisation."""
-    return organization_deletion.delete(unit, body["name"])
+    return deletion.delete(unit, body["name"])

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from services import memberships, organizations
-from services.pages import Page
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
+from services.organizations import memberships, organizations
 
 
 def get_me(unit: Unit) -> object:

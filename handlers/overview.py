@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from services import attention_items, overview
-from services.pages import Page
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
+from services.overview import attention, overview
 
 
 def get_overview(unit: Unit) -> object:
@@ -14,4 +14,4 @@ def get_overview(unit: Unit) -> object:
 
 def list_attention_items(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List what needs attention now."""
-    return attention_items.list_items(unit, attention_items.AttentionFilters(**filters), cursor, limit)
+    return attention.list_items(unit, attention.AttentionFilters(**filters), cursor, limit)

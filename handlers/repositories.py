@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from services import enabling, pulls, repositories, repository_sync
-from services.pages import Page
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
+from services.pull_requests import pull_requests
+from services.repositories import enabling, repositories
+from services.repository_sync import sync
 
 
 def list_repositories(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> Page:
@@ -14,7 +16,7 @@ def list_repositories(unit: Unit, limit: int, cursor: str | None, **filters: Any
 
 def sync_repositories(unit: Unit) -> object:
     """Have the list of repositories compared with the code host's."""
-    return repository_sync.request_sync(unit)
+    return sync.request_sync(unit)
 
 
 def enable_repositories(unit: Unit, body: dict[str, Any]) -> object:
@@ -44,9 +46,9 @@ def update_repository(unit: Unit, repo_id: str, body: dict[str, Any]) -> object:
 
 def list_pull_requests(unit: Unit, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List a repository's tracked pull requests, the highest number first."""
-    return pulls.list_pulls(unit, repo_id, pulls.PullFilters(**filters), cursor, limit)
+    return pull_requests.list_pulls(unit, repo_id, pull_requests.PullFilters(**filters), cursor, limit)
 
 
 def lookup_pull_request(unit: Unit, ref: str, repo: str | None) -> object:
     """Find a pull request by its address, `owner/repo#7`, or `7`."""
-    return pulls.look_up(unit, ref, repo)
+    return pull_requests.look_up(unit, ref, repo)

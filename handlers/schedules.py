@@ -3,7 +3,8 @@
 from typing import Any
 
 from schemas.names import snake_case
-from services.pages import Page
+from services.core.pagination import Page
+from services.core.unit_of_work import Unit
 from services.schedules import (
     deleting,
     importing,
@@ -16,7 +17,6 @@ from services.schedules import (
     views,
 )
 from services.schedules.matching import Import
-from services.unit import Unit
 
 TERMS = ("recurrence", "window")
 SHOWN = 10

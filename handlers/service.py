@@ -8,7 +8,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from schemas.published import published
 from schemas.replies import RawReply
-from services.reads import Probe, ReadContext
+from services.core.read_context import Probe, ReadContext
 
 _CACHED = "public, max-age=300"
 _PROBE_SECONDS = 1.0

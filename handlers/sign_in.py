@@ -3,11 +3,11 @@
 from typing import Any
 
 from schemas.replies import HeadedReply, RawReply
+from services.core.pagination import Page
+from services.core.read_context import ReadContext
+from services.core.unit_of_work import Unit
 from services.identity import session_views, sessions, signing_in, signing_keys, signing_up
 from services.identity.cookies import cookie_of, no_cookie
-from services.pages import Page
-from services.reads import ReadContext
-from services.unit import Unit
 
 
 def sign_up(unit: Unit, body: dict[str, Any]) -> object:

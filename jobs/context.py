@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from time import monotonic
 
 from integrations.github import GitHub
+from services.core.unit_of_work import Units, Wakeups
 from services.reconcile.passes import Reconciler
-from services.unit import Units, Wakeups
 
 LONGEST_TURN = 20.0
 """Seconds after which a job makes way: what is left over is asked for anew, behind what came meanwhile."""

@@ -3,7 +3,7 @@
 from functools import partial
 
 from jobs.context import given, take_turns
-from services.landings import examine_landings
+from services.bypass_detection.detection import examine_landings
 
 
 def run() -> None:

@@ -2,13 +2,13 @@
 
 from functools import partial
 
-from jobs import aside
+from jobs import background_thread
 from jobs.context import given
-from services.delivery import send_due
+from services.mail.delivery import send_due
 
 
 def run() -> None:
     """Begin to send, or go on; returns at once."""
     context = given()
     context.begun("mail")
-    aside.go_on("mail", partial(send_due, context.units))
+    background_thread.go_on("mail", partial(send_due, context.units))

@@ -16,8 +16,8 @@ import sqlalchemy.exc
 
 from jobs import landings, mail, reconcile, setup, sync, verify, webhooks, withdraw
 from jobs.context import Context
-from services.audit.sealing import seal_entries
-from services.chores import (
+from services.audit.hash_chain import seal_entries
+from services.maintenance.tasks import (
     end_freezes,
     full_pass,
     give_receipts,
@@ -26,9 +26,9 @@ from services.chores import (
     tidy,
     work_waiting,
 )
-from services.exceptions.sweeping import end_exceptions
-from services.organization_deletion import end_what_came_late
-from services.organization_purge import purge_deleted
+from services.offboarding.deletion import end_what_came_late
+from services.offboarding.purge import purge_deleted
+from services.pull_request_exceptions.sweeping import end_exceptions
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import clear_what_is_over, record_missed
 from services.schedules.overlap_items import look_for_overlaps

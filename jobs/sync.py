@@ -3,7 +3,7 @@
 from functools import partial
 
 from jobs.context import given, take_turns
-from services.repository_sync import sync_pending
+from services.repository_sync.sync import sync_pending
 
 
 def run() -> None:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from jobs.context import given, take_turns
-from services.webhooks import process
+from services.webhooks.deliveries import process
 
 
 def run() -> None:

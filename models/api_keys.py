@@ -27,7 +27,7 @@ class ApiKey(Base):
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
     last_used_at: Mapped[datetime | None]
-    """Written late, and once a minute at most (`app/key_uses.py`)."""
+    """Written late, and once a minute at most (`app/edge/key_uses.py`)."""
     rotated_at: Mapped[datetime | None]
 
 

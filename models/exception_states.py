@@ -1,4 +1,4 @@
-"""The states of exceptions in SQL: the twin of `rules.exceptions.state_of`; a test holds the two together."""
+"""The states of exceptions in SQL, as `rules.freezes.pull_request_exceptions.state_of` defines them."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, and_, not_, or_
 from models.exception_queries import is_standing
 from models.exceptions import PullRequestException
 from models.queries import in_force
-from rules.exceptions import ExceptionState
+from rules.freezes.pull_request_exceptions import ExceptionState
 
 
 def state_is(state: ExceptionState, now: datetime) -> ColumnElement[bool]:

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from models.freezes import Freeze, FreezeTarget
 from models.repositories import Repository, WatchedBranch
-from rules.scope import BranchFact
-from rules.verdict import CoveringFreeze
+from rules.freezes.scope import BranchFact
+from rules.freezes.verdict import CoveringFreeze
 
 
 def among(texts: Iterable[str]) -> ColumnElement[Any]:
@@ -21,7 +21,7 @@ def among(texts: Iterable[str]) -> ColumnElement[Any]:
 
 
 def in_force(now: datetime) -> ColumnElement[bool]:
-    """Return the SQL twin of `rules.verdict.in_force`; a test holds the two together."""
+    """Return the SQL twin of `rules.freezes.verdict.in_force`; a test holds the two together."""
     return and_(
         Freeze.started_at <= now,
         Freeze.ended_at.is_(None),

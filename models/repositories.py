@@ -87,7 +87,7 @@ class WatchedBranch(Base):
     written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
     due_at: Mapped[datetime | None]
     merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
-    """How soon its most mergeable pull request could merge; 0 is first (`rules/ordering.py`)."""
+    """How soon its most mergeable pull request could merge; 0 is first (`rules/freezes/merge_rank.py`)."""
     waiting_rank: Mapped[int | None] = mapped_column(SmallInteger)
     """The same of what is left to be written, where a pass had to make way."""
     tip_sha: Mapped[str | None]

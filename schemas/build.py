@@ -14,7 +14,7 @@ from typing import Any
 import marshmallow
 from marshmallow import fields
 
-from rules.instants import format_instant
+from rules.time.instants import format_instant
 from schemas import walk
 from schemas.contract import Node, resolve
 from schemas.names import snake_case

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from rules.globs import fault
-from rules.reasons import SHORTEST_REASON, is_reason
+from rules.freezes.globs import fault
+from rules.freezes.reasons import SHORTEST_REASON, is_reason
 from schemas.instants import is_date, is_instant
 
 _LONGEST_GLOB = 256

@@ -1,4 +1,4 @@
-"""Instants that clients send: RFC 3339, with any zone. What is told them is written by `rules/instants.py`."""
+"""Instants that clients send: RFC 3339, with any zone. What is told them is written by `rules/time/instants.py`."""
 
 import re
 from datetime import UTC, date, datetime

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from rules.oauth import OAuthError
+from rules.access.oauth import OAuthError
 from schemas.replies import HeadedReply, RawReply
 
 FORM = "application/x-www-form-urlencoded"

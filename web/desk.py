@@ -17,17 +17,17 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from flask import Response, g, redirect, request
 from sqlalchemy import select
 
-from app.operation import LONGEST_CLIENT
-from app.undone import again_when_undone
+from app.edge.operation import LONGEST_CLIENT
+from app.edge.retries import again_when_undone
 from models.organizations import LoginSession, Membership, Organization, User
+from rules.access.permissions import NOBODY, Actor
 from rules.errors import ServiceError
-from rules.permissions import NOBODY, Actor
 from schemas.contract import Contract
 from schemas.dialect import Validators
+from services.core.unit_of_work import Caller, Unit, Units
 from services.identity import sessions
 from services.identity.cookies import NAME as COOKIE
 from services.identity.cookies import cookie_of, no_cookie
-from services.unit import Caller, Unit, Units
 from web.forms import LONGEST_ANSWER, LONGEST_FORM, Guard, shown
 from web.problems import problems_of
 from web.shapes import Shape

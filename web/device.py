@@ -12,9 +12,9 @@ from flask import Response, request
 
 from models.identity import DeviceAuthorization
 from rules.errors import ServiceError
-from services import memberships
+from services.core.unit_of_work import Unit
 from services.identity import devices, sessions
-from services.unit import Unit
+from services.organizations import memberships
 from web.desk import Desk, Visitor
 from web.problems import at
 from web.roles import powers

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from flask import Response, make_response, render_template, request
 
-from app.origins import sent_from_here
+from app.edge.origins import sent_from_here
 
 LONGEST_FORM = 16_384
 """Bytes of a form that are read."""

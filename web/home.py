@@ -6,9 +6,9 @@ from typing import Any
 from flask import Response, request
 
 from rules.errors import ServiceError
-from services import invitations, memberships
+from services.core.unit_of_work import Unit
 from services.identity import session_views, sessions
-from services.unit import Unit
+from services.organizations import invitations, memberships
 from web.desk import Desk, Visitor, go
 
 MOST = 100

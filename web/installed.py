@@ -4,7 +4,7 @@ Without anything in its address it is the way there: it tells what is connected,
 
 The address names an installation, a state and a code. Nothing happens by following it: anybody can write one. The page
 says which organisation is to be connected, to the person alone who asked GitHub for it, and the claim itself proves
-the rest (`services/installation_claims.py`).
+the rest (`services/installations/claims.py`).
 """
 
 from typing import Any, NamedTuple
@@ -13,11 +13,11 @@ from flask import Response, request
 from sqlalchemy import select
 
 from models.organizations import Membership, Organization
+from rules.access.permissions import role_reaches
 from rules.errors import ServiceError
-from rules.permissions import role_reaches
-from services import installation_claims, installation_views
+from services.core.unit_of_work import Caller, Unit
 from services.identity import one_time_tokens
-from services.unit import Caller, Unit
+from services.installations import claims, views
 from web.desk import Desk, Visitor
 
 CLAIM, INSTALL = "claim_installation", "get_install_url"
@@ -72,8 +72,8 @@ class Installed:
         if address:
             self._require_role(place, INSTALL)
         with self.desk.organizations.open(place.caller, read_only=not address) as unit:
-            url = installation_claims.install_url(unit)["url"] if address else None
-            stands = installation_views.status(unit, None)
+            url = claims.install_url(unit)["url"] if address else None
+            stands = views.status(unit, None)
         return self.desk.show(
             "connect.html", organization=place.organization, stands=stands, url=url, may=self._may(place, INSTALL)
         )
@@ -90,7 +90,7 @@ class Installed:
             body = self._body(given)
             asked = self.desk.work_signed_in("/", lambda unit, visitor: self._asked(unit, visitor, given["state"]))
             with self.desk.organizations.open(asked.caller) as unit:
-                claimed = installation_claims.claim(unit, body["installationId"], body["state"], body["code"])
+                claimed = claims.claim(unit, body["installationId"], body["state"], body["code"])
         except ServiceError as error:
             return self._refused(error)
         return self.desk.show("connected.html", organization=asked.organization, installation=claimed)

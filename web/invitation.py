@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from flask import Response, request
 
 from rules.errors import ServiceError
-from services import invitations
-from services.unit import Unit
+from services.core.unit_of_work import Unit
+from services.organizations import invitations
 from web.desk import Desk, Visitor, go
 from web.roles import powers
 

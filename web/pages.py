@@ -11,7 +11,7 @@ from typing import NoReturn
 from flask import Flask, Response, render_template, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
-from app.errors import MethodNotAllowedError
+from app.edge.errors import MethodNotAllowedError
 from rules.errors import ServiceError
 from schemas.contract import Contract
 

@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 
 from rules.errors import ServiceError
 from schemas.contract import Contract
-from services.unit import Units
+from services.core.unit_of_work import Units
 from web.desk import Desk, SignInNeededError, lead_to_sign_in, open_desk
 from web.device import Device
 from web.forms import ForeignFormError

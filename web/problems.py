@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.errors import is_database_away
+from app.edge.errors import is_database_away
 from rules.errors import Detail, ServiceError
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """What the roles mean, in the words of the pages; what they may do is said by the contract (`x-least-role`)."""
 
-from rules.permissions import ROLES
+from rules.access.permissions import ROLES
 
 _ADDS = {
     "viewer": "See freezes, schedules, repositories, branches, whether rules really block, and who did what; "

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from app.bodies import JSON
-from app.faults import BodyFaults, refuse
+from app.edge.bodies import JSON
+from app.edge.validation_errors import BodyFaults, refuse
 from schemas import walk
 from schemas.contract import Contract, Operation
 from schemas.dialect import Validators

@@ -9,8 +9,8 @@ from flask import Response, request
 
 from models.organizations import User
 from rules.errors import ServiceError
+from services.core.unit_of_work import Unit
 from services.identity import one_time_tokens, sessions, signing_in, signing_up
-from services.unit import Unit
 from web.desk import Desk, Visitor, go, way_back
 from web.problems import at
 

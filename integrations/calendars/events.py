@@ -22,9 +22,9 @@ from integrations.calendars.found import Found, Options, listed, name_from, part
 from integrations.calendars.rules import UnusableError, translate
 from integrations.calendars.shapes import Clocks
 from integrations.calendars.spans import End, span_of
-from rules.recurrence import EARLIEST, LATEST, Recurrence
-from rules.wall_clock import Window
-from rules.zones import zone_names
+from rules.time.recurrence import EARLIEST, LATEST, Recurrence
+from rules.time.wall_clock import Window
+from rules.time.zones import zone_names
 
 MOST_OCCURRENCES = 5_000
 """Of one event, within the years that are expanded."""

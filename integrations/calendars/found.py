@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from rules.recurrence import MOST_DATES, Recurrence
-from rules.wall_clock import Window
+from rules.time.recurrence import MOST_DATES, Recurrence
+from rules.time.wall_clock import Window
 
 LONGEST_NAME = 100
 MOST_DAYS = 366

@@ -28,7 +28,7 @@ from integrations.calendars.found import (
 )
 from integrations.calendars.rules import UnusableError
 from integrations.calendars.shapes import Clocks, require_length
-from rules.recurrence import EARLIEST
+from rules.time.recurrence import EARLIEST
 
 Kind = Literal["public", "observance"]
 

@@ -9,7 +9,7 @@ from icalendar import Calendar, Event
 from integrations.calendars.events import Series
 from integrations.calendars.found import CalendarError, Found, LeftOut, Options, Reading, name_from
 from integrations.calendars.rules import UnusableError
-from rules.zones import zone_names
+from rules.time.zones import zone_names
 
 MOST_DAYS_LISTED = 50_000
 """Days that all the events of a calendar together may be expanded into."""

@@ -27,7 +27,7 @@ def answer(asked: dict[str, Any]) -> dict[str, Any]:
     """Return what the parent gets."""
     from integrations.calendars.found import CalendarError, Options
     from integrations.calendars.parsing import parse
-    from rules.wall_clock import Window
+    from rules.time.wall_clock import Window
 
     window = asked["window"]
     options = Options(

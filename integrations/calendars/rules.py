@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from rules.errors import ServiceError
-from rules.recurrence import EARLIEST, LATEST, Frequency, Recurrence, check, days
+from rules.time.recurrence import EARLIEST, LATEST, Frequency, Recurrence, check, days
 
 FREQUENCIES: dict[str, Frequency] = {"DAILY": "daily", "WEEKLY": "weekly", "MONTHLY": "monthly", "YEARLY": "yearly"}
 PLAIN = frozenset({"FREQ", "INTERVAL", "COUNT", "UNTIL", "BYDAY", "BYMONTHDAY", "BYMONTH", "WKST"})

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 from integrations.calendars.found import MOST_DAYS, Options, first_day, shape_of_days
 from integrations.calendars.rules import UnusableError
 from integrations.calendars.spans import End
-from rules.recurrence import LATEST, Recurrence, days
-from rules.wall_clock import Window, place
+from rules.time.recurrence import LATEST, Recurrence, days
+from rules.time.wall_clock import Window, place
 
 _MINUTE = timedelta(minutes=1)
 

@@ -18,8 +18,8 @@ from integrations.github.pages import WHOLE, no_repository, repository_from_grap
 from integrations.github.rulesets import repository_rulesets
 from integrations.github.transport import unavailable
 from integrations.github.values import BranchRef, RepositoryInfo
-from rules.batches import batches
-from rules.enforcement import ActiveRule, BypassActor, ClassicProtection, Level, RequiredCheck, Ruleset
+from rules.freezes.batches import batches
+from rules.rulesets.enforcement import ActiveRule, BypassActor, ClassicProtection, Level, RequiredCheck, Ruleset
 
 RULESETS_PER_QUERY = 100
 _LEVELS: Mapping[str, Level] = {

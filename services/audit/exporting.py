@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from models.audit import AuditEntry
 from rules.errors import ServiceError
 from services.audit.filters import AuditFilters, matching, shown_since
-from services.reads import Download, ReadContext
+from services.core.read_context import Download, ReadContext
 
 MOST_ROWS = 500_000
 BLOCK_BYTES = 1 << 16

@@ -11,8 +11,8 @@ from typing import Protocol
 from sqlalchemy import ColumnElement
 
 from models.audit import AuditEntry, AuditSeal
-from rules.audit_actions import ACTIONS
-from rules.entitlements import plan_named
+from rules.access.entitlements import plan_named
+from rules.audit.actions import ACTIONS
 from rules.errors import Detail, ServiceError, together
 
 

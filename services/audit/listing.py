@@ -13,11 +13,11 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, func, select, text
 
 from models.audit import AuditEntry, AuditSeal
-from rules.audit_actions import ACTIONS
+from rules.audit.actions import ACTIONS
 from services.audit.filters import AuditFilters, matching, shown_since
-from services.audit.sealing import LATE
-from services.pages import Page, page_of, page_of_listed, sign_cursor
-from services.unit import Unit
+from services.audit.hash_chain import LATE
+from services.core.pagination import Page, page_of, page_of_listed, sign_cursor
+from services.core.unit_of_work import Unit
 
 _OPERATION = "list_audit_entries"
 _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), 0)

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from sqlalchemy import Row, select, text
 
 from models.organizations import Organization
-from rules.audit_chain import NOTHING_BEFORE, seal_hash
-from services.audit.sealing import LATE
-from services.organization_deletion import PURGED_AFTER
-from services.unit import Unit
+from rules.audit.hash_chain import NOTHING_BEFORE, seal_hash
+from services.audit.hash_chain import LATE
+from services.core.unit_of_work import Unit
+from services.offboarding.deletion import PURGED_AFTER
 
 SEALED_WITHIN = timedelta(minutes=1)
 """An entry that is older and has no seal was forgotten; most have theirs after a second or two."""

@@ -16,21 +16,20 @@ from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHub, GitHubError
 from models.enforcement import EnforcementSetup
+from rules.access.permissions import Actor
 from rules.errors import ServiceError
-from rules.permissions import SYSTEM, Actor
-from rules.ruleset_plans import Change
+from rules.rulesets.plans import Change
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
 from services.enforcement.facts import Facts, gather
 from services.enforcement.probing import ask_for_probes
 from services.enforcement.setups import Pen, note, patient, unready
 from services.enforcement.surveying import Survey
-from services.reconcile.claims import pause_installation
-from services.reconcile.failures import LIMITS
-from services.reconcile.pacing import learn_from_refused_write, paced_client
-from services.unit import Caller, Unit, Units
+from services.github_access.failures import LIMITS
+from services.github_access.pauses import pause_installation
+from services.github_access.rate_limiter import learn_from_refused_write, paced_client
 
 logger = logging.getLogger(__name__)
 
-JOB = Caller(None, SYSTEM, "system")
 LEASE = timedelta(seconds=60)
 TURN = 20
 """Repositories looked at in one turn."""
@@ -122,7 +121,7 @@ def apply_due(units: Units, github: GitHub) -> bool:
 
 
 def _lease(units: Units) -> Lease | None:
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         unit.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('enforcement setups', 0))"))
         unit.catch_up()
         until = unit.now + LEASE
@@ -214,7 +213,7 @@ def _write(lease: Lease, pen: Pen, changes: Iterable[Change]) -> None:
 def _learn(pen: Pen, error: GitHubError) -> None:
     """Have writing count for more where the code host has refused it, so that it is not refused every minute anew."""
     if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
-        with pen.units.open(JOB) as unit:
+        with pen.units.open(SYSTEM_CALLER) as unit:
             learn_from_refused_write(unit, pen.installation_id, unit.surroundings.pace)
 
 

@@ -18,14 +18,14 @@ from sqlalchemy import select
 
 from integrations.github.people import People
 from models.enforcement import EnforcementSetup
+from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from rules.ids import has_prefix
-from rules.permissions import SYSTEM
-from rules.ruleset_plans import Change
-from services import codehost
+from rules.rulesets.plans import Change
+from services.core.unit_of_work import Caller, Unit
 from services.enforcement.setups import ask_for_heads, new_setup
 from services.enforcement.surveying import Survey
-from services.unit import Caller, Unit
+from services.github_access import client
 
 CODE = "admin_authorization_required"
 VALID = timedelta(minutes=10)
@@ -36,7 +36,7 @@ def refusal(unit: Unit, survey: Survey, scope: dict[str, Any], due: list[Change]
     """Return the refusal of what the App may not write; its address leads an administrator to where they may."""
     account = survey.facts.account
     counted = f"{len(due)} ruleset{'s'[: len(due) > 1]}"
-    people = codehost.github(unit).people
+    people = client.github(unit).people
     if people is None:
         message = (
             f"The App may not write {counted} of {account}. Grant it the repository permission "

@@ -13,16 +13,16 @@ from integrations.github import ErrorKind, GitHub, GitHubError
 from integrations.github.people import People, PersonClient
 from models.enforcement import EnforcementSetup
 from models.organizations import Organization
-from rules.permissions import Actor
-from rules.ruleset_plans import Change
-from services import codehost
+from rules.access.permissions import Actor
+from rules.rulesets.plans import Change
+from services.core.unit_of_work import Caller, Units
 from services.enforcement.authorizing import CODE, PATH, NotAuthorizedError, awaiting, open_way, stranger
 from services.enforcement.facts import gather
 from services.enforcement.probing import ask_for_probes
 from services.enforcement.setups import Pen, patient, unready
 from services.enforcement.surveying import Survey, in_parallel
-from services.reconcile.failures import require_no_pause
-from services.unit import Caller, Units
+from services.github_access import client as codehost
+from services.github_access.failures import require_no_pause
 
 BUDGET = 15.0
 """Seconds after which no further ruleset is begun: the page answers within about twenty."""

@@ -12,9 +12,9 @@ from models.installations import Installation
 from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
-from rules.ruleset_needs import BranchFact, RepositoryFact
-from services.scopes import resolve_targets
-from services.unit import Unit
+from rules.rulesets.needs import BranchFact, RepositoryFact
+from services.core.unit_of_work import Unit
+from services.freezes.scopes import resolve_targets
 
 
 @dataclass(frozen=True, slots=True)

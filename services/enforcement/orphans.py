@@ -20,13 +20,13 @@ from integrations.github.rulesets import Rulesets
 from models.enforcement import WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
-from rules.ruleset_plans import Change, Existing, Place, plan_without
-from services.attention import Item, clear_items, raise_items
-from services.codehost import page
+from rules.rulesets.plans import Change, Existing, Place, plan_without
+from services.alerts.alerts import Item, clear_items, raise_items
+from services.core.unit_of_work import Caller, Unit, Units
 from services.enforcement.facts import held
 from services.enforcement.setups import carry_out, record
-from services.reconcile.pacing import paced_client
-from services.unit import Caller, Unit, Units
+from services.github_access.client import page
+from services.github_access.rate_limiter import paced_client
 
 logger = logging.getLogger(__name__)
 

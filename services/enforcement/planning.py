@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from rules.ruleset_plans import Change
-from services import codehost
+from rules.rulesets.plans import Change
+from services.core.unit_of_work import Unit
 from services.enforcement import authorizing
 from services.enforcement.facts import gather
 from services.enforcement.setups import ask_for_heads, new_setup, record
 from services.enforcement.surveying import Survey
-from services.unit import Unit
+from services.github_access import client as codehost
 
 
 def set_up(unit: Unit, scope: dict[str, Any], mode: str) -> dict[str, Any]:

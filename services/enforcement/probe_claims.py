@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from services.unit import Unit
+from services.core.unit_of_work import Unit
 
 LEASE = timedelta(seconds=60)
 """Longer than one call to the code host may take (20 s)."""

@@ -1,11 +1,11 @@
-"""Reading for probes: from what the code host shows to the facts that `rules.enforcement` judges."""
+"""Reading for probes: from what the code host shows to the facts that `rules.rulesets.enforcement` judges."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from integrations.github import BranchRef, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules, RulesetDetails
-from rules.enforcement import ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
+from rules.rulesets.enforcement import ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
 from services.enforcement.probe_claims import ClaimedProbe
 
 Read = Sequence[tuple[ClaimedProbe, BranchRules]]

@@ -12,13 +12,13 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.sql import bindparam
 
 from integrations.github import GitHubError
-from rules.enforcement import Enforcement
-from rules.findings import NOBODY_WRITES_IT
-from services.attention import Item, clear_items, raise_items
-from services.codehost import page
+from rules.rulesets.enforcement import Enforcement
+from rules.rulesets.findings import NOBODY_WRITES_IT
+from services.alerts.alerts import Item, clear_items, raise_items
+from services.core.unit_of_work import Unit
 from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, hold
-from services.reconcile.recording import delay
-from services.unit import Unit
+from services.github_access.backoff import backoff
+from services.github_access.client import page
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def fail(unit: Unit, claim: ProbeClaim, failed: Sequence[tuple[ClaimedProbe, Git
         {
             "branch": probe.branch_id,
             "due": probe.due_at,
-            "next": unit.now + delay(errors[probe.branch_id], probe.attempts),
+            "next": unit.now + backoff(errors[probe.branch_id], probe.attempts),
         }
         for probe in hold(unit, claim, [probe for probe, _error in failed])
     ]

@@ -2,9 +2,9 @@
 
 Branches are due when somebody asks (`asking.py`): the full pass, a webhook about rules, whoever changes what is
 watched, `verify`, and a schedule before it freezes. A probe leases due branches of one installation
-(`probe_claims.py`), reads them outside of any transaction (`probe_reading.py`), has `rules.enforcement` judge what was
-seen, and records it if no later probe has begun (`probe_records.py`). What may be seen depends on the permissions of
-the installation, which are therefore asked for first.
+(`probe_claims.py`), reads them outside of any transaction (`probe_reading.py`), has `rules.rulesets.enforcement`
+judge what was seen, and records it if no later probe has begun (`probe_records.py`). What may be seen depends on the
+permissions of the installation, which are therefore asked for first.
 
 A permission that is missing is a finding, not an error: it is looked at again with the next full pass. What fails is
 due again later, each time later; a limit of the code host holds every worker back, as it does the reconciler.
@@ -18,23 +18,23 @@ from itertools import groupby
 from integrations.github import GitHub, GitHubError
 from integrations.github.rules import BranchRules
 from models.installations import Installation
-from rules.batches import batches
-from rules.enforcement import evaluate
-from rules.findings import from_json
-from rules.permissions import CODE_HOST, SYSTEM
-from services.enforcement.asking import (
+from rules.access.permissions import CODE_HOST
+from rules.freezes.batches import batches
+from rules.rulesets.enforcement import evaluate
+from rules.rulesets.findings import from_json
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Units
+from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_probes, probes_wait, renew_probes
+from services.enforcement.probe_reading import facts_of, read_details, read_rules
+from services.enforcement.probe_records import Probed, fail, record
+from services.enforcement_status.probe_requests import (
     ask_for_every_probe,
     ask_for_probes,
     ask_for_probes_of_installation,
     ask_for_probes_of_repository,
 )
-from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_probes, probes_wait, renew_probes
-from services.enforcement.probe_reading import facts_of, read_details, read_rules
-from services.enforcement.probe_records import Probed, fail, record
-from services.installations import examine
-from services.reconcile.failures import LIMITS, pause_when_limited, stops
-from services.reconcile.pacing import paced_client
-from services.unit import Caller, Units
+from services.github_access.failures import LIMITS, pause_when_limited, stops
+from services.github_access.rate_limiter import paced_client
+from services.installations.status import examine
 
 __all__ = [
     "ask_for_every_probe",
@@ -47,14 +47,13 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-JOB = Caller(None, SYSTEM, "system")
 
 Failed = list[tuple[ClaimedProbe, GitHubError]]
 
 
 def probe_due(units: Units, github: GitHub) -> bool:
     """Probe the branches of one installation that are due; False when none is."""
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         claim = claim_probes(unit)
     if claim is None:
         return False
@@ -79,7 +78,7 @@ def _organization(probed: Probed) -> str:
 def _permissions(units: Units, github: GitHub, claim: ProbeClaim) -> Mapping[str, str]:
     """Return what the App may do in the installation at present; also notices one that was removed or suspended."""
     examine(units, github, claim.installation_id)
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         return dict(unit.session.get_one(Installation, claim.installation_id).permissions)
 
 
@@ -108,7 +107,7 @@ def _look(
 
 
 def _renew(units: Units, claim: ProbeClaim) -> None:
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         renew_probes(unit, claim)
 
 
@@ -117,7 +116,7 @@ def _give_back(units: Units, claim: ProbeClaim, failed: Failed) -> None:
     if not failed:
         return
     limit = next((error for _probe, error in failed if error.kind in LIMITS), None)
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         pause_when_limited(unit, claim.installation_id, limit)
         fail(unit, claim, failed)
     codes = {error.code for _probe, error in failed}

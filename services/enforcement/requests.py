@@ -6,10 +6,10 @@ from sqlalchemy import text
 
 from models.organizations import Organization
 from models.queries import raise_generation
-from rules.scope import BranchFact
+from rules.freezes.scope import BranchFact
+from services.core.unit_of_work import Unit
 from services.enforcement.probing import ask_for_probes
-from services.scopes import resolve_targets
-from services.unit import Unit
+from services.freezes.scopes import resolve_targets
 
 NAMED = 100
 """Branches that an audit row names."""

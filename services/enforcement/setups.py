@@ -19,8 +19,8 @@ from integrations.github.rulesets import Rulesets
 from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.queries import raise_generation
 from rules.ids import new_id
-from rules.ruleset_plans import Change, Place, settled
-from services.unit import Caller, Unit, Units
+from rules.rulesets.plans import Change, Place, settled
+from services.core.unit_of_work import Caller, Unit, Units
 
 HEADS_WAIT = timedelta(minutes=15)
 """How long heads without a verdict hold a ruleset back; after that it is written all the same."""

@@ -8,11 +8,11 @@ from sqlalchemy import ColumnElement, or_, select
 
 from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
-from rules.rulesets import desired_ruleset, pattern_of, ruleset_name, spared
-from rules.snippets import Place, snippets_of
-from services.codehost import github
-from services.references import get_branch
-from services.unit import Unit
+from rules.rulesets.rulesets import desired_ruleset, pattern_of, ruleset_name, spared
+from rules.rulesets.snippets import Place, snippets_of
+from services.core.lookups import get_branch
+from services.core.unit_of_work import Unit
+from services.github_access.client import github
 
 
 def snippets(unit: Unit, branch_id: str) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient, InstallationInfo
 from integrations.github.rulesets import Rulesets
-from rules.ruleset_needs import Need, RepositoryFact, Target, needs_of, sample_branch, targets_of
-from rules.ruleset_plans import Change, Existing, Found, Place, plan_removal, plan_target
-from rules.rulesets import requires_of
+from rules.rulesets.needs import Need, RepositoryFact, Target, needs_of, sample_branch, targets_of
+from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_target
+from rules.rulesets.rulesets import requires_of
 from services.enforcement.facts import Facts, Owned
 
 READERS = 8

@@ -7,12 +7,12 @@ from sqlalchemy import Select, func, select, text
 
 from models.enforcement import BranchEnforcement, EnforcementSetup
 from models.repositories import Repository, WatchedBranch
-from rules.findings import NOT_VERIFIED, worst
-from services.enforcement.lights import LIGHTS, counts, light_of, reached, shown_light
-from services.pages import page_of
-from services.references import get_branch
-from services.repositories import visible
-from services.unit import Unit
+from rules.rulesets.findings import NOT_VERIFIED, worst
+from services.core.lookups import get_branch
+from services.core.pagination import page_of
+from services.core.unit_of_work import Unit
+from services.enforcement_status.lights import LIGHTS, counts, light_of, reached, shown_light
+from services.repositories.repositories import visible
 
 _LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
 """Errors of a branch that waits for the code host's limits to pass, and has not failed."""

@@ -14,11 +14,11 @@ from integrations.github.rulesets import Rulesets
 from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
-from rules.ruleset_plans import Change, Existing, Place, is_as_announced, plan_removal
+from rules.rulesets.plans import Change, Existing, Place, is_as_announced, plan_removal
+from services.core.unit_of_work import Caller, Unit, Units
 from services.enforcement.setups import carry_out, forget_announced, recalled, record
-from services.reconcile.failures import LIMITS
-from services.reconcile.pacing import paced_client
-from services.unit import Caller, Unit, Units
+from services.github_access.failures import LIMITS
+from services.github_access.rate_limiter import paced_client
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import SessionTransaction
 
 from models.organizations import User
-from rules import passwords
+from rules.access import passwords
 from rules.errors import Detail, ServiceError
-from services.unit import Unit
+from services.core.unit_of_work import Unit
 
 
 def normal(email: str) -> str:

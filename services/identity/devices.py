@@ -14,13 +14,13 @@ from sqlalchemy import Select, select, update
 
 from models.identity import DeviceAuthorization
 from models.organizations import Membership, Organization, User
+from rules.access.oauth import OAuthError
+from rules.access.user_codes import new_user_code, read_user_code
 from rules.errors import ServiceError
-from rules.oauth import OAuthError
-from rules.user_codes import new_user_code, read_user_code
-from services.identity import attempts, sessions
-from services.identity.trail import organizations_of, record
-from services.secrets import new_one_time_token, token_hash
-from services.unit import Unit
+from services.core.tokens import new_one_time_token, token_hash
+from services.core.unit_of_work import Unit
+from services.identity import sessions, throttle
+from services.identity.account_audit import organizations_of, record
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 LIFETIME = timedelta(minutes=10)
@@ -75,7 +75,7 @@ def begin(unit: Unit, client_id: str, scope: str | None = None) -> Asked:
         raise OAuthError("invalid_scope", "There are no scopes here: the person's role decides.")
     if len(client_id) > LONGEST_CLIENT:
         raise OAuthError("invalid_request", f"client_id has more than {LONGEST_CLIENT} characters.")
-    attempts.count(unit, "device_code", address=unit.caller.address)
+    throttle.count(unit, "device_code", address=unit.caller.address)
     device_code, user_code = new_one_time_token(), _unused_code(unit)
     unit.session.add(
         DeviceAuthorization(
@@ -170,7 +170,7 @@ def _find(unit: Unit, user_code: str, *, lock: bool = False) -> DeviceAuthorizat
 
     Only the right one is forgotten, and the wrong ones before it are not: everybody can have a right code made.
     """
-    guess = attempts.count(unit, "user_code", account=unit.caller.principal_id, address=unit.caller.address)
+    guess = throttle.count(unit, "user_code", account=unit.caller.principal_id, address=unit.caller.address)
     query = _waiting(unit, read_user_code(user_code) or "")
     device = unit.session.scalar(query.with_for_update() if lock else query)
     if device is not None:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, select, update
 
 from models.identity import OneTimeToken
-from services.secrets import new_one_time_token, token_hash
-from services.unit import Unit
+from services.core.tokens import new_one_time_token, token_hash
+from services.core.unit_of_work import Unit
 
 Purpose = Literal["verify_email", "reset_password", "invitation", "installation"]
 LONGEST = 128

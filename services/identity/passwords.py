@@ -19,8 +19,8 @@ from threading import BoundedSemaphore
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
+from rules.access.passwords import readable
 from rules.errors import ServiceError
-from rules.passwords import readable
 
 AT_A_TIME = 2
 PLACES = 24

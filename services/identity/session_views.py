@@ -7,10 +7,10 @@ from sqlalchemy import select
 
 from models.organizations import LoginSession
 from rules.errors import ServiceError
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import Unit
 from services.identity import sessions
 from services.identity.sessions import SignedIn
-from services.pages import Page, page_of
-from services.unit import Unit
 
 
 def list_sessions(unit: Unit, cursor: str | None, limit: int) -> Page:

@@ -1,7 +1,7 @@
 """Sign-ins: begun with a token of their own, listed, made to act in an organisation, ended.
 
 A session token stands for a sign-in until it is revoked or 30 days old; what calls `/v1` are short-lived JWTs that
-are minted from it and name it (`services/sessions.py`). Both are looked up on every request.
+are minted from it and name it (`services/identity/access_tokens.py`). Both are looked up on every request.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from sqlalchemy import select, update
 from models.organizations import LoginSession, Membership, Organization, User
 from rules.errors import ServiceError
 from rules.ids import new_id
+from services.core.tokens import SESSION_PREFIX, new_session_token, token_hash
+from services.core.unit_of_work import Unit
+from services.identity.access_tokens import mint_session_jwt
+from services.identity.account_audit import organizations_of, record
 from services.identity.signing_keys import current_signer
-from services.identity.trail import organizations_of, record
-from services.secrets import SESSION_PREFIX, new_session_token, token_hash
-from services.sessions import mint_session_jwt
-from services.unit import Unit
 
 Kind = Literal["browser", "device"]
 LIFETIME = timedelta(days=30)

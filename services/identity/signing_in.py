@@ -4,13 +4,13 @@ from datetime import timedelta
 
 from models.organizations import User
 from rules.errors import ServiceError
-from services.identity import attempts, devices, one_time_tokens, sessions
+from services.core.unit_of_work import Unit
+from services.identity import devices, one_time_tokens, sessions, throttle
+from services.identity.account_audit import record
 from services.identity.accounts import account_of, in_vain, normal, require_good
 from services.identity.passwords import hash_password, is_outdated, is_right, room
 from services.identity.sessions import SignedIn
-from services.identity.trail import record
-from services.outbox import post
-from services.unit import Unit
+from services.mail.outbox import post
 
 LINK_LIVES = timedelta(hours=1)
 
@@ -23,7 +23,7 @@ def sign_in(unit: Unit, email: str, password: str) -> SignedIn:
     `rate_limited` after 10 failures for an account, or 30 from an address, within 15 minutes.
     """
     email = normal(email)
-    counted = attempts.count(unit, "sign_in", account=email, address=unit.caller.address)
+    counted = throttle.count(unit, "sign_in", account=email, address=unit.caller.address)
     found = account_of(unit, email)
     stored = found.password_hash if found is not None and found.email_verified_at is not None else None
     with unit.apart():
@@ -44,7 +44,7 @@ def forgot_password(unit: Unit, email: str) -> None:
     Raises `rate_limited` after 5 mails to an address, or 30 from one, within an hour.
     """
     email = normal(email)
-    attempts.count(unit, "mail", account=email, address=unit.caller.address)
+    throttle.count(unit, "mail", account=email, address=unit.caller.address)
     user = account_of(unit, email)
     if user is not None:
         _mail_link(unit, user.id, email)
@@ -79,7 +79,7 @@ def reset_password(unit: Unit, token: str, password: str) -> None:
     user.email_verified_at = user.email_verified_at or unit.now
     one_time_tokens.void(unit, "reset_password", user.id)
     sessions.revoke_all(unit, user.id)
-    attempts.forget(unit, "sign_in", user.email)
+    throttle.forget(unit, "sign_in", user.email)
     record(unit, user, "user.password_changed", ("user", user.id, user.name))
 
 

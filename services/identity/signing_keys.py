@@ -22,9 +22,9 @@ from sqlalchemy import select, text
 
 from models.organizations import SigningKey
 from rules.ids import new_id
-from services.sealing import CannotOpenError, seal, unseal
-from services.sessions import Signer, new_key_pair
-from services.unit import Unit
+from services.core.encryption import CannotOpenError, seal, unseal
+from services.core.unit_of_work import Unit
+from services.identity.access_tokens import Signer, new_key_pair
 
 logger = logging.getLogger(__name__)
 

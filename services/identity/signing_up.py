@@ -15,11 +15,11 @@ from models.identity import OneTimeToken
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
-from services.identity import attempts, one_time_tokens
+from services.core.unit_of_work import Unit
+from services.identity import one_time_tokens, throttle
 from services.identity.accounts import account_of, in_vain, normal, require_good
 from services.identity.passwords import hash_password, is_right, room
-from services.outbox import post
-from services.unit import Unit
+from services.mail.outbox import post
 
 LINK_LIVES = timedelta(hours=24)
 _WRONG = (
@@ -37,7 +37,7 @@ def sign_up(unit: Unit, name: str, email: str, password: str) -> None:
     """
     email = normal(email)
     require_good(password, email)
-    attempts.count(unit, "mail", account=email, address=unit.caller.address)
+    throttle.count(unit, "mail", account=email, address=unit.caller.address)
     with unit.apart():
         hashed = hash_password(password)
     web = unit.surroundings.web_url
@@ -62,7 +62,7 @@ def verify_email(unit: Unit, token: str, password: str) -> User:
     if known is None:
         raise _spent()
     stored = cast(str, known.details["passwordHash"])
-    counted = attempts.count(unit, "sign_in", account=_confirming(known.subject), address=unit.caller.address)
+    counted = throttle.count(unit, "sign_in", account=_confirming(known.subject), address=unit.caller.address)
     with unit.apart():
         right = is_right(stored, password)
     if not right:
@@ -72,7 +72,7 @@ def verify_email(unit: Unit, token: str, password: str) -> User:
     if row is None or account_of(unit, row.subject) is not None:
         raise _spent()
     counted.forget()
-    attempts.forget(unit, "sign_in", row.subject)
+    throttle.forget(unit, "sign_in", row.subject)
     return _begin(unit, row)
 
 

@@ -1,8 +1,8 @@
 """Support sessions: an operator looks at an organisation, for a while and for a stated reason, and changes nothing.
 
-They begin at the operator's command alone (`tools/support.py`). The edge refuses their writes, and their transactions
-are read-only in the database (I13); the audit of the organisation names the operator and the reason. An operator is a
-person without password, membership or address, so that nobody can sign in as one.
+They begin at the operator's command alone (`app/commands/support.py`). The edge refuses their writes, and their
+transactions are read-only in the database (I13); the audit of the organisation names the operator and the reason. An
+operator is a person without password, membership or address, so that nobody can sign in as one.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from sqlalchemy import or_, select
 from sqlalchemy.dialects.postgresql import insert
 
 from models.organizations import LoginSession, Organization, User
+from rules.access.permissions import Actor
 from rules.errors import ServiceError
+from rules.freezes.reasons import SHORTEST_REASON, is_reason
 from rules.ids import new_id
-from rules.permissions import Actor
-from rules.reasons import SHORTEST_REASON, is_reason
+from services.core.unit_of_work import Unit
+from services.identity.access_tokens import mint_session_jwt
 from services.identity.signing_keys import current_signer
-from services.sessions import mint_session_jwt
-from services.unit import Unit
 
 _SECOND = timedelta(seconds=1)
 

@@ -3,14 +3,12 @@
 import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import text
 
-from services.unit import Unit
+from services.core.unit_of_work import Unit
 
-ONE_TROUBLE = timedelta(minutes=5)
-"""Limits that are met again so soon after a pause are still the same trouble."""
 LEASE = timedelta(seconds=40)
 """Longer than one call to the code host may take (20 s); renewed before each one."""
 BRANCHES_PER_PASS = 200
@@ -98,7 +96,6 @@ _OTHERS_WAIT = text("""
           AND b.due_at <= :now AND (b.lease_until IS NULL OR b.lease_until <= :now)
     )
 """)
-_PAUSED_UNTIL = text("SELECT paused_until FROM installations WHERE id = :id AND paused_until > :now")
 
 
 def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
@@ -134,12 +131,6 @@ def others_wait(unit: Unit, installation_id: int) -> bool:
     return bool(unit.session.scalar(_OTHERS_WAIT, {"installation": installation_id, "now": unit.now}))
 
 
-def lock(unit: Unit, branch_ids: Collection[str]) -> None:
-    """Lock branches, leased or not, in the order in which everybody does; before a transaction that locks only some."""
-    query = text("SELECT id FROM watched_branches WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE")
-    unit.session.execute(query, {"ids": list(branch_ids)})
-
-
 def renew(unit: Unit, token: str, branch_ids: Collection[str]) -> set[str]:
     """Prolong the leases that still hold, and return whose they are; their rows stay locked until the commit.
 
@@ -162,21 +153,3 @@ def look_again(unit: Unit, branch_ids: Collection[str]) -> None:
         text("UPDATE watched_branches SET look_again_at = coalesce(look_again_at, :at) WHERE id = ANY(:ids)"),
         {"at": unit.now + LEASE, "ids": list(branch_ids)},
     )
-
-
-def pause_installation(unit: Unit, installation_id: int, until: datetime) -> None:
-    """Keep every worker away from an installation that the code host has limited."""
-    unit.session.execute(
-        text(
-            "UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until), "
-            "paused_since = CASE WHEN paused_until >= :recent THEN coalesce(paused_since, :now) ELSE :now END "
-            "WHERE id = :id"
-        ),
-        {"until": until, "id": installation_id, "now": unit.now, "recent": unit.now - ONE_TROUBLE},
-    )
-
-
-def pause_left(unit: Unit, installation_id: int) -> timedelta:
-    """Return for how long an installation is still to be left alone; whoever is at work in it asks before each call."""
-    until = unit.session.scalar(_PAUSED_UNTIL, {"id": installation_id, "now": unit.now})
-    return timedelta(0) if until is None else until - unit.now

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import text
 
+from services.core.unit_of_work import Unit
 from services.reconcile.heads import Head, HeadKey
-from services.unit import Unit
 
 _DOUBT = text("""
     INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import TextClause, text
 
 from integrations.github import BranchHeads
-from rules.ordering import SUPERSEDED
+from rules.freezes.merge_rank import SUPERSEDED
+from services.core.unit_of_work import Unit
+from services.github_access.failures import lasting
 from services.reconcile.claims import ClaimedBranch
 from services.reconcile.doubts import columns
-from services.reconcile.failures import lasting
 from services.reconcile.heads import Head, HeadKey, Way
-from services.unit import Unit
 
 _FOLLOWED = text("""
     SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.doubtful

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from integrations.github import BranchHeads, CheckState
-from rules.ordering import GROUP
+from rules.freezes.merge_rank import GROUP
 from services.reconcile.claims import ClaimedBranch
 from services.reconcile.looking import rank_of
 

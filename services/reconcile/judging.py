@@ -14,15 +14,15 @@ from integrations.github import CheckState
 from models.organizations import Organization
 from models.pull_requests import HeadCheck
 from models.queries import covering_freezes
-from rules.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
-from rules.entitlements import plan_named
-from rules.verdict import Claim, Conclusion, Verdict, judge
-from services.exceptions.holding import Covering, Held, held_exceptions
+from rules.access.entitlements import plan_named
+from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
+from rules.freezes.verdict import Claim, Conclusion, Verdict, judge
+from services.core.unit_of_work import Unit
+from services.pull_request_exceptions.holding import Covering, Held, held_exceptions
 from services.reconcile.claims import look_again, renew
 from services.reconcile.doubts import believe
 from services.reconcile.following import add_siblings
 from services.reconcile.heads import Head, HeadKey, Way
-from services.unit import Unit
 
 FORGOTTEN = ""
 """The digest of words that are to be written again, whatever the code host shows."""

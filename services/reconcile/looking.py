@@ -6,10 +6,10 @@ from datetime import datetime
 from sqlalchemy import text
 
 from integrations.github import BranchHeads, BranchRef, InstallationClient, PullHead
+from rules.freezes.merge_rank import GROUP, NOTHING_OPEN, merge_rank
 from rules.ids import new_id
-from rules.ordering import GROUP, NOTHING_OPEN, merge_rank
+from services.core.unit_of_work import Unit
 from services.reconcile.claims import ClaimedBranch
-from services.unit import Unit
 
 Seen = list[tuple[ClaimedBranch, BranchHeads]]
 

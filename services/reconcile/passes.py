@@ -12,28 +12,28 @@ from datetime import datetime, timedelta
 from time import monotonic
 
 from integrations.github import BranchHeads, ErrorKind, GitHub, GitHubError, InstallationClient
-from rules.batches import batches
-from rules.pacing import NO_WAIT, PaceLimits
-from rules.permissions import SYSTEM
-from services.exceptions.ending import see_pushes
-from services.installations import examine
-from services.landings import note_tips
-from services.receipts import complete
-from services.reconcile.claims import Claim, ClaimedBranch, claim, lock, others_wait, pause_installation, renew
+from rules.freezes.batches import batches
+from rules.rate_budget import NO_WAIT, PaceLimits
+from services.bypass_detection.detection import note_tips
+from services.core.row_locks import lock_branches
+from services.core.unit_of_work import SYSTEM_CALLER, Units
+from services.freezes.completion import complete
+from services.github_access.failures import lasting, pause_when_limited, stops, unfinished
+from services.github_access.pauses import pause_installation
+from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
+from services.installations.status import examine
+from services.pull_request_exceptions.ending import see_pushes
+from services.reconcile.claims import Claim, ClaimedBranch, claim, others_wait, renew
 from services.reconcile.doubts import doubt
-from services.reconcile.failures import lasting, pause_when_limited, stops, unfinished
 from services.reconcile.following import follow
 from services.reconcile.heads import Head, HeadKey, gather
 from services.reconcile.judging import Decision, decide
 from services.reconcile.looking import look, mirror, mirrored_heads
-from services.reconcile.pacing import learn_from_refusal, reserve_checks, reserve_query
 from services.reconcile.recording import Unfinished, fail, finish, make_way, record
 from services.reconcile.writing import Sent, send
-from services.unit import Caller, Units
 
 logger = logging.getLogger(__name__)
 
-JOB = Caller(organization_id=None, actor=SYSTEM, source="system")
 SPARE = 0.2
 """Demotions of superseded heads leave this share of the hourly allowance to verdicts, where nothing is frozen."""
 TURN = 1.0
@@ -51,7 +51,7 @@ class Reconciler:
 
     def run_pass(self) -> bool:
         """Serve the installation that has waited longest; False when nothing is due, or others hold all that is."""
-        with self.units.open(JOB) as unit:
+        with self.units.open(SYSTEM_CALLER) as unit:
             claimed = claim(unit)
             if claimed is not None and not claimed.branches:
                 return others_wait(unit, claimed.installation_id)
@@ -116,7 +116,7 @@ class Pass:
         Also before each query of a look that reads back: of many heads it takes many, and a slow code host for each of
         them longer than the leases would last.
         """
-        with self.reconciler.units.open(JOB) as unit:
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
             self.wait = reserve_query(unit, self.claim.installation_id, self.reconciler.limits)
             renew(unit, self.claim.token, self.open)
             return unit.now if self.wait <= NO_WAIT else None
@@ -127,7 +127,7 @@ class Pass:
             error = found.error or lasting(found.queue_error)
             if error is not None:
                 self.errors[branch.id] = error
-        with self.reconciler.units.open(JOB) as unit:
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
             held = renew(unit, self.claim.token, self.open)
             whole = [(branch, found) for branch, found in seen if found.error is None and branch.id in held]
             heads = gather(whole)
@@ -140,7 +140,7 @@ class Pass:
 
     def _plan(self, heads: dict[HeadKey, Head]) -> list[Decision]:
         """Judge everything once, finish the branches that need no writing, and return what differs, in order."""
-        with self.reconciler.units.open(JOB) as unit:
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
             renew(unit, self.claim.token, self.open)
             decisions = decide(unit, self.claim.token, list(heads.values()))
             record(
@@ -155,7 +155,7 @@ class Pass:
 
     def _complete(self, freezes: set[str]) -> None:
         if freezes:
-            with self.reconciler.units.open(JOB) as unit:
+            with self.reconciler.units.open(SYSTEM_CALLER) as unit:
                 complete(unit, freezes)
 
     def _affordable(self, decision: Decision) -> bool:
@@ -177,13 +177,13 @@ class Pass:
         return self.claim.best_left is not None and decision.urgency > self.claim.best_left
 
     def _others_wait(self) -> bool:
-        with self.reconciler.units.open(JOB) as unit:
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
             return others_wait(unit, self.claim.installation_id)
 
     def _write(self, planned: deque[Decision]) -> bool:
         """Take a batch, judge it again, send what still differs, record it; False when no more may be sent."""
         wanted = min(len(planned), self.reconciler.github.settings.check_batch)
-        with self.reconciler.units.open(JOB) as unit:
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
             room = reserve_checks(unit, self.claim.installation_id, self.reconciler.limits, wanted)
             self.wait = room.wait
             batch = [planned.popleft() for _ in range(room.checks)]
@@ -207,8 +207,8 @@ class Pass:
         self.waiting.subtract(decision.head.branch_id for decision in settled)
         self.waiting.subtract(decision.head.branch_id for decision, _run in written)
         batch = [*settled, *(result.decision for result in sent)]
-        with self.reconciler.units.open(JOB) as unit:
-            lock(unit, {decision.head.branch_id for decision in batch})
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
+            lock_branches(unit, {decision.head.branch_id for decision in batch})
             unsure = [result.decision for result in sent if result.error is not None and result.error.maybe_applied]
             for branch_id in record(unit, self.claim.token, written, unsure):
                 self.open.pop(branch_id, None)
@@ -248,7 +248,7 @@ class Pass:
         ]
         if not left:
             return
-        with self.reconciler.units.open(JOB) as unit:
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
             if self.wait > NO_WAIT:
                 pause_installation(unit, self.claim.installation_id, unit.now + self.wait)
             make_way(unit, self.claim.token, left, unit.now + self.wait)
@@ -257,7 +257,7 @@ class Pass:
 
     def _fail(self, worst: GitHubError | None) -> None:
         """Give back what failed, with the reason and the time of the next attempt."""
-        with self.reconciler.units.open(JOB) as unit:
+        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
             if self.refused:
                 learn_from_refusal(unit, self.claim.installation_id, self.reconciler.limits)
             pause_when_limited(unit, self.claim.installation_id, worst)

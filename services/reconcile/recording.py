@@ -1,25 +1,19 @@
 """Recording: what was written on which head, which branches are done, and the receipts of their freezes."""
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
+from services.core.unit_of_work import Unit
+from services.github_access.backoff import backoff
 from services.reconcile.claims import ClaimedBranch, renew
 from services.reconcile.doubts import columns, doubt
 from services.reconcile.heads import Head, HeadKey
 from services.reconcile.judging import Decision
-from services.unit import Unit
-
-FIRST_RETRY = timedelta(seconds=2)
-LONGEST_RETRY = timedelta(minutes=5)
-HOPELESS_RETRY = timedelta(minutes=30)
-HOPELESS = frozenset({ErrorKind.PERMISSION, ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED, ErrorKind.NOT_FOUND})
-"""Refusals that only a person can end: no hot loop, and no giving up. A webhook or `retry` makes them due at once."""
 
 _RECORD = text("""
     INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,
@@ -226,7 +220,7 @@ def fail(unit: Unit, token: str, branch: ClaimedBranch, error: GitHubError, head
         "now": unit.now,
         "code": error.code,
         "message": error.message[:500],
-        "due": unit.now + delay(error, branch.attempts),
+        "due": unit.now + backoff(error, branch.attempts),
         "read_back": error.maybe_applied or branch.read_back,
         "heads": heads[0],
         "written": heads[1],
@@ -235,16 +229,3 @@ def fail(unit: Unit, token: str, branch: ClaimedBranch, error: GitHubError, head
     due = unit.session.scalar(_FAIL, values)
     if due is not None:
         unit.session.execute(_FAILED_TARGETS, {**values, "due": due})
-
-
-def delay(error: GitHubError, attempts: int) -> timedelta:
-    """Return how long to wait after so many failed attempts: what the code host asks, else longer each time.
-
-    With jitter, so that branches which failed together do not come back together.
-    """
-    if error.retry_after is not None:
-        return timedelta(seconds=error.retry_after + random.uniform(0, 1))  # noqa: S311 - spreads load, hides nothing
-    if error.kind in HOPELESS:
-        return HOPELESS_RETRY
-    longest: timedelta = min(LONGEST_RETRY, FIRST_RETRY * (1 << min(attempts, 10)))
-    return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from integrations.github import CheckAction, CheckWrite, GitHubError, InstallationClient
-from rules.check_text import BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION
+from rules.freezes.check_text import BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION
 from services.reconcile.judging import Decision, external_id
 
 ASK = CheckAction(BUTTON, BUTTON_DESCRIPTION, REQUEST_EXCEPTION)

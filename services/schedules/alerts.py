@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.schedules import Occurrence, Schedule
-from services.attention import Item
-from services.codehost import page
-from services.unit import Unit
+from services.alerts.alerts import Item
+from services.core.unit_of_work import Unit
+from services.github_access.client import page
 
 MISSED, WITHOUT_TARGETS, NOT_ENFORCED = "missed_window", "window_without_targets", "window_not_enforced"
 """Types of items."""

@@ -24,14 +24,14 @@ from models.installations import Installation
 from models.organizations import Organization
 from models.schedule_queries import planned, unsettled
 from models.schedules import Occurrence, Schedule
+from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
-from rules.permissions import SYSTEM, Actor
-from services.attention import clear_items, raise_item
-from services.chores import JOB, one_by_one
-from services.freezes import NewFreeze, start
+from services.alerts.alerts import clear_items, raise_item
+from services.core.batch import for_each_isolated
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.freezes.start import NewFreeze, start
+from services.freezes.targets import cover_more
 from services.schedules import alerts
-from services.targets import cover_more
-from services.unit import Caller, Unit, Units
 
 LATE_AFTER = timedelta(seconds=60)
 """A window that begins later than this after its start is late: nobody was there to begin it."""
@@ -54,14 +54,14 @@ def begin_windows(units: Units) -> int:
     """Begin every window that is due, each in a unit of its own; returns how many began."""
     begun, after = 0, None
     while found := _due(units, after):
-        begun += one_by_one(found, lambda due: _begin_one(units, due))
+        begun += for_each_isolated(found, lambda due: _begin_one(units, due))
         after = found[-1]
     return begun
 
 
 def _due(units: Units, after: Due | None) -> list[Due]:
     """Return the next of those that are due, the one that should have begun first first."""
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         query = (
             select(
                 Occurrence.starts_at, Occurrence.id, Occurrence.organization_id, Occurrence.schedule_id, Schedule.name
@@ -163,9 +163,9 @@ def cover_the_rest(units: Units) -> None:
     end = monotonic() + LONGEST
     query = select(Freeze.id, Freeze.organization_id).where(Freeze.partly_covered).order_by(Freeze.id)
     while monotonic() < end:
-        with units.open(JOB) as unit:
+        with units.open(SYSTEM_CALLER) as unit:
             left = unit.session.execute(query).all()
-        if not one_by_one(left, lambda row: _cover_one(units, row)):
+        if not for_each_isolated(left, lambda row: _cover_one(units, row)):
             return
 
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rules.errors import Detail, ServiceError, together
-from rules.recurrence import LATEST, check, days
-from rules.zones import check_zone
-from services.freezes import checked_reason
+from rules.time.recurrence import LATEST, check, days
+from rules.time.zones import check_zone
+from services.core.unit_of_work import Unit
+from services.freezes.scopes import resolve_targets
+from services.freezes.start import checked_reason
 from services.schedules.terms import recurrence_of, window_of
-from services.scopes import resolve_targets
-from services.unit import Unit
 
 
 def check_terms(unit: Unit, given: Mapping[str, Any]) -> None:

@@ -6,12 +6,12 @@ from models.freezes import Freeze
 from models.queries import in_force
 from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
-from services.attention import clear_items
-from services.lifting import lift, lock_branches
+from services.alerts.alerts import clear_items
+from services.core.unit_of_work import Unit
+from services.freezes.end import lift, lock_branches
 from services.schedules import alerts
 from services.schedules.saving import told
 from services.schedules.views import get_schedule
-from services.unit import Unit
 
 REASON = "Its schedule was deleted"
 

@@ -21,13 +21,13 @@ from sqlalchemy import select
 from integrations.calendars import holidays, ics
 from integrations.calendars.found import WHOLE_DAY, CalendarError, Options, Reading
 from models.organizations import Organization
+from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
-from rules.organization_settings import OrganizationSettings
-from services.organizations import locked
+from services.core.unit_of_work import Unit
+from services.organizations.organizations import locked
 from services.schedules.checking import check_terms
 from services.schedules.matching import Entry, Import, Matching
 from services.schedules.terms import window_of
-from services.unit import Unit
 
 MOST_SCHEDULES = 500
 """That one import takes."""

@@ -16,10 +16,10 @@ from sqlalchemy import func, select
 from integrations.calendars.found import Found, Reading, listed, stored_recurrence
 from models.schedule_queries import existing
 from models.schedules import Schedule
-from rules.entitlements import require_schedules
+from rules.access.entitlements import require_schedules
+from services.core.unit_of_work import Unit
 from services.schedules.deleting import delete_schedule
 from services.schedules.saving import NewSchedule, camel_case, change, insert_checked
-from services.unit import Unit
 
 Format = Literal["ics", "holidays"]
 Action = Literal["created", "updated", "unchanged", "removed", "skipped"]

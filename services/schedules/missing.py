@@ -6,12 +6,12 @@ from sqlalchemy import ColumnElement, and_, text
 
 from models.schedule_queries import unsettled
 from models.schedules import Occurrence
-from services.attention import raise_item
-from services.chores import JOB, take
+from services.alerts.alerts import raise_item
+from services.core.batch import claim_period
+from services.core.unit_of_work import SYSTEM_CALLER, Unit, Units
 from services.schedules import alerts
 from services.schedules.beginning import lock_unsettled
 from services.schedules.sweeping import for_each
-from services.unit import Unit, Units
 
 SHOWN = timedelta(days=7)
 """An item of a window that is past stays open for so long at most; the next window that begins closes it too."""
@@ -48,8 +48,8 @@ def record(unit: Unit, occurrence_id: str) -> bool:
 
 def clear_what_is_over(units: Units) -> bool:
     """Close, once an hour, items of windows that passed long ago, or whose schedule is not there or not enabled."""
-    with units.open(JOB) as unit:
-        if not take(unit, "past_windows", timedelta(hours=1)):
+    with units.open(SYSTEM_CALLER) as unit:
+        if not claim_period(unit, "past_windows", timedelta(hours=1)):
             return False
         types = [alerts.MISSED, alerts.WITHOUT_TARGETS]
         unit.session.execute(_OVER, {"now": unit.now, "before": unit.now - SHOWN, "types": types})

@@ -13,13 +13,13 @@ from models.freezes import Freeze
 from models.schedule_queries import ONLY_INSTANTS
 from models.schedules import Occurrence, Schedule
 from rules.errors import Detail, ServiceError
-from rules.wall_clock import first_instant
-from rules.zones import check_zone
-from services.references import known_schedule
+from rules.time.wall_clock import first_instant
+from rules.time.zones import check_zone
+from services.core.lookups import known_schedule
+from services.core.unit_of_work import Unit
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.occurrences import touching
 from services.schedules.previewing import local
-from services.unit import Unit
 
 MOST_OF_A_DAY = 20
 """Occurrences that a day shows; all of them are counted."""

@@ -17,8 +17,8 @@ from sqlalchemy import select
 from models.freezes import Freeze
 from models.schedule_queries import OccurrenceState
 from models.schedules import Occurrence
-from rules.verdict import in_force
-from services.unit import Unit
+from rules.freezes.verdict import in_force
+from services.core.unit_of_work import Unit
 
 
 def state_of(occurrence: Occurrence, freeze: Freeze | None, now: datetime) -> OccurrenceState:

@@ -9,10 +9,10 @@ from sqlalchemy import ColumnElement, Select, func, select, text
 from models.schedule_queries import OccurrenceState, state_is, with_freezes
 from models.schedules import LONG, Occurrence
 from rules.errors import Detail, ServiceError
-from services.pages import Page, page_of
-from services.references import known_schedule
+from services.core.lookups import known_schedule
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import Unit
 from services.schedules.occurrence_views import occurrence_view
-from services.unit import Unit
 
 NOT_LONG = timedelta(days=8)
 """What an occurrence lasts at most that is not among the long ones of an index."""

@@ -12,12 +12,12 @@ from sqlalchemy import not_, or_, select, text
 
 from models.organizations import Organization
 from models.schedules import COMPARED, Schedule
-from rules.permissions import SYSTEM
-from services.attention import Item, clear_item, raise_item
-from services.chores import JOB, one_by_one
+from rules.access.permissions import SYSTEM
+from services.alerts.alerts import Item, clear_item, raise_item
+from services.core.batch import for_each_isolated
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
 from services.schedules import alerts
 from services.schedules.overlapping import Overlaps, overlaps_of, told
-from services.unit import Caller, Unit, Units
 
 TYPE = "schedules_overlap"
 AGAIN_AFTER = timedelta(minutes=15)
@@ -31,7 +31,7 @@ _GONE = text(f"""
 
 def look_for_overlaps(units: Units) -> int:
     """Compare the schedules whose turn it is with earlier ones, each in a unit of its own; returns how many."""
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         unit.session.execute(_GONE, {"now": unit.now, "type": TYPE})
         waiting = or_(
             Schedule.overlaps_looked_for_at.is_(None), Schedule.overlaps_looked_for_at <= unit.now - AGAIN_AFTER
@@ -48,7 +48,7 @@ def look_for_overlaps(units: Units) -> int:
         turn = unit.session.scalars(query).all()
         for schedule in turn:
             schedule.overlaps_looked_for_at = unit.now
-    return one_by_one([(row.id, row.organization_id) for row in turn], lambda each: _look_one(units, *each))
+    return for_each_isolated([(row.id, row.organization_id) for row in turn], lambda each: _look_one(units, *each))
 
 
 def _look_one(units: Units, schedule_id: str, organization_id: str) -> bool:

@@ -1,9 +1,10 @@
 """Which schedules collide with one: their windows intersect within 400 days, and they share a watched branch now.
 
-Branches are compared first, by `rules.schedule_overlaps`: most schedules share none, and what scopes say is read and
-compared sooner than their windows, hundreds each. Those, kept as multiranges, the database compares in one statement
-for all schedules that share a branch. When somebody saves a schedule that collides it is refused, unless they allow it;
-freezes compose, so an overlap that arises later is never an error (`services.schedules.overlap_items`).
+Branches are compared first, by `rules.time.schedule_overlaps`: most schedules share none, and what scopes say is read
+and compared sooner than their windows, hundreds each. Those, kept as multiranges, the database compares in one
+statement for all schedules that share a branch. When somebody saves a schedule that collides it is refused, unless
+they allow it; freezes compose, so an overlap that arises later is never an error
+(`services.schedules.overlap_items`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,11 +22,11 @@ from models.repositories import Repository
 from models.schedule_queries import existing
 from models.schedules import Schedule, as_multirange
 from rules.errors import Detail, ServiceError
-from rules.schedule_overlaps import Ground, named_repositories
-from rules.scope import BranchFact
-from services.references import find_repositories
-from services.scopes import resolve
-from services.unit import Unit
+from rules.freezes.scope import BranchFact
+from rules.time.schedule_overlaps import Ground, named_repositories
+from services.core.lookups import find_repositories
+from services.core.unit_of_work import Unit
+from services.freezes.scopes import resolve
 
 MOST_NAMED = 100
 """Schedules that an answer names; all of them are counted."""

@@ -20,15 +20,15 @@ from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
+from rules.access.permissions import SYSTEM
 from rules.ids import new_id
-from rules.permissions import SYSTEM
-from rules.placing import Placed
-from rules.wall_clock import reading
-from rules.zones import DATA_VERSION
-from services.chores import JOB, one_by_one
+from rules.time.wall_clock import reading
+from rules.time.windows import Placed
+from rules.time.zones import DATA_VERSION
+from services.core.batch import for_each_isolated
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
 from services.schedules import alerts
 from services.schedules.terms import windows_of
-from services.unit import Caller, Unit, Units
 
 HORIZON = timedelta(days=90)
 LOOKED_AHEAD = timedelta(days=400)
@@ -183,7 +183,7 @@ def extend_plans(units: Units) -> int:
 
     Each schedule in a unit of its own; returns how many were planned.
     """
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         waiting = or_(
             Schedule.planned_until.is_(None),
             Schedule.planned_until <= unit.now + HORIZON - EXTENDED_EVERY,
@@ -198,7 +198,7 @@ def extend_plans(units: Units) -> int:
             .limit(PLANNED_AT_ONCE)
         )
         found = [(schedule_id, organization_id) for schedule_id, organization_id in unit.session.execute(query)]
-    return one_by_one(found, lambda each: _extend_one(units, *each))
+    return for_each_isolated(found, lambda each: _extend_one(units, *each))
 
 
 def _extend_one(units: Units, schedule_id: str, organization_id: str) -> bool:

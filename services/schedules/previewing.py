@@ -9,19 +9,19 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
+from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError, together
-from rules.organization_settings import OrganizationSettings
-from rules.placing import Placed
-from rules.wall_clock import reading
-from services.references import known_schedule
+from rules.time.wall_clock import reading
+from rules.time.windows import Placed
+from services.core.lookups import known_schedule
+from services.core.unit_of_work import Unit
+from services.freezes.scopes import resolve
 from services.schedules.checking import check_terms
 from services.schedules.occurrence_views import state_of
 from services.schedules.overlapping import NONE, Overlaps, overlaps_of
 from services.schedules.planning import look_ahead, not_skipped, ranges, skipped_rows, that_begin
 from services.schedules.terms import windows_of
 from services.schedules.views import get_schedule
-from services.scopes import resolve
-from services.unit import Unit
 
 FAR = timedelta(days=3660)
 """How far a preview looks for windows: a leap day comes round in it."""

@@ -9,11 +9,11 @@ from models.queries import in_force
 from models.schedule_queries import next_planned, state_is, with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
-from services.lifting import audit_end, end, lock_branches
+from services.core.unit_of_work import Unit
+from services.freezes.end import audit_end, end, lock_branches
 from services.schedules.beginning import begin, uninstalled
 from services.schedules.occurrence_views import occurrence_views
 from services.schedules.views import get_schedule
-from services.unit import Unit
 
 
 def run_now(unit: Unit, schedule_id: str, action: Literal["apply", "lift"]) -> dict[str, Any]:

@@ -10,18 +10,18 @@ from sqlalchemy import update as sql_update
 
 from models.schedule_queries import existing, planned
 from models.schedules import Occurrence, Schedule
-from rules.entitlements import require_schedules
+from rules.access.entitlements import require_schedules
+from rules.access.organization_settings import OrganizationSettings
 from rules.ids import new_id
-from rules.organization_settings import OrganizationSettings
-from services.freezes import checked_reason
-from services.organizations import locked
+from services.core.unit_of_work import Unit
+from services.freezes.start import checked_reason
+from services.organizations.organizations import locked
 from services.schedules import alerts
 from services.schedules.checking import check_terms
 from services.schedules.overlapping import refuse_overlaps
 from services.schedules.planning import plan
 from services.schedules.terms import recurrence_of, window_of
 from services.schedules.views import get_schedule
-from services.unit import Unit
 
 _COLUMNS = {"window": "wall_clock_window"}
 _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"recurrence": recurrence_of, "window": window_of}

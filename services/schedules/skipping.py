@@ -4,11 +4,11 @@ from typing import Any
 
 from models.schedule_queries import next_planned
 from rules.errors import ServiceError
+from services.core.unit_of_work import Unit
 from services.schedules import alerts
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.planning import leave_out_skipped
 from services.schedules.views import get_schedule
-from services.unit import Unit
 
 
 def skip_next(unit: Unit, schedule_id: str) -> dict[str, Any]:

@@ -7,16 +7,16 @@ from sqlalchemy import ColumnElement, Row, and_, select
 
 from models.organizations import Organization
 from models.schedules import Occurrence
-from rules.permissions import SYSTEM
-from services.chores import JOB, one_by_one
-from services.unit import Caller, Unit, Units
+from rules.access.permissions import SYSTEM
+from services.core.batch import for_each_isolated
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
 
 AT_ONCE = 200
 
 
 def for_each(units: Units, which: Callable[[datetime], ColumnElement[bool]], act: Callable[[Unit, str], bool]) -> int:
     """Call `act` with the id of each occurrence for which `which` holds now; returns for how many it did something."""
-    with units.open(JOB) as unit:
+    with units.open(SYSTEM_CALLER) as unit:
         query = (
             select(Occurrence.id, Occurrence.organization_id)
             .join(Organization, Organization.id == Occurrence.organization_id)
@@ -31,4 +31,4 @@ def for_each(units: Units, which: Callable[[datetime], ColumnElement[bool]], act
         with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
             return act(unit, occurrence_id)
 
-    return one_by_one(found, in_its_unit)
+    return for_each_isolated(found, in_its_unit)

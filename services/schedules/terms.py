@@ -9,9 +9,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from models.schedules import Schedule
-from rules.placing import Placed, placed
-from rules.recurrence import Recurrence
-from rules.wall_clock import Window
+from rules.time.recurrence import Recurrence
+from rules.time.wall_clock import Window
+from rules.time.windows import Placed, placed
 
 _DATES = ("start_date", "until")
 _LISTS = ("by_day", "by_month_day", "by_month")

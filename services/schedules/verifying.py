@@ -13,18 +13,18 @@ from models.attention import AttentionItem
 from models.freezes import Freeze
 from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
-from rules.permissions import SYSTEM
-from rules.scope import BranchFact
-from services.attention import clear_item, raise_item
-from services.chores import JOB, one_by_one, take
-from services.enforcement.asking import ask_for_probes
-from services.enforcement.lights import Known, lights
+from rules.access.permissions import SYSTEM
+from rules.freezes.scope import BranchFact
+from services.alerts.alerts import clear_item, raise_item
+from services.core.batch import claim_period, for_each_isolated
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.enforcement_status.lights import Known, lights
+from services.enforcement_status.probe_requests import ask_for_probes
+from services.freezes.scopes import resolve
 from services.schedules import alerts
 from services.schedules.beginning import lock_planned
 from services.schedules.occurrence_views import state_of
 from services.schedules.sweeping import for_each
-from services.scopes import resolve
-from services.unit import Caller, Unit, Units
 
 AHEAD = timedelta(minutes=10)
 """How long before it begins a window is looked at: long enough to mend a rule, and not yet forgotten when it begins."""
@@ -55,8 +55,8 @@ def _verify(unit: Unit, occurrence_id: str) -> bool:
 
 def compare_windows(units: Units) -> bool:
     """Raise and clear the items of windows that would not block, or do not; every half minute."""
-    with units.open(JOB) as unit:
-        if not take(unit, "compare_windows", LOOK_EVERY):
+    with units.open(SYSTEM_CALLER) as unit:
+        if not claim_period(unit, "compare_windows", LOOK_EVERY):
             return False
         coming = select(Occurrence.id, Occurrence.organization_id).where(
             planned(unit.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= unit.now + AHEAD
@@ -65,7 +65,7 @@ def compare_windows(units: Units) -> bool:
             AttentionItem.type == alerts.NOT_ENFORCED, AttentionItem.cleared_at.is_(None)
         )
         concerned = unit.session.execute(union(coming, told)).all()
-    one_by_one(concerned, lambda row: _compare_one(units, row))
+    for_each_isolated(concerned, lambda row: _compare_one(units, row))
     return True
 
 

@@ -11,9 +11,9 @@ from models.queries import among
 from models.schedule_queries import existing, next_planned, next_start
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
-from services.pages import Page, page_of
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import Unit
 from services.schedules.occurrence_views import occurrence_views
-from services.unit import Unit
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 """Where a schedule without a planned occurrence stands in the order of the next starts."""

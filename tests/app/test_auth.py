@@ -12,8 +12,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from services.api_key_secrets import looks_like_secret, new_secret, secret_hash
-from services.sessions import TOKEN_TYPE, new_key_pair
+from services.identity.access_tokens import TOKEN_TYPE, new_key_pair
+from services.identity.api_key_secrets import looks_like_secret, new_secret, secret_hash
 from tests.support.clocks import MovableClock
 from tests.support.tenants import BASE_URL, Tenant, person, tenant, test_signer, token
 

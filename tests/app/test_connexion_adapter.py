@@ -12,10 +12,10 @@ from connexion.apps.asynchronous import AsyncApi, AsyncASGIApp
 from connexion.middleware.abstract import ROUTING_CONTEXT, RoutedAPI, RoutedMiddleware, SpecMiddleware
 from connexion.middleware.main import ConnexionMiddleware
 
-from app import connexion_adapter
+from app.edge import connexion_adapter
 from schemas.contract import Contract, ContractError, parse_contract
 
-NEWS = "Connexion has changed: read app/connexion_adapter.py against it, then change this test"
+NEWS = "Connexion has changed: read app/edge/connexion_adapter.py against it, then change this test"
 
 
 class TestWhatTheAdapterLeansOn:

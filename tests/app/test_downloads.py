@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
-from app.downloads import AT_ONCE, AT_ONCE_OF_ONE, DatabaseDownload, DatabaseDownloads
+from app.edge.downloads import AT_ONCE, AT_ONCE_OF_ONE, DatabaseDownload, DatabaseDownloads
 from rules.errors import ServiceError
 from services.audit import exporting
 from services.audit.filters import AuditFilters, matching

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from app.edge.maintenance import Maintenance
 from app.main import Parts, create_app
-from app.maintenance import Maintenance
 from rules.errors import ServiceError
 from schemas.contract import Contract
 from tests.app.machinery import things

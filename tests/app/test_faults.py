@@ -38,7 +38,7 @@ def test_without_a_database_a_request_is_told_to_come_back_soon(
     without_database: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-    from services.api_key_secrets import new_secret
+    from services.identity.api_key_secrets import new_secret
 
     response = without_database.get("/v1/things", headers={"Authorization": f"Bearer {new_secret()}"})
     assert code(response) == (503, "database_unavailable")

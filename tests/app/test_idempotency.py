@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine
 
-from services.chores import tidy
-from services.unit import Units
+from services.core.unit_of_work import Units
+from services.maintenance.tasks import tidy
 from tests.app.conftest import RecordedWakeups
 from tests.app.machinery import things
 from tests.support.clocks import MovableClock

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from app.database import Reads
-from app.key_uses import KeyUses
+from app.edge.key_uses import KeyUses
 from app.main import Parts, create_app
 from tests.support.clocks import MovableClock
 from tests.support.processes import eventually

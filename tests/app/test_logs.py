@@ -11,11 +11,11 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from app import logs
-from app.access_log import AccessLog
 from app.database import make_engine
-from app.exchange import Exchange
-from services.api_key_secrets import new_secret
-from services.secrets import new_session_token
+from app.edge.access_log import AccessLog
+from app.edge.exchange import Exchange
+from services.core.tokens import new_session_token
+from services.identity.api_key_secrets import new_secret
 
 CANARIES = {
     "an API key": new_secret(),

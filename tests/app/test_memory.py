@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.memory import put_aside
+from app.gc_tuning import put_aside
 
 
 @pytest.fixture(autouse=True)

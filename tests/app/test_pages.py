@@ -11,11 +11,11 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from models.organizations import User
+from rules.access.permissions import SYSTEM
 from rules.errors import ServiceError
-from rules.permissions import SYSTEM
-from services.clock import DatabaseClock
-from services.pages import open_cursor, page_of, sign_cursor
-from services.unit import Caller, Surroundings, Unit
+from services.core.clock import DatabaseClock
+from services.core.pagination import open_cursor, page_of, sign_cursor
+from services.core.unit_of_work import Caller, Surroundings, Unit
 
 SECRET = b"a secret of tests only"
 BOUND = ("list_freezes", "org_1", {"state": "in_force", "repo": None})

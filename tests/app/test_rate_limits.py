@@ -7,9 +7,9 @@ import httpx
 import pytest
 from redis.asyncio import Redis as AsyncRedis
 
-from app.rate_limits import RateLimits, refuse_when_spent
+from app.edge.rate_limits import RateLimits, refuse_when_spent
+from rules.access.permissions import Principal
 from rules.errors import ServiceError
-from rules.permissions import Principal
 from tests.support.tenants import Tenant
 
 KEY = Principal("api_key", "key_1", "a key", "org_1")

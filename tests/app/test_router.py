@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.router import Router
+from app.edge.router import Router
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from services.sessions import (
+from services.identity.access_tokens import (
     InvalidTokenError,
     Signer,
     UnknownKeyError,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.tokens import TokenVerifier
-from services.sessions import InvalidTokenError, Signer, mint_session_jwt, new_key_pair
+from app.edge.access_tokens import TokenVerifier
+from services.identity.access_tokens import InvalidTokenError, Signer, mint_session_jwt, new_key_pair
 
 Verify = Callable[..., list[bool]]
 HERE = "https://app.example"

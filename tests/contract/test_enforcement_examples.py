@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from rules.ruleset_plans import difference
-from rules.rulesets import desired_ruleset
-from rules.snippets import Place, snippets_of
+from rules.rulesets.plans import difference
+from rules.rulesets.rulesets import desired_ruleset
+from rules.rulesets.snippets import Place, snippets_of
 from schemas.contract import load_contract
 from tools.sandbox.tenants import APP_ID
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from schemas.contract import Operation, load_contract, resolve
-from services.api_key_secrets import new_secret
+from services.identity.api_key_secrets import new_secret
 from tests.factories import SCOPES
 from tests.support.conformance import assert_conforms, assert_envelope
 from tests.support.serving import client_of

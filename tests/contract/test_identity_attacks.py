@@ -19,9 +19,9 @@ from sqlalchemy import select
 from models.api_keys import ApiKey, ApiKeySecret
 from models.organizations import SigningKey
 from schemas.contract import Operation, load_contract, resolve
+from services.core.encryption import unseal
+from services.identity.access_tokens import TOKEN_TYPE
 from services.identity.signing_keys import USE
-from services.sealing import unseal
-from services.sessions import TOKEN_TYPE
 from tests import factories
 from tests.support.accounts import SECRET_KEY, Town, ask, code
 

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from models.identity import OneTimeToken
 from models.organizations import Membership
 from rules.ids import new_id
-from services.secrets import new_one_time_token, token_hash
+from services.core.tokens import new_one_time_token, token_hash
 from tests import factories
 from tests.support.accounts import PASSWORD, Town, account, ask, code, mailed, mailed_token, signs_in
 

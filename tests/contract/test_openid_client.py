@@ -13,7 +13,7 @@ import pytest
 
 from app.main import Parts, create_app
 from schemas.contract import CONTRACT_PATH
-from services.secrets import new_session_token, token_hash
+from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.contract.conftest import NoWakeups
 from tests.support.product import address_of, product_config

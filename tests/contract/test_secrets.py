@@ -30,8 +30,8 @@ from app import logs
 from app.config import Config
 from app.main import Parts, create_app
 from models.organizations import SigningKey
+from services.core.encryption import unseal
 from services.identity.signing_keys import USE
-from services.sealing import unseal
 from tests.conftest import as_libpq
 from tests.support.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
 from tests.support.product import product_config

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from models.organizations import LoginSession
 from rules.ids import new_id
 from schemas.contract import Operation, load_contract
-from services.secrets import new_session_token
+from services.core.tokens import new_session_token
 from tests import factories
 from tests.support.accounts import PASSWORD, Town, account, ask, code, mailed_token, signs_in
 

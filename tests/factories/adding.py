@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sqlalchemy.orm import Session
 
-from services.clock import whole_milliseconds
+from services.core.clock import whole_milliseconds
 
 SYSTEM = {"type": "system", "id": None, "name": "Change-Freeze Service"}
 Row = TypeVar("Row")

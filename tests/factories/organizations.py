@@ -12,10 +12,10 @@ from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
-from services.api_key_secrets import PREFIX, new_secret, secret_hash
+from services.core.encryption import seal
+from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 from services.identity.signing_keys import USE
-from services.sealing import seal
-from services.sessions import Signer, mint_session_jwt, new_key_pair
 from tests.factories.adding import added, now, numbers
 
 SECRET_KEY = "a secret of tests only too"

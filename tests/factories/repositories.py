@@ -10,9 +10,9 @@ from models.installations import Installation
 from models.organizations import Organization
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
-from rules.check_names import check_name
+from rules.freezes.check_names import check_name
+from rules.freezes.merge_rank import OPEN
 from rules.ids import new_id
-from rules.ordering import OPEN
 from tests.factories.adding import added, now, numbers, sha
 
 FINDINGS = {

@@ -16,7 +16,7 @@ import httpx
 from sqlalchemy import Engine, event
 
 from app.config import load_config
-from app.connexion_adapter import Application
+from app.edge.connexion_adapter import Application
 from app.main import Parts, create_app
 from tests.support.serving import serving
 

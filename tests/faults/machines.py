@@ -20,7 +20,7 @@ from tests.services.conftest import MovedClock
 from tests.support.contributors import Contributors
 from tests.support.post import Post, work
 from tests.support.seeds import chosen_seed
-from tools.codehost.model.records import Repository
+from tools.fake_github.model.records import Repository
 
 BASES = ("main", "release/1", "release/2")
 """Watched in both repositories; the two releases share a check."""

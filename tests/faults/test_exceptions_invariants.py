@@ -18,25 +18,24 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from models.exceptions import PullRequestException
+from rules.access.permissions import Actor as Somebody
 from rules.errors import ServiceError
-from rules.permissions import Actor as Somebody
-from services.chores import end_freezes
-from services.exceptions.covering import Wanted
-from services.exceptions.deciding import Decision, decide
-from services.exceptions.granting import grant
-from services.exceptions.requesting import request
-from services.exceptions.revoking import revoke
-from services.exceptions.sweeping import end_exceptions
-from services.reconcile.passes import JOB
-from services.unit import Caller, Unit
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit
+from services.maintenance.tasks import end_freezes
+from services.pull_request_exceptions.covering import Wanted
+from services.pull_request_exceptions.deciding import Decision, decide
+from services.pull_request_exceptions.granting import grant
+from services.pull_request_exceptions.requesting import request
+from services.pull_request_exceptions.revoking import revoke
+from services.pull_request_exceptions.sweeping import end_exceptions
 from tests.faults.machines import BASES, TownMachine, explore, some
 from tests.jobs.conftest import Town
 from tests.support.exceptions_model import Frozen, Granted, Model, only
 from tests.support.post import look_everywhere, work
-from tools.codehost.model import queue
-from tools.codehost.model.protection import merge_violations
-from tools.codehost.model.records import PullRequest, Repository
-from tools.codehost.model.refusals import Refusal
+from tools.fake_github.model import queue
+from tools.fake_github.model.protection import merge_violations
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.refusals import Refusal
 
 SCOPES: list[tuple[dict[str, Any], set[tuple[str, str]]]] = [
     ({"type": "organization"}, {(name, base) for name in ("line", "web") for base in BASES}),
@@ -71,7 +70,7 @@ class Machine(TownMachine):
 
     @property
     def now(self) -> datetime:
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             return unit.now
 
     def _any(self, which: int) -> tuple[Repository, PullRequest] | None:

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from rules.entitlements import plan_named
-from services import enabling, watching
-from services.unit import Caller
+from rules.access.entitlements import plan_named
+from services.core.unit_of_work import Caller
+from services.repositories import enabling, watching
 from tests import factories
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.support.post import Post, disagreements, look_everywhere, work
-from tools.codehost.model import checks, repositories
-from tools.codehost.model.installations import register_app
-from tools.codehost.model.records import CheckRun, PullRequest, Repository
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import checks, repositories
+from tools.fake_github.model.installations import register_app
+from tools.fake_github.model.records import CheckRun, PullRequest, Repository
+from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 heard_or_not = pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])

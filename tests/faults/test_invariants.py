@@ -21,29 +21,29 @@ from hypothesis.stateful import precondition, rule
 from sqlalchemy import text
 
 from models.queries import covering_freezes
+from rules.access.permissions import Actor as Somebody
 from rules.errors import ServiceError
-from rules.permissions import Actor as Somebody
-from services import watching
-from services.chores import end_freezes
-from services.exceptions.covering import Wanted
-from services.exceptions.granting import grant
-from services.exceptions.revoking import revoke
-from services.exceptions.sweeping import end_exceptions
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit
+from services.maintenance.tasks import end_freezes
+from services.pull_request_exceptions.covering import Wanted
+from services.pull_request_exceptions.granting import grant
+from services.pull_request_exceptions.revoking import revoke
+from services.pull_request_exceptions.sweeping import end_exceptions
 from services.reconcile.claims import claim
 from services.reconcile.doubts import doubt
 from services.reconcile.judging import decide
-from services.reconcile.passes import JOB, Pass
+from services.reconcile.passes import Pass
 from services.reconcile.writing import send
+from services.repositories import watching
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import record_missed
-from services.unit import Caller, Unit
 from tests import factories
 from tests.faults.machines import BASES, TownMachine, explore, some
 from tests.jobs.conftest import ADA, Town
 from tests.support.post import Post, blocking, disagreements, look_everywhere, work
-from tools.codehost.model import checks, pulls
-from tools.codehost.model.records import PullRequest, Repository
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import checks, pulls
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.world import Actor
 
 SCOPES: list[dict[str, Any]] = [
     {"type": "organization"},
@@ -78,7 +78,7 @@ class Machine(TownMachine):
 
     @rule(which=some, hours=st.sampled_from([None, 1, 3]))
     def freeze(self, which: int, hours: int | None) -> None:
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             ends_at = unit.now + timedelta(hours=hours) if hours else None
         if len(self._running()) < 5:
             self._freeze(which, ends_at)
@@ -103,7 +103,7 @@ class Machine(TownMachine):
             "WHERE b.name <> 'main' ORDER BY b.id"
         )
         branch_id, repository_id, name, watched = rows[which % len(rows)]
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             frozen = branch_id in covering_freezes(unit.session, [branch_id], unit.now)
         with self.town.units.open(Caller(self.town.organization.id, ADA, "dashboard", "business")) as unit:
             if not watched:
@@ -118,7 +118,7 @@ class Machine(TownMachine):
     @rule(which=some, minutes=st.sampled_from([-30, 10, 60]), hours=st.sampled_from([1, 3]))
     def plan_a_window(self, which: int, minutes: int, hours: int) -> None:
         town, session = self.town, self.town.session
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             starts_at = unit.now + timedelta(minutes=minutes)
         coming = town.sql("SELECT count(*) FROM occurrences WHERE begun_at IS NULL AND missed_at IS NULL")[0][0]
         if coming < 3:
@@ -241,19 +241,19 @@ class Machine(TownMachine):
 
     @rule()
     def a_worker_dies(self) -> None:
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             claim(unit)
 
     @rule()
     def a_worker_is_paused_before_it_sends(self) -> None:
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             claimed = claim(unit)
         if claimed is None:
             return
         paused = Pass(self.town.reconciler, claimed, self.town.github.client(claimed.installation_id))
         paused.open = {branch.id: branch for branch in claimed.branches}
         planned = paused._plan(paused._settle(paused._look()))
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             decisions = decide(unit, claimed.token, [decision.head for decision in planned])
             wanted = [decision for decision in decisions if decision.differs]
             doubt(unit, (decision.head for decision in wanted if decision.conclusion == "success"))
@@ -262,7 +262,7 @@ class Machine(TownMachine):
     @rule(which=some)
     def a_worker_oversleeps_a_change(self, which: int) -> None:
         """Send what was right once, after somebody else has written already what is right now."""
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             unit.session.execute(text("UPDATE watched_branches SET due_at = :now"), {"now": unit.now})
         self.a_worker_is_paused_before_it_sends()
         running = self._running()
@@ -314,7 +314,7 @@ class Machine(TownMachine):
 
     def _windows_are_settled(self) -> None:
         """Check that what was due has begun, as a whole and once; or was skipped, or has passed."""
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             now = unit.now
         due = "SELECT count(*) FROM occurrences WHERE starts_at <= :now AND begun_at IS NULL AND skip_reason IS NULL"
         assert self.town.sql(f"{due} AND missed_at IS NULL", now=now) == [(0,)]
@@ -330,7 +330,7 @@ class Machine(TownMachine):
 
     def _running(self) -> list[str]:
         rows = self.town.sql("SELECT id, ends_at FROM freezes WHERE ended_at IS NULL ORDER BY id")
-        with self.town.jobs.open(JOB) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as unit:
             return [row[0] for row in rows if row[1] is None or row[1] > unit.now]
 
     def _receipts_are_complete(self) -> None:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 import pytest
 
 from integrations.github import BranchHeads, QueueEntry
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.claims import ClaimedBranch, claim
 from services.reconcile.heads import gather
 from services.reconcile.judging import decide
-from services.reconcile.passes import JOB
 from tests.jobs.conftest import Builder, Town
 from tests.support.post import Post, look_everywhere, work
 from tests.support.seeds import chosen_seed
-from tools.codehost.model import branches, checks, queue
-from tools.codehost.model.records import PullRequest, Repository
-from tools.codehost.model.refusals import Refusal
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import branches, checks, queue
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 STRATEGIES = ["ALLGREEN", "HEADGREEN"]
@@ -181,7 +181,7 @@ class TestWhatAnEntryIsJudgedBy:
         return {key.sha[-1]: head.ways[0].numbers for key, head in gather([(branch, shown)]).items()}
 
     def claimed(self, town: Town) -> ClaimedBranch:
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             found = claim(unit)
         assert found is not None
         return found.branches[0]
@@ -201,7 +201,7 @@ class TestWhatAnEntryIsJudgedBy:
         build("web")
         if frozen:
             town.freeze()
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             found = claim(unit)
             assert found is not None
             [branch] = found.branches

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import requests
 
-from rules.rulesets import desired_ruleset
-from services import enabling
-from services.unit import Caller
+from rules.rulesets.rulesets import desired_ruleset
+from services.core.unit_of_work import Caller
+from services.repositories import enabling
 from tests.factories import audit_actions
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.support.post import Post, disagreements, look_everywhere, work

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from rules.entitlements import plan_named
-from rules.rulesets import desired_ruleset
-from services import enabling, watching
-from services.unit import Caller
+from rules.access.entitlements import plan_named
+from rules.rulesets.rulesets import desired_ruleset
+from services.core.unit_of_work import Caller
+from services.repositories import enabling, watching
 from tests.faults.test_healing import find_out, heard_or_not
 from tests.faults.test_new_branches import cut, propose, push, targets
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.support.post import Post, look_everywhere, work
-from tools.codehost.model import queue
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import queue
+from tools.fake_github.model.world import Actor
 
 PATTERN = "release/*"
 CHECK = f"change-freeze/{PATTERN}"

@@ -7,16 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from services import freeze_views
-from services import targets as freeze_targets
-from services.unit import Caller
+from services.core.unit_of_work import Caller
+from services.freezes import targets as freeze_targets
+from services.freezes import views
 from tests.faults.test_healing import find_out, heard_or_not
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.services.conftest import MovedClock
 from tests.support.post import Post, disagreements, look_everywhere, work
-from tools.codehost.model import installations
-from tools.codehost.model.records import Installation
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import installations
+from tools.fake_github.model.records import Installation
+from tools.fake_github.model.world import Actor
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def shown(town: Town, freeze_id: str) -> dict[str, Any]:
     """Return the freeze as `GET /v1/freezes/{id}` shows it, with its targets by repository."""
     with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
         listed = freeze_targets.list_targets(unit, freeze_id, None, None, 100).data
-        return {**freeze_views.show(unit, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
+        return {**views.show(unit, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
 
 
 class TestARepositoryThatIsNotFound:

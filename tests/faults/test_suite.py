@@ -12,8 +12,8 @@ from tests.faults.suite.stack import Stack, running
 from tests.faults.suite.table import complaints
 from tests.faults.suite.trial import Fault, catalogue
 from tests.support.seeds import chosen_seed
-from tools.codehost.model import checks
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import checks
+from tools.fake_github.model.world import Actor
 
 pytestmark = pytest.mark.slow
 

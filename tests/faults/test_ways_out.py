@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from rules.errors import ServiceError
-from services import branches, enabling, freeze_views, lifting, watching
-from services.unit import Caller, Unit
+from services.core.unit_of_work import Caller, Unit
+from services.freezes import end, views
+from services.repositories import branches, enabling, watching
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.support.post import Post, disagreements, look_everywhere, work
-from tools.codehost.model import installations, repositories
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import installations, repositories
+from tools.fake_github.model.world import Actor
 
 
 def unit_of(town: Town, plan: str = "business") -> Any:
@@ -223,10 +224,10 @@ class TestLeaving:
         look_everywhere(town)
         assert town.conclusions()["initech/web#1"] == "failure"
         with unit_of(town) as unit:
-            shown = freeze_views.show(unit, freeze)
+            shown = views.show(unit, freeze)
         assert (shown["state"], shown["targets"]["total"]) == ("in_force", 1)
         with unit_of(town) as unit:
-            lifting.lift(unit, freeze, None)
+            end.lift(unit, freeze, None)
 
     def test_a_repository_that_came_back_is_released_by_the_lift(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)

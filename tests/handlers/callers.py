@@ -14,7 +14,7 @@ from models.installations import Installation
 from models.organizations import Organization
 from models.repositories import Repository
 from tests import factories
-from tools.codehost import CodeHost
+from tools.fake_github import CodeHost
 
 EVERYTHING = {"scope": {"type": "organization"}, "reason": "Release under way", "impactAcknowledged": True}
 """A freeze of the whole organisation."""

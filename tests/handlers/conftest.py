@@ -33,9 +33,9 @@ from tests.support.product import address_of, product_config
 from tests.support.second_opinion import checked_client, watching
 from tests.support.serving import serving
 from tests.support.sessions import committing
-from tools.codehost import CodeHost, Handle, serve
-from tools.codehost.model.installations import client_id_of
-from tools.codehost.people import APP_CLIENT_SECRET
+from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github.model.installations import client_id_of
+from tools.fake_github.people import APP_CLIENT_SECRET
 
 WEBHOOK_SECRET = "a secret of the webhooks"
 

@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 
 from tests.handlers.callers import Caller, Tenant
-from tools.codehost import CodeHost
-from tools.codehost.model.installations import client_id_of, uninstall
-from tools.codehost.model.world import Actor
+from tools.fake_github import CodeHost
+from tools.fake_github.model.installations import client_id_of, uninstall
+from tools.fake_github.model.world import Actor
 
 URL, STATUS, CLAIM, ONBOARDING = (
     "/v1/github/install-url",

@@ -10,12 +10,12 @@ import pytest
 
 from app.database import WORKER_ROLE, make_engine
 from models.audit import AuditEntry
-from rules.audit_actions import ACTIONS
+from rules.audit.actions import ACTIONS
 from rules.ids import new_id
-from rules.instants import format_instant
-from services.audit.sealing import LATE, seal_entries
-from services.clock import DatabaseClock
-from services.unit import Units
+from rules.time.instants import format_instant
+from services.audit.hash_chain import LATE, seal_entries
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Units
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups

@@ -16,8 +16,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from app import streaming
-from app.downloads import AT_ONCE, AT_ONCE_OF_ONE
+from app.edge import streaming
+from app.edge.downloads import AT_ONCE, AT_ONCE_OF_ONE
 from models.audit import AuditEntry
 from models.organizations import Organization
 from rules.ids import new_id

@@ -12,7 +12,7 @@ from models.enforcement import EnforcementSetup
 from models.requests import IdempotencyKey
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tools.codehost import CodeHost
+from tools.fake_github import CodeHost
 
 SETUP, PAGE = "/v1/enforcement/setup", "/enforcement/authorized"
 APPLY = {"scope": {"type": "organization"}, "mode": "apply"}

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from models.installations import Installation
 from models.organizations import LoginSession, Membership
+from services.core.tokens import new_session_token, token_hash
 from services.identity.cookies import NAME
-from services.secrets import new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import Caller
 from tests.handlers.connecting import Town

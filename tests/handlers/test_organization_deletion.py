@@ -12,7 +12,7 @@ from models.freezes import Freeze
 from models.identity import Invitation
 from models.organizations import User
 from rules.ids import new_id
-from services.secrets import new_session_token, token_hash
+from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups

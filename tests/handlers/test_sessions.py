@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
-from services.chores import rotate_keys
+from services.core.unit_of_work import Surroundings, Units
 from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR
-from services.unit import Surroundings, Units
+from services.maintenance.tasks import rotate_keys
 from tests import factories
 from tests.handlers.accounts import HERE, Client, account
 from tests.handlers.callers import Tenant, refusal

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from app.main import Parts, create_app
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Membership
-from services.secrets import new_session_token
+from services.core.tokens import new_session_token
 from tests import factories
 from tests.handlers.accounts import HERE, PASSWORD, Client, account, client
 from tests.handlers.callers import Tenant, at_once, closed, refusal

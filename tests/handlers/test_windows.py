@@ -15,9 +15,9 @@ from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
-from services.chores import end_freezes
+from services.core.unit_of_work import Surroundings, Units
+from services.maintenance.tasks import end_freezes
 from services.schedules.beginning import begin_windows
-from services.unit import Surroundings, Units
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups

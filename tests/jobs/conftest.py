@@ -15,17 +15,17 @@ from app.database import make_engine
 from integrations.github import GitHub, GitHubSettings
 from models.organizations import Organization
 from models.repositories import WatchedBranch
-from rules.permissions import Actor
-from services import lifting
-from services.freezes import NewFreeze, start
+from rules.access.permissions import Actor
+from services.core.unit_of_work import Caller, Surroundings, Unit, Units
+from services.freezes import end
+from services.freezes.start import NewFreeze, start
 from services.reconcile.passes import Reconciler
-from services.unit import Caller, Surroundings, Unit, Units
-from services.webhooks import process
+from services.webhooks.deliveries import process
 from tests import factories
 from tests.services.conftest import Listener, MovedClock
-from tools.codehost import CodeHost, Handle, serve
-from tools.codehost.control.dump import dump_checks
-from tools.codehost.model.records import PullRequest
+from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github.control.dump import dump_checks
+from tools.fake_github.model.records import PullRequest
 
 SECRET = "a secret of the webhooks"
 ADA = Actor("user", "usr_ada", "Ada")
@@ -56,7 +56,7 @@ class Town:
     def lift(self, freeze_id: str) -> None:
         """Lift a freeze."""
         with self._unit() as unit:
-            lifting.lift(unit, freeze_id, None)
+            end.lift(unit, freeze_id, None)
 
     def _unit(self) -> Any:
         return self.units.open(Caller(self.organization.id, ADA, "dashboard", "business"))

@@ -8,20 +8,20 @@ import pytest
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
-from services.chores import full_pass
-from services.installations import look_at_everything
-from services.landings import examine_landings
+from services.bypass_detection.detection import examine_landings
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.installations.status import look_at_everything
+from services.maintenance.tasks import full_pass
 from services.reconcile.claims import LEASE
 from services.reconcile.doubts import doubt
-from services.reconcile.passes import JOB
 from services.reconcile.recording import Unfinished, make_way
 from services.reconcile.writing import Sent
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.passes import claimed_pass
 from tests.services.conftest import MovedClock
-from tools.codehost.model import checks
-from tools.codehost.model.records import PullRequest
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import checks
+from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.world import Actor
 
 PERIOD = timedelta(minutes=5)
 DENIED = GitHubError(ErrorKind.PERMISSION, "Resource not accessible by integration")
@@ -37,7 +37,7 @@ def forge_a_success(town: Town, pull: PullRequest) -> None:
 
 def ask_of_everything(town: Town) -> None:
     installation_id = next(iter(town.host.world.installations))
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         look_at_everything(unit, installation_id)
 
 
@@ -123,7 +123,7 @@ class TestWhileSomebodyHoldsEveryBranch:
 
     def test_a_worker_rests(self, town: Town, build: Builder) -> None:
         build("web")
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             unit.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
             assert town.reconciler.run_pass() is False
         assert town.reconciler.run_pass() is True
@@ -131,7 +131,7 @@ class TestWhileSomebodyHoldsEveryBranch:
     def test_who_looks_into_landings_rests(self, town: Town, build: Builder) -> None:
         build("web")
         town.sql("UPDATE watched_branches SET landings_due_at = now() - interval '1 s', landings_since = now()")
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             unit.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
             assert examine_landings(town.jobs, town.github) is False
 
@@ -142,12 +142,12 @@ def test_a_freeze_and_a_record_do_not_lock_each_other_out(town: Town, build: Bui
     first, second = sorted(branch.id for branch in town.branches.values())
     begun = claimed_pass(town)
     planned = {one.head.branch_id: one for one in begun._plan(begun._settle(begun._look()))}
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         doubt(unit, [planned[second].head])
     sent = [Sent(planned[second], 1, None)]
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     with ThreadPoolExecutor() as threads:
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             unit.session.execute(text("SELECT FROM head_checks FOR UPDATE"))
             record = threads.submit(begun._record, [planned[first]], sent)
             while town.sql(waiting) == [(0,)]:
@@ -199,7 +199,7 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
     def test_is_made_where_the_first_makes_way(self, town: Town, pull: PullRequest) -> None:
         begun = claimed_pass(town)
         [branch] = begun.claim.branches
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             make_way(unit, begun.claim.token, [Unfinished(branch, None, 1, 0)], unit.now)
         town.settle()
         self.comes_late(town, pull)

@@ -8,17 +8,17 @@ import pytest
 import requests
 
 from integrations.github import GitHub
-from rules.app_permissions import NEEDED
 from rules.errors import ServiceError
-from services import installation_claims, installation_views
-from services.attention_items import AttentionFilters, list_items
-from services.unit import Caller, Surroundings, Units
+from rules.rulesets.app_permissions import NEEDED
+from services.core.unit_of_work import Caller, Surroundings, Units
+from services.installations import claims, views
+from services.overview.attention import AttentionFilters, list_items
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.support.post import Post, disagreements, work
-from tools.codehost.model.installations import accept_permissions, client_id_of, suspend, uninstall
-from tools.codehost.model.records import Installation
-from tools.codehost.model.world import Actor
-from tools.codehost.people import APP_CLIENT_SECRET
+from tools.fake_github.model.installations import accept_permissions, client_id_of, suspend, uninstall
+from tools.fake_github.model.records import Installation
+from tools.fake_github.model.world import Actor
+from tools.fake_github.people import APP_CLIENT_SECRET
 
 
 @dataclass(slots=True)
@@ -36,20 +36,20 @@ class Desk:
     def install(self) -> dict[str, str]:
         """Install the App in acme; returns what GitHub sends back."""
         with self.units.open(self.caller) as unit:
-            url = installation_claims.install_url(unit)["url"]
+            url = claims.install_url(unit)["url"]
         answer = requests.get(f"{url}&account=acme", allow_redirects=False, timeout=10)
         assert answer.status_code == 302, answer.text
         return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
     def claim(self, back: dict[str, str]) -> int:
         with self.units.open(self.caller) as unit:
-            claimed = installation_claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
+            claimed = claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
         number: int = claimed["installation_id"]
         return number
 
     def state(self) -> str:
         with self.units.open(self.caller) as unit:
-            return str(installation_views.status(unit, None)["state"])
+            return str(views.status(unit, None)["state"])
 
     def attention(self) -> list[dict[str, Any]]:
         """Return what needs attention."""
@@ -129,7 +129,7 @@ class TestAWebhookOfAnInstallation:
             accept_permissions(town.host.world, desk.maintainer, desk.installed, {"checks": "write"})
         desk.post.run()
         with desk.units.open(desk.caller) as unit:
-            missing = installation_views.status(unit, None)["installation"]["missing_permissions"]
+            missing = views.status(unit, None)["installation"]["missing_permissions"]
         assert "statuses:write" in missing
         assert "checks:write" not in missing
 
@@ -164,7 +164,7 @@ def test_without_the_apps_own_client_nobody_can_prove_anything(town: Town, desk:
     town.host.organization("acme")
     back = desk.install()
     with pytest.raises(ServiceError) as refused, town.units.open(desk.caller) as unit:
-        installation_claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
+        claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
     assert refused.value.code == "github_unavailable"
     assert "GITHUB_APP_CLIENT_ID" in refused.value.message
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from jobs import context
 from jobs.context import Context, take_turns
-from rules.pacing import PaceLimits
+from rules.rate_budget import PaceLimits
+from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.claims import claim, others_wait
-from services.reconcile.passes import JOB
 from tests.jobs.conftest import Builder, Town
 from tests.services.conftest import Listener
 
@@ -152,13 +152,13 @@ class TestOthers:
     def test_another_installation_that_waits_is_seen(self, town: Town, build: Builder) -> None:
         build("web")
         town.sql("INSERT INTO installations (id, account, permissions, created_at) VALUES (99, 'globex', '{}', now())")
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             claimed = claim(unit)
             assert claimed is not None
             assert not others_wait(unit, claimed.installation_id)
             assert others_wait(unit, 99) is False  # leased by this very pass
         town.sql("UPDATE watched_branches SET lease_until = :past", past=claimed_long_ago(town))
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             assert others_wait(unit, 99)
 
 

@@ -14,17 +14,17 @@ import pytest
 import services
 from integrations.github import GitHub
 from rules.errors import ServiceError
-from rules.pacing import MUTATION_POINTS, QUERY_POINTS, PaceLimits
+from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, PaceLimits
+from services.bypass_detection.detection import examine_landings
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.applying import apply_due
-from services.enforcement.asking import ask_for_every_probe
 from services.enforcement.probing import probe_due
 from services.enforcement.withdrawing import withdraw
-from services.landings import examine_landings
-from services.reconcile.claims import pause_installation
-from services.reconcile.passes import JOB
-from services.remote_branches import list_remote_branches
-from services.repository_sync import ask_for_sync, refresh_repository, sync_pending
-from services.unit import Caller
+from services.enforcement_status.probe_requests import ask_for_every_probe
+from services.github_access.pauses import pause_installation
+from services.installations.sync_requests import request_comparison
+from services.repositories.remote_branches import list_remote_branches
+from services.repository_sync.sync import refresh_repository, sync_pending
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.landings.landing import Clocks, merge
 from tests.jobs.setup.asking import add, ask, permit, state
@@ -93,7 +93,7 @@ def passing(town: Town, build: Builder) -> Work:
 def probing(town: Town, build: Builder) -> Work:
     build("web", "api")
     town.github.settings = replace(town.github.settings, repositories_per_query=1)
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         ask_for_every_probe(unit)
     looked = "branch_enforcement WHERE light = 'green'"
     return Work(partial(probe_due, town.jobs, town.github), lambda: count(town, looked) == 2)
@@ -115,8 +115,8 @@ def looking_into_landings(town: Town, build: Builder) -> Work:
 def comparing_repositories(town: Town, build: Builder) -> Work:
     build("web", "api")
     town.sql("UPDATE repositories SET auto_watch = '{release/*}'")
-    with town.jobs.open(JOB) as unit:
-        ask_for_sync(unit, [installation_of(town)])
+    with town.jobs.open(SYSTEM_CALLER) as unit:
+        request_comparison(unit, [installation_of(town)])
     compared = "installations WHERE synced_at >= sync_requested_at"
     return Work(partial(sync_pending, town.jobs, town.github), lambda: count(town, compared) == 1)
 
@@ -170,7 +170,7 @@ def test_nobody_calls_while_the_installation_is_to_be_quiet_whatever_they_were_d
     def pause(caller: str, operation: str) -> None:
         identified(caller, operation)
         if caller.startswith("installation "):
-            with town.jobs.open(JOB) as unit:
+            with town.jobs.open(SYSTEM_CALLER) as unit:
                 pause_installation(unit, installation_of(town), unit.now + LONG)
 
     monkeypatch.setattr(town.host.calls, "identified", pause)
@@ -243,7 +243,7 @@ def test_rules_are_looked_at_though_a_setup_has_written_all_that_it_may(town: To
     begin(town)
     slow(town, 100)
     apply_due(town.jobs, town.github)
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         ask_for_every_probe(unit)
     assert probe_due(town.jobs, town.github)
     assert count(town, "branch_enforcement WHERE verified_at IS NOT NULL") == 12
@@ -272,7 +272,7 @@ class TestRequests:
     @pytest.fixture
     def quiet(self, town: Town) -> None:
         add(town, "web")
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             pause_installation(unit, installation_of(town), unit.now + LONG)
         begin(town)
 

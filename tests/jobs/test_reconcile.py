@@ -6,15 +6,16 @@ import pytest
 
 from integrations.github import GitHubError
 from models.repositories import Repository, WatchedBranch
-from services.reconcile.claims import claim, pause_installation
-from services.reconcile.passes import JOB
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.github_access.pauses import pause_installation
+from services.reconcile.claims import claim
 from services.reconcile.writing import send
 from tests import factories
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.passes import claimed_pass, judged
-from tools.codehost.model import checks
-from tools.codehost.model.records import PullRequest
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import checks
+from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.world import Actor
 
 
 def share_a_head(town: Town, build: Builder) -> tuple[PullRequest, WatchedBranch]:
@@ -244,7 +245,7 @@ class TestFaults:
         town.settle()
         town.freeze()
         under_way = claimed_pass(town)
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             pause_installation(unit, under_way.claim.installation_id, unit.now + timedelta(seconds=30))
         town.host.calls.reset()
         under_way.run()
@@ -306,7 +307,7 @@ class TestLeases:
     def test_a_lease_that_ran_out_is_taken_over_and_read_back_twice(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             assert claim(unit) is not None
         assert town.settle() == 0
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")

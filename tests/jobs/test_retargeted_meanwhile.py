@@ -5,12 +5,12 @@ from collections import deque
 import pytest
 
 from models.repositories import Repository
-from rules.rulesets import desired_ruleset
+from rules.rulesets.rulesets import desired_ruleset
 from tests import factories
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.exceptions.granting import row_of
 from tests.jobs.passes import claimed_pass
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture

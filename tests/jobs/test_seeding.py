@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from services.core.unit_of_work import Caller, Unit
 from services.enforcement import requests, views
-from services.unit import Caller, Unit
 from tests.jobs.conftest import ADA, Builder, Town
 
 EVERYWHERE = {"type": "organization"}

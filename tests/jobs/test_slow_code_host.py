@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from models.repositories import Repository
-from services.clock import whole_milliseconds
+from services.core.clock import whole_milliseconds
+from services.core.unit_of_work import Caller
 from services.enforcement.probing import ask_for_probes, probe_due
-from services.unit import Caller
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
 

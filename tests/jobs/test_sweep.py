@@ -13,13 +13,12 @@ from integrations.wakeups import RedisWakeups, connect
 from jobs import context
 from jobs.context import Context
 from jobs.sweep import Sweeper
-from rules.permissions import CODE_HOST
-from services.chores import end_freezes, full_pass, tidy, work_waiting
-from services.reconcile.claims import pause_installation
-from services.reconcile.passes import JOB
-from services.repository_sync import request_sync
-from services.unit import Caller, Units
-from services.webhooks import receive
+from rules.access.permissions import CODE_HOST
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Units
+from services.github_access.pauses import pause_installation
+from services.maintenance.tasks import end_freezes, full_pass, tidy, work_waiting
+from services.repository_sync.sync import request_sync
+from services.webhooks.deliveries import receive
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.services.conftest import Listener, MovedClock
@@ -127,7 +126,7 @@ class TestLostWakeups:
 class TestTime:
     def test_ends_a_freeze_and_the_branches_are_released(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             ends_at = unit.now + timedelta(hours=1)
         freeze = town.freeze(ends_at=ends_at)
         work(town)
@@ -145,7 +144,7 @@ class TestTime:
         self, town: Town, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             ends_at = unit.now + timedelta(hours=1)
         town.freeze(ends_at=ends_at)
         pass_time(town, days=3)
@@ -185,7 +184,7 @@ def at_once(*steps: Callable[[], object]) -> list[object]:
 class TestTwoSweepers:
     def test_record_an_end_once(self, town: Town, build: Builder) -> None:
         build("web")
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             ends_at = unit.now + timedelta(hours=1)
         for _ in range(5):
             town.freeze(ends_at=ends_at)
@@ -212,7 +211,7 @@ class TestTwoSweepers:
         )
         done: list[bool] = []
         begun = threading.Thread(target=lambda: done.append(full_pass(town.jobs, timedelta(hours=1))))
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             pause_installation(unit, next(iter(town.host.world.installations)), unit.now)
             begun.start()
             while town.sql(blocked) == [(0,)]:
@@ -317,7 +316,7 @@ class TestTidying:
 
 def test_a_chore_that_fails_keeps_no_other_from_being_done(town: Town, build: Builder, sweeper: SweeperOf) -> None:
     build("web")
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         ends_at = unit.now + timedelta(hours=1)
     town.freeze(ends_at=ends_at)
     pass_time(town, hours=2)

@@ -11,16 +11,18 @@ from models.audit import AuditEntry
 from models.freezes import FreezeTarget
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
-from services import repository_sync
-from services.auto_watch import watch_what_is_named
-from services.enabling import enable
-from services.references import get_repository
-from services.watching import unwatch
+from services.core.lookups import get_repository
+from services.core.unit_of_work import GITHUB_CALLER
+from services.installations.sync_requests import SYNC_TIMEOUT, request_comparison
+from services.repositories.auto_watch import watch_what_is_named
+from services.repositories.enabling import enable
+from services.repositories.watching import unwatch
+from services.repository_sync import sync as repository_sync
 from tests import factories
 from tests.jobs.conftest import Town
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.model import repositories as at_host
-from tools.codehost.model.world import Actor
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model import repositories as at_host
+from tools.fake_github.model.world import Actor
 
 
 @dataclass(slots=True)
@@ -165,7 +167,7 @@ class TestComparing:
 
     def test_a_slow_one_does_not_undo_what_a_later_one_has_read(self, mirror: Mirror) -> None:
         mirror.at_host("web")
-        with mirror.town.jobs.open(repository_sync.JOB) as unit:
+        with mirror.town.jobs.open(GITHUB_CALLER) as unit:
             caller, slow = repository_sync._start(unit, mirror.installation.id)
         mirror.sync()
         assert caller is not None
@@ -216,7 +218,7 @@ class TestAsking:
         assert self.pending(mirror)
         assert not self.pending(mirror)
         mirror.town.host.faults.clear()
-        mirror.town.jobs.clock.ahead = repository_sync.LONGEST_SYNC  # type: ignore[attr-defined]
+        mirror.town.jobs.clock.ahead = SYNC_TIMEOUT  # type: ignore[attr-defined]
         assert self.pending(mirror)
         assert set(mirror.rows()) == {"acme/web"}
 
@@ -237,12 +239,12 @@ class TestAsking:
 
     def test_what_is_asked_for_while_one_runs_is_done_after_it(self, mirror: Mirror) -> None:
         self.ask(mirror)
-        with mirror.town.jobs.open(repository_sync.JOB) as unit:
+        with mirror.town.jobs.open(GITHUB_CALLER) as unit:
             repository_sync._start(unit, mirror.installation.id)
         assert not self.pending(mirror)
-        mirror.town.jobs.clock.ahead += repository_sync.LONGEST_SYNC / 2  # type: ignore[attr-defined]
+        mirror.town.jobs.clock.ahead += SYNC_TIMEOUT / 2  # type: ignore[attr-defined]
         with mirror.town._unit() as unit:
-            repository_sync.ask_for_sync(unit, [mirror.installation.id])
+            request_comparison(unit, [mirror.installation.id])
         assert self.pending(mirror)
 
 
@@ -264,8 +266,8 @@ class TestAutoWatch:
         mirror.enable("acme/web", auto_watch=("release/*",))
         freeze = mirror.town.freeze()
         named = {web.record.id: {"release/9", "feature"}, 404404: {"release/1"}}
-        watch_what_is_named(mirror.town.jobs, repository_sync.JOB, named)
-        watch_what_is_named(mirror.town.jobs, repository_sync.JOB, named)
+        watch_what_is_named(mirror.town.jobs, GITHUB_CALLER, named)
+        watch_what_is_named(mirror.town.jobs, GITHUB_CALLER, named)
         assert mirror.watched() == {"main": True, "release/9": True}
         assert mirror.targets(freeze) == 2
 

@@ -13,7 +13,7 @@ from jobs import context
 from jobs.context import Context
 from jobs.sweep import SHORTEST_PAUSE, Sweeper
 from models.schedules import Occurrence
-from services.chores import end_freezes
+from services.maintenance.tasks import end_freezes
 from services.schedules.beginning import begin_windows
 from tests import factories
 from tests.jobs.conftest import Builder, Town

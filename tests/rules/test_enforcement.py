@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rules.enforcement import (
+from rules.rulesets.enforcement import (
     ADMINISTRATORS,
     ActiveRule,
     BranchFacts,
@@ -19,7 +19,7 @@ from rules.enforcement import (
     covers,
     evaluate,
 )
-from rules.findings import light_of, worst
+from rules.rulesets.findings import light_of, worst
 
 CHECK = "change-freeze/main"
 APP, OTHER = 42, 99

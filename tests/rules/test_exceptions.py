@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.exceptions import OPEN_STATES, STATES, Effect, ExceptionState, ineffective_reason, state_of
+from rules.freezes.pull_request_exceptions import (
+    OPEN_STATES,
+    STATES,
+    Effect,
+    ExceptionState,
+    ineffective_reason,
+    state_of,
+)
 
 NOW = datetime(2026, 11, 20, 17, tzinfo=UTC)
 MOMENT = timedelta(milliseconds=1)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.globs import Kind, compile_globs, fault
+from rules.freezes.globs import Kind, compile_globs, fault
 
 LONGEST = 256
 """Characters of a pattern, and about those of a name."""

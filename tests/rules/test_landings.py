@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.landings import Classified, Cover, Landing, Run, classify
+from rules.freezes.bypass import Classified, Cover, Landing, Run, classify
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HEAD, GROUP = "a" * 40, "b" * 40

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.check_names import check_name, former_globs, watched_automatically
-from rules.check_text import SHOWN, instant, summary, title
-from rules.ordering import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
-from rules.verdict import Claim, CoveringFreeze, Verdict, judge
+from rules.freezes.check_names import check_name, former_globs, watched_automatically
+from rules.freezes.check_text import SHOWN, instant, summary, title
+from rules.freezes.merge_rank import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
+from rules.freezes.verdict import Claim, CoveringFreeze, Verdict, judge
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from rules.app_permissions import NEEDED, missing_permissions
-from rules.onboarding import Facts, steps
+from rules.access.onboarding import Facts, steps
+from rules.rulesets.app_permissions import NEEDED, missing_permissions
 
 EVERYTHING = Facts("Acme", "active", "acme", (), covered=3, enabled=2, watched=4, unenforced=0, frozen_once=True)
 NAMES = ["organization", "installation", "repositories", "branches", "enforcement", "first_freeze"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.globs import compile_globs
-from rules.overlaps import overlap
+from rules.freezes.globs import compile_globs
+from rules.rulesets.overlaps import overlap
 
 TEXTS = ["".join(letters) for size in range(6) for letters in product("ab/", repeat=size)]
 GLOBS = st.lists(st.sampled_from(["a", "b", "/", "*", "**"]), min_size=1, max_size=4).map(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.pacing import (
+from rules.rate_budget import (
     HOUR,
     MINUTE,
     MUTATION_POINTS,

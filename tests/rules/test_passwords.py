@@ -2,7 +2,7 @@
 
 import pytest
 
-from rules.passwords import fault, is_common, readable
+from rules.access.passwords import fault, is_common, readable
 
 EMAIL = "eve.adams@example.com"
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.invitations import state_at
-from rules.organization_settings import OrganizationSettings
-from rules.slugs import LONGEST_SLUG, slug_of
+from rules.access.invitations import state_at
+from rules.access.organization_settings import OrganizationSettings
+from rules.access.slugs import LONGEST_SLUG, slug_of
 
 NOW = datetime(2026, 11, 20, 16, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

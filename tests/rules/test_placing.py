@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.placing import Placed, placed
-from rules.recurrence import Recurrence
-from rules.wall_clock import Window
+from rules.time.recurrence import Recurrence
+from rules.time.wall_clock import Window
+from rules.time.windows import Placed, placed
 from tests.rules.test_recurrence import by_trying, rules
 from tests.rules.test_wall_clock_everywhere import EPOCH, MINUTE, ZONES, changes, expected, minutes, walk
 

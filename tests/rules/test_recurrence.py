@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.recurrence import EARLIEST, LATEST, Frequency, Recurrence, check, days
+from rules.time.recurrence import EARLIEST, LATEST, Frequency, Recurrence, check, days
 
 START = date(2026, 1, 1)  # a Thursday
 WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.entitlements import PLANS, plan_named, require_watched_branches
+from rules.access.entitlements import PLANS, plan_named, require_watched_branches
+from rules.access.permissions import CODE_HOST, ROLES, SYSTEM, Principal, Role, role_reaches, scopes_reach
 from rules.errors import ServiceError
+from rules.freezes.pull_references import LARGEST, PullReference, read_reference
 from rules.ids import has_prefix, new_id
-from rules.permissions import CODE_HOST, ROLES, SYSTEM, Principal, Role, role_reaches, scopes_reach
-from rules.pull_references import LARGEST, PullReference, read_reference
 
 
 class TestIds:

@@ -6,18 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rules.check_names import check_name, watched_automatically
-from rules.globs import compile_globs
-from rules.ruleset_needs import (
-    BranchFact,
-    Need,
-    RepositoryFact,
-    Target,
-    needs_of,
-    sample_branch,
-    targets_of,
-)
-from rules.ruleset_plans import Change, Existing, Found, Place, difference, mended, plan_removal, plan_target, settled
+from rules.freezes.check_names import check_name, watched_automatically
+from rules.freezes.globs import compile_globs
+from rules.rulesets.needs import BranchFact, Need, RepositoryFact, Target, needs_of, sample_branch, targets_of
+from rules.rulesets.plans import Change, Existing, Found, Place, difference, mended, plan_removal, plan_target, settled
 
 APP = 4207
 MAIN = "change-freeze/main"

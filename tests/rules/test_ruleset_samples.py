@@ -1,6 +1,6 @@
 """The branch that nobody has, by whose name it is asked whether a pattern's rule covers new branches."""
 
-from rules.ruleset_needs import BranchFact, RepositoryFact, needs_of, sample_branch
+from rules.rulesets.needs import BranchFact, RepositoryFact, needs_of, sample_branch
 
 
 def sample(*globs: str, **check_names: str) -> dict[str, str | None]:

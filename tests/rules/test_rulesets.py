@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rules.check_names import PREFIX, check_name, watched_automatically
 from rules.errors import ServiceError
-from rules.globs import compile_globs
-from rules.rulesets import (
+from rules.freezes.check_names import PREFIX, check_name, watched_automatically
+from rules.freezes.globs import compile_globs
+from rules.rulesets.rulesets import (
     MOST_PATTERNS,
     desired_ruleset,
     pattern_of,
@@ -20,7 +20,7 @@ from rules.rulesets import (
     ruleset_name,
     spared,
 )
-from tools.codehost.model.rulesets import matches_pattern, validate
+from tools.fake_github.model.rulesets import matches_pattern, validate
 
 APP = 4711
 NAME = "change-freeze/release/*"

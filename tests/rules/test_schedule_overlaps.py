@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.schedule_overlaps import Ground, named_repositories
-from rules.scope import BranchFact, compile_scope
+from rules.freezes.scope import BranchFact, compile_scope
+from rules.time.schedule_overlaps import Ground, named_repositories
 
 NAMES = ("acme/web", "acme/web-api", "Acme/Docs", "acme/docs2", "globex/web")
 BRANCHES = ("main", "release/1", "release/1/fix")

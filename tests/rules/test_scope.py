@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.scope import BranchFact, compile_scope, scope_contains
+from rules.freezes.scope import BranchFact, compile_scope, scope_contains
 
 WEB = BranchFact("wbr_web_main", "rep_web", "acme/web", "main")
 WEB_RELEASE = BranchFact("wbr_web_release", "rep_web", "acme/web", "release/1")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rules.user_codes import ALPHABET, LENGTH, new_user_code, read_user_code
+from rules.access.user_codes import ALPHABET, LENGTH, new_user_code, read_user_code
 
 
 def test_a_code_has_more_than_forty_bits_and_is_no_word() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.verdict import Claim, CoveringFreeze, in_force, judge
+from rules.freezes.verdict import Claim, CoveringFreeze, in_force, judge
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rules.wall_clock import Span, Window, place
+from rules.time.wall_clock import Span, Window, place
 
 
 def span(text: str) -> Span:

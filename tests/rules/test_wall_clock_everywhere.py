@@ -24,8 +24,8 @@ from zoneinfo import ZoneInfo, available_timezones
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import rules.zones  # noqa: F401 - first of all it says whose data `zoneinfo` reads
-from rules.wall_clock import Span, Window, first_instant, last_instant, place, reading
+import rules.time.zones  # noqa: F401 - first of all it says whose data `zoneinfo` reads
+from rules.time.wall_clock import Span, Window, first_instant, last_instant, place, reading
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), 24 * 60

@@ -3,7 +3,7 @@
 import pytest
 
 from rules.errors import ServiceError
-from rules.zones import check_zone
+from rules.time.zones import check_zone
 
 
 @pytest.mark.parametrize("name", ["Europe/London", "UTC", "America/Argentina/Buenos_Aires"])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from marshmallow import fields
 
-from rules.instants import format_instant
+from rules.time.instants import format_instant
 from schemas.build import Builder
 from schemas.instants import parse_instant, read_instant
 

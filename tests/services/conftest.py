@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from app.database import make_engine
 from models.organizations import Organization
-from rules.permissions import Actor
-from services.clock import whole_milliseconds
-from services.unit import Caller, Surroundings, Unit, Units
+from rules.access.permissions import Actor
+from services.core.clock import whole_milliseconds
+from services.core.unit_of_work import Caller, Surroundings, Unit, Units
 from tests import factories
 
 ADA = Actor("user", "usr_ada", "Ada")

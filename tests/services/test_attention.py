@@ -9,8 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from models.organizations import Organization
-from services.attention import Item, clear_item, clear_items, raise_item, raise_items
-from services.reconcile.claims import pause_installation
+from services.alerts.alerts import Item, clear_item, clear_items, raise_item, raise_items
+from services.github_access.pauses import pause_installation
 from tests import factories
 from tests.services.conftest import MovedClock, Opener
 

@@ -12,15 +12,15 @@ from sqlalchemy.orm import Session
 
 from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
 from integrations.mail.smtp import MailServer
-from jobs import aside, context, mail
+from jobs import background_thread, context, mail
 from jobs.context import Context
-from rules.permissions import NOBODY
-from services import delivery
-from services.chores import tidy, work_waiting
-from services.delivery import LEASE, send_due
-from services.outbox import post
-from services.sealing import CannotOpenError, seal, unseal
-from services.unit import Caller, Surroundings, Units
+from rules.access.permissions import NOBODY
+from services.core.encryption import CannotOpenError, seal, unseal
+from services.core.unit_of_work import Caller, Surroundings, Units
+from services.mail import delivery
+from services.mail.delivery import LEASE, send_due
+from services.mail.outbox import post
+from services.maintenance.tasks import tidy, work_waiting
 from tests import factories
 from tests.services.conftest import Listener, MovedClock
 from tests.support.mail import mail_server, mailbox
@@ -324,7 +324,7 @@ class TestTheJob:
         """Give the process a context; what works aside is over when this ends."""
         context.give(Context(jobs, None, None, lambda _name: None))  # type: ignore[arg-type]
         yield
-        aside.go_on("mail", lambda: False).join(10)
+        background_thread.go_on("mail", lambda: False).join(10)
         context._given.clear()
 
     @pytest.mark.usefixtures("running")
@@ -337,11 +337,11 @@ class TestTheJob:
     def test_a_server_that_hangs_holds_up_nobody_who_asks(self, people: Units, box: Handle) -> None:
         written(people)
         box.mailbox.silent_after = "EHLO"
-        first = aside.go_on("mail", lambda: False)
+        first = background_thread.go_on("mail", lambda: False)
         first.join(10)
         mail.run()
         mail.run()
-        running = aside.go_on("mail", lambda: False)
+        running = background_thread.go_on("mail", lambda: False)
         assert running.is_alive()
         box.mailbox.hang_up()
         running.join(10)
@@ -351,10 +351,10 @@ class TestTheJob:
         def fail() -> bool:
             raise LookupError("a fault")
 
-        aside.go_on("faulty", fail).join(10)
+        background_thread.go_on("faulty", fail).join(10)
         assert "faulty failed and is tried again" in caplog.text
         steps = iter([True, False])
-        aside.go_on("faulty", lambda: next(steps)).join(10)
+        background_thread.go_on("faulty", lambda: next(steps)).join(10)
         assert list(steps) == []
 
 

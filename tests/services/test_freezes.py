@@ -16,13 +16,13 @@ from models.organizations import Organization
 from models.queries import covering_freezes, lock_coverage
 from models.repositories import WatchedBranch
 from rules.errors import ServiceError
+from rules.freezes.verdict import in_force
 from rules.ids import new_id
-from rules.verdict import in_force
-from services import freeze_views, lifting, targets
-from services.chores import end_freezes
-from services.freezes import NewFreeze, extend, start
-from services.references import get_freeze
-from services.unit import Caller, Units
+from services.core.lookups import get_freeze
+from services.core.unit_of_work import Caller, Units
+from services.freezes import end, targets, views
+from services.freezes.start import NewFreeze, extend, start
+from services.maintenance.tasks import end_freezes
 from tests import factories
 from tests.services.conftest import ADA, Listener, MovedClock, Opener
 
@@ -135,7 +135,7 @@ class TestEnding:
                 running[name] = begin(unit_of, acme)
             else:
                 with unit_of(acme) as unit:
-                    lifting.lift(unit, running.pop(name).id, None)
+                    end.lift(unit, running.pop(name).id, None)
             assert frozen(unit_of, acme, *branches) == [bool(running)] * 3
 
     def test_of_an_ended_freeze_is_refused(
@@ -143,9 +143,9 @@ class TestEnding:
     ) -> None:
         freeze = begin(unit_of, acme)
         with unit_of(acme) as unit:
-            lifting.lift(unit, freeze.id, "done")
+            end.lift(unit, freeze.id, "done")
         with pytest.raises(ServiceError) as raised, unit_of(acme) as unit:
-            lifting.lift(unit, freeze.id, "done")
+            end.lift(unit, freeze.id, "done")
         assert raised.value.code == "not_frozen"
 
     def test_by_time_is_seen_by_every_read_before_it_is_recorded(
@@ -157,7 +157,7 @@ class TestEnding:
         clock.ahead = timedelta(hours=1)
         assert not any(frozen(unit_of, acme, *branches))
         with unit_of(acme) as unit:
-            shown = freeze_views.show(unit, freeze.id)
+            shown = views.show(unit, freeze.id)
         assert (shown["state"], shown["ended_at"], shown["end_reason"]) == ("ended", ends_at, "expired")
 
     def test_by_time_is_recorded_once_whoever_sweeps(
@@ -191,7 +191,7 @@ class TestLiftingByScope:
         everything = begin(unit_of, acme)
         web = begin(unit_of, acme, scope={"type": "repositories", "repositories": ["acme/web"]})
         with unit_of(acme) as unit:
-            answer = lifting.lift_matching(unit, {"type": "repositories", "repositories": ["acme/web"]}, None)
+            answer = end.lift_matching(unit, {"type": "repositories", "repositories": ["acme/web"]}, None)
         assert [freeze["id"] for freeze in answer["data"]] == [web.id]
         assert answer["still_frozen"] == [{"branch_id": branches[2].id, "freeze_ids": [everything.id]}]
 
@@ -200,14 +200,14 @@ class TestLiftingByScope:
     ) -> None:
         freeze = begin(unit_of, acme)
         with pytest.raises(ServiceError, match=freeze.id) as raised, unit_of(acme) as unit:
-            lifting.lift_matching(unit, {"type": "branch", "branchId": branches[0].id}, None)
+            end.lift_matching(unit, {"type": "branch", "branchId": branches[0].id}, None)
         assert raised.value.code == "invalid_state"
 
     def test_without_any_freeze_has_nothing_to_lift(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with pytest.raises(ServiceError) as raised, unit_of(acme) as unit:
-            lifting.lift_matching(unit, EVERYTHING, None)
+            end.lift_matching(unit, EVERYTHING, None)
         assert raised.value.code == "not_frozen"
 
     @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ class TestLiftingByScope:
         begin(unit_of, acme, scope=own)
         try:
             with unit_of(acme) as unit:
-                lifted = bool(lifting.lift_matching(unit, given, None)["data"])
+                lifted = bool(end.lift_matching(unit, given, None)["data"])
         except ServiceError:
             lifted = False
         assert lifted is inside
@@ -261,7 +261,7 @@ class TestExtending:
     ) -> None:
         freeze = begin(unit_of, acme)
         with unit_of(acme) as unit:
-            lifting.lift(unit, freeze.id, None)
+            end.lift(unit, freeze.id, None)
         with pytest.raises(ServiceError) as raised, unit_of(acme) as unit:
             extend(unit, freeze.id, None)
         assert raised.value.code == "invalid_state"
@@ -279,7 +279,7 @@ class TestGrowing:
             targets.take_in(unit, [new.id])
         assert frozen(unit_of, acme, new) == [True]
         with unit_of(acme) as unit:
-            assert freeze_views.show(unit, freeze.id)["targets"]["total"] == 4
+            assert views.show(unit, freeze.id)["targets"]["total"] == 4
 
     def test_a_freeze_of_a_fixed_set_never_grows(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
@@ -349,7 +349,7 @@ def test_a_lift_that_waited_for_another_takes_in_the_freeze_that_started_meanwhi
 
     def lift_everything() -> None:
         with unit_of(acme) as unit:
-            lifted.extend(freeze["id"] for freeze in lifting.lift_matching(unit, EVERYTHING, None)["data"])
+            lifted.extend(freeze["id"] for freeze in end.lift_matching(unit, EVERYTHING, None)["data"])
 
     racing = threading.Thread(target=lift_everything)
     with unit_of(acme) as unit:
@@ -358,7 +358,7 @@ def test_a_lift_that_waited_for_another_takes_in_the_freeze_that_started_meanwhi
         while not session.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")):
             session.rollback()
         second = begin(unit_of, acme)
-        lifting.lift(unit, first.id, None)
+        end.lift(unit, first.id, None)
     racing.join(10)
     assert lifted == [second.id]
     assert not any(frozen(unit_of, acme, *branches))

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, TextClause, create_engine, text
 
-from services import receipts, webhooks
-from services.enforcement import asking
+from services.enforcement_status import probe_requests
+from services.freezes import completion
+from services.webhooks import deliveries
 
 HINT = {"repositories": [1], "names": ["main"], "read_back": [False], "now": "2026-01-01T00:00:00+00:00"}
 MANY = """
@@ -39,10 +40,10 @@ def connection(own_database: str) -> Iterator[Connection]:
 @pytest.mark.parametrize(
     ("statement", "values", "index"),
     [
-        pytest.param(receipts._INCOMPLETE, {}, "ix_freezes_incomplete", id="freezes without their receipt"),
-        pytest.param(webhooks._MARK, HINT, "ix_repositories_github_id", id="branches that a webhook names"),
+        pytest.param(completion._INCOMPLETE, {}, "ix_freezes_incomplete", id="freezes without their receipt"),
+        pytest.param(deliveries._MARK, HINT, "ix_repositories_github_id", id="branches that a webhook names"),
         pytest.param(
-            asking._OF_REPOSITORY,
+            probe_requests._OF_REPOSITORY,
             {"github_id": 1, "now": HINT["now"]},
             "ix_repositories_github_id",
             id="branches of a repository whose rules were changed",

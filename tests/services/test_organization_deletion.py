@@ -11,17 +11,17 @@ import pytest
 import sqlalchemy.exc
 
 from integrations.github import GitHub
-from jobs import aside, context
+from jobs import background_thread, context
 from jobs.context import Context
 from jobs.sweep import Sweeper
 from rules.errors import ServiceError
-from services.chores import work_waiting
+from services.core.unit_of_work import Caller
 from services.enforcement import withdrawing
 from services.enforcement.applying import LEASE as SETUP_LEASE
 from services.enforcement.confirming import BUDGET
-from services.organization_deletion import WITHDRAWN_AFTER, delete, end_what_came_late
-from services.organization_withdrawal import LEASE, MOST_TRIES, withdraw_due
-from services.unit import Caller
+from services.maintenance.tasks import work_waiting
+from services.offboarding.deletion import WITHDRAWN_AFTER, delete, end_what_came_late
+from services.offboarding.withdrawal import LEASE, MOST_TRIES, withdraw_due
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town, build, codehost, private_key, town
 from tests.services.conftest import MovedClock
@@ -35,7 +35,7 @@ DELETING = "DELETE /repos/acme/web/rulesets"
 
 @pytest.fixture
 def owner(town: Town) -> str:
-    """The address of acme's owner."""  # noqa: D401
+    """The address of acme's owner."""
     user = factories.user(town.session, "Olga")
     factories.membership(town.session, town.organization, user, "owner")
     town.session.commit()
@@ -321,7 +321,7 @@ def sweeper(town: Town) -> Iterator[Sweeper]:
     """Make a sweeper that no worker helps."""
     context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     yield Sweeper(context.given(), lambda: False, timedelta(days=1000))
-    aside.go_on("withdraw", lambda: False).join(10)
+    background_thread.go_on("withdraw", lambda: False).join(10)
     context._given.clear()
 
 
@@ -331,7 +331,7 @@ def test_the_sweeper_alone_sees_to_all_of_it(town: Town, written: int, owner: st
     town.settle()
     gone(town)
     sweeper.sweep()
-    aside.go_on("withdraw", lambda: False).join(10)
+    background_thread.go_on("withdraw", lambda: False).join(10)
     assert written not in town.host.world.rulesets
     assert set(town.conclusions().values()) == {"success"}
     pass_time(town, days=30)

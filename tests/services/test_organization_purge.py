@@ -14,9 +14,9 @@ from app.database import WORKER_ROLE, make_engine
 from models import Base
 from models.installations import Installation
 from models.organizations import Organization, User
-from services import organization_purge
-from services.organization_purge import JOB, _erase_a_piece, erased_tables, purge_deleted
-from services.unit import Surroundings, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Surroundings, Units
+from services.offboarding import purge
+from services.offboarding.purge import _erase_a_piece, erased_tables, purge_deleted
 from tests import factories
 from tests.services.conftest import Listener, MovedClock
 from tests.support.estates import Estate, estate
@@ -149,8 +149,8 @@ def test_is_done_once(jobs: Units, session: Session, acme: Organization, clock: 
 class TestInPieces:
     @pytest.fixture(autouse=True)
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(organization_purge, "PIECE", 2)
-        monkeypatch.setattr(organization_purge, "REFERENCED_PIECE", 1)
+        monkeypatch.setattr(purge, "PIECE", 2)
+        monkeypatch.setattr(purge, "REFERENCED_PIECE", 1)
 
     @pytest.mark.parametrize("pieces", range(1, 30, 4))
     def test_goes_on_where_it_was_killed(
@@ -167,7 +167,7 @@ class TestInPieces:
     def test_makes_way_for_the_other_chores(
         self, jobs: Units, session: Session, acme: Organization, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(organization_purge, "LONGEST", 0.0)
+        monkeypatch.setattr(purge, "LONGEST", 0.0)
         clock.ahead += timedelta(days=31)
         sweeps = 0
         while purge_deleted(jobs):
@@ -219,9 +219,9 @@ def test_what_is_written_meanwhile_is_erased_in_the_next_sweep(
 def test_the_audit_of_an_organisation_that_is_not_deleted_cannot_be_erased(
     jobs: Units, session: Session, acme: Organization, globex: Organization
 ) -> None:
-    with jobs.open(JOB) as unit:
+    with jobs.open(SYSTEM_CALLER) as unit:
         unit.session.execute(text("DELETE FROM audit_entries"))
     assert len(rows_of(session, globex)["audit_entries"]) == 1
     assert rows_of(session, acme)["audit_entries"] == []
-    with jobs.open(JOB) as unit, pytest.raises(sqlalchemy.exc.ProgrammingError):
+    with jobs.open(SYSTEM_CALLER) as unit, pytest.raises(sqlalchemy.exc.ProgrammingError):
         unit.session.execute(text("UPDATE audit_entries SET action = 'x'"))

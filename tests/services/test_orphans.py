@@ -5,15 +5,15 @@ from typing import Any, cast
 
 import pytest
 
-from rules.permissions import CODE_HOST
-from services import repository_sync
+from rules.access.permissions import CODE_HOST
+from services.core.unit_of_work import Caller
 from services.enforcement.orphans import SETTLED, look_for_orphans
-from services.unit import Caller
+from services.repository_sync import sync as repository_sync
 from tests.jobs.conftest import Town, codehost, private_key, town
 from tests.jobs.setup.asking import ORGANIZATION, add, ask, names, permit, work
 from tests.services.conftest import MovedClock
-from tools.codehost.model import repositories as at_host
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import repositories as at_host
+from tools.fake_github.model.world import Actor
 
 __all__ = ["codehost", "private_key", "town"]
 

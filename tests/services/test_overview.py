@@ -8,8 +8,8 @@ from sqlalchemy import Connection, create_engine, event, text
 from sqlalchemy.orm import Session
 
 from models.organizations import Organization
-from services import attention_items, attention_sources, overview
-from services.unit import Unit
+from services.core.unit_of_work import Unit
+from services.overview import attention, attention_sources, overview
 from tests import factories
 from tests.services.conftest import Opener
 from tests.services.test_indexes import MANY
@@ -36,7 +36,7 @@ def statements(unit: Unit) -> int:
     connection = unit.session.connection()
     event.listen(connection, "before_cursor_execute", lambda *told: sent.append(told[2]))
     overview.show(unit)
-    attention_items.list_items(unit, attention_items.AttentionFilters(), None, 100)
+    attention.list_items(unit, attention.AttentionFilters(), None, 100)
     return len(sent)
 
 

@@ -16,8 +16,8 @@ from models.enforcement import BranchEnforcement
 from models.organizations import Organization
 from models.repositories import WatchedBranch
 from rules.errors import ServiceError
+from services.core.unit_of_work import Caller, Surroundings, Unit, Units
 from services.enforcement.snippets import snippets
-from services.unit import Caller, Surroundings, Unit, Units
 from tests import factories
 from tests.services.conftest import ADA, Listener, MovedClock, Opener
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from app.database import make_engine
-from rules.permissions import SYSTEM
-from services.clock import DatabaseClock
-from services.unit import Caller, Unit, Units
+from rules.access.permissions import SYSTEM
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Caller, Unit, Units
 from tests.services.conftest import ADA, Listener
 
 CALLER = Caller("org_1", ADA, "api")

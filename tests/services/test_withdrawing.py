@@ -2,8 +2,8 @@
 
 import pytest
 
+from services.core.unit_of_work import Caller
 from services.enforcement.withdrawing import withdraw
-from services.unit import Caller
 from tests.jobs.conftest import ADA, Builder, Town, build, codehost, private_key, town
 
 __all__ = ["build", "codehost", "private_key", "town"]
@@ -19,7 +19,7 @@ RULESET = {
 
 @pytest.fixture
 def written(town: Town, build: Builder) -> int:
-    """The number of a ruleset of acme/web that we wrote, beside one that somebody else did."""  # noqa: D401
+    """The number of a ruleset of acme/web that we wrote, beside one that somebody else did."""
     build("web")
     town.host.organization("acme").repository("web").ruleset(**RULESET)
     [record] = [one for one in town.host.world.rulesets.values() if one.name == RULESET["name"]]

@@ -12,9 +12,9 @@ from sqlalchemy.orm import Session
 
 from models.identity import Mail
 from models.organizations import Organization, User
+from services.core.encryption import unseal
 from services.identity.passwords import hash_password
-from services.outbox import USE, bound_to
-from services.sealing import unseal
+from services.mail.outbox import USE, bound_to
 from tests import factories
 
 PASSWORD = "seven green bicycles"

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from services.clock import whole_milliseconds
+from services.core.clock import whole_milliseconds
 
 
 class MovableClock:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from tests.jobs.conftest import Town
-from tools.codehost.model import branches, pulls
-from tools.codehost.model.records import PullRequest, Repository
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import branches, pulls
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.world import Actor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 
 from models.api_keys import ApiKeySecret
 from models.organizations import LoginSession, Organization, SigningKey, User
-from services.api_key_secrets import new_secret, secret_hash
-from services.secrets import new_session_token, token_hash
-from services.sessions import Signer, mint_session_jwt, new_key_pair
+from services.core.tokens import new_session_token, token_hash
+from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.api_key_secrets import new_secret, secret_hash
 from tests import factories
 
 Form = Literal["nothing", "unreadable", "unknown", "key", "jwt", "session_token"]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from rules.errors import ServiceError
-from tools.codehost.model.records import PullRequest, Repository
+from tools.fake_github.model.records import PullRequest, Repository
 
 
 def only(error: ServiceError, *codes: str) -> None:

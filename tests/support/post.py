@@ -4,15 +4,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import timedelta
 
 from models.queries import covering_freezes
-from rules.permissions import CODE_HOST
-from services.chores import full_pass
-from services.reconcile.passes import JOB
-from services.repository_sync import sync_pending
-from services.unit import Caller
-from services.webhooks import receive
+from rules.access.permissions import CODE_HOST
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.maintenance.tasks import full_pass
+from services.repository_sync.sync import sync_pending
+from services.webhooks.deliveries import receive
 from tests.jobs.conftest import Town
-from tools.codehost.model.records import PullRequest, Repository
-from tools.codehost.webhooks.sender import Delivery
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.webhooks.sender import Delivery
 
 Difference = tuple[str, str, str | None, str | None]
 """Pull request and check, commit, what is shown, what should be."""
@@ -90,7 +89,7 @@ def disagreements(town: Town, unheard_of: Collection[str] = ()) -> dict[str, tup
 def blocking(town: Town) -> Callable[[Repository, PullRequest], set[str]]:
     """Return what tells which freezes block a pull request now, so far as it goes into a branch that we know."""
     known = "SELECT r.github_id, b.name, b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id"
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         branches = {branch_id: (github_id, name) for github_id, name, branch_id in town.sql(known)}
         covering = covering_freezes(unit.session, list(branches), unit.now)
         granted = town.sql(_GRANTED, now=unit.now)

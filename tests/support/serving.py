@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from app.connexion_adapter import Application
+from app.edge.connexion_adapter import Application
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from rules.ids import new_id
-from services.api_key_secrets import new_secret, secret_hash
-from services.sessions import Signer, mint_session_jwt, new_key_pair
+from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.api_key_secrets import new_secret, secret_hash
 
 BASE_URL = "http://127.0.0.1:8080"
 """Issuer and audience of the tokens: what `Config` has by default."""

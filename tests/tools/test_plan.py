@@ -7,12 +7,12 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from app.commands.plan import main, read_arguments
 from models.audit import AuditEntry
 from models.organizations import Organization
 from tests import factories
 from tests.support.product import address_of
 from tests.support.sessions import committing
-from tools.plan import main, read_arguments
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from rules.audit_actions import ACTIONS, EVENTS
+from rules.audit.actions import ACTIONS, EVENTS
 from schemas.contract import Operation, load_contract
 from tools.fuzz.recorded import MAY_LEAVE_ALL_AS_IT_IS, Recorded, fault
 

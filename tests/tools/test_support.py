@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy.orm import Session
 
+from app.commands.support import main, read_arguments
 from app.main import Parts, create_app
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Organization, SigningKey, User
@@ -19,7 +20,6 @@ from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
 from tests.support.serving import serving
 from tests.support.sessions import committing
-from tools.support import main, read_arguments
 
 BY = ("--by", "grace@example.com")
 WHY = ("--reason", "Ticket 4711: a freeze that stays")

@@ -13,13 +13,13 @@ from werkzeug.test import TestResponse
 from integrations.github import GitHub
 from rules.errors import ServiceError
 from schemas.contract import load_contract
+from services.core.unit_of_work import Caller, Surroundings, Units
 from services.enforcement.confirming import Authorizations
 from services.enforcement.planning import set_up
-from services.unit import Caller, Surroundings, Units
 from tests.jobs.conftest import ADA, Town, build, codehost, private_key, town
 from tests.jobs.setup.asking import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
-from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
+from tools.fake_github.people import CLIENT_ID, CLIENT_SECRET
 from web.enforcement import enforcement_pages
 from web.pages import create_pages
 

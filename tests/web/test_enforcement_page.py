@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from rules.errors import ServiceError
+from services.core.unit_of_work import Caller
 from services.enforcement.planning import set_up
-from services.unit import Caller
 from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tests.jobs.setup.asking import audit, names, permit, state

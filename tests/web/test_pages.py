@@ -12,10 +12,10 @@ import httpx
 import pytest
 from flask.testing import FlaskClient
 
-from app.access_log import AccessLog
-from app.errors import ErrorReplies
-from app.front import Front
-from app.pages import mounted_pages
+from app.edge.access_log import AccessLog
+from app.edge.errors import ErrorReplies
+from app.edge.front import Front
+from app.mount_web import mounted_pages
 from schemas.contract import Contract, load_contract
 from tools.contract_lint import Document
 from web.pages import RENDERER, create_pages

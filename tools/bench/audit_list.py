@@ -14,15 +14,15 @@ import requests
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
+from app.commands.operator_cli import NoWakeups
 from app.database import WORKER_ROLE, make_engine
-from services.audit.sealing import LONGEST, seal_entries
-from services.clock import DatabaseClock
-from services.unit import Units
+from services.audit.hash_chain import LONGEST, seal_entries
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Units
 from tests import factories
 from tools.bench import load
 from tools.bench.servers import machine, storage, web
 from tools.bench.stack import SCALE, scaled
-from tools.operating import NoWakeups
 
 ENTRIES, UNSEALED = scaled(5_000_000), scaled(20_000)
 CONNECTIONS, SECONDS = 4, 3.0 if SCALE == 1 else 0.5

@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.auth import _FIND_KEY
 from app.database import Reads
-from app.rate_limits import _SCRIPT
-from services.api_key_secrets import secret_hash
-from services.freeze_state import _COLUMNS, _COVERING, _FROM_REPOSITORY, _FULL_NAME
+from app.edge.auth import _FIND_KEY
+from app.edge.rate_limits import _SCRIPT
+from services.freezes.state import _COLUMNS, _COVERING, _FROM_REPOSITORY, _FULL_NAME
+from services.identity.api_key_secrets import secret_hash
 
 SQL = (
     "SELECT"

@@ -18,14 +18,14 @@ import uvloop
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from app.auth import Credentials
 from app.config import Config
 from app.database import Reads
-from app.key_uses import KeyUses
+from app.edge.access_tokens import TokenVerifier
+from app.edge.auth import Credentials
+from app.edge.key_uses import KeyUses
 from app.main import Parts, create_app
-from app.tokens import TokenVerifier
 from models.organizations import Organization
-from services.clock import DatabaseClock
+from services.core.clock import DatabaseClock
 from tests import factories
 from tools.bench.freeze_state import PATH, seed
 from tools.bench.servers import Storage, machine, storage

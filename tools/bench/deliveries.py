@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import uvloop
 
 from tools.bench.load import CONTENT_LENGTH
-from tools.codehost.webhooks.sender import signature
+from tools.fake_github.webhooks.sender import signature
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -28,25 +28,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app import connexion_adapter
-from app.access_log import AccessLog
-from app.auth import Credentials
-from app.downloads import DatabaseDownloads
-from app.errors import ErrorReplies
-from app.front import Front
-from app.key_uses import KeyUses
-from app.maintenance import Maintenance
-from app.operation import CompiledOperation, Edge
-from app.rate_limits import RateLimits
-from app.tokens import TokenVerifier
-from app.workers import Workers
+from app.edge import connexion_adapter
+from app.edge.access_log import AccessLog
+from app.edge.access_tokens import TokenVerifier
+from app.edge.auth import Credentials
+from app.edge.downloads import DatabaseDownloads
+from app.edge.errors import ErrorReplies
+from app.edge.front import Front
+from app.edge.key_uses import KeyUses
+from app.edge.maintenance import Maintenance
+from app.edge.operation import CompiledOperation, Edge
+from app.edge.rate_limits import RateLimits
+from app.edge.worker_threads import Workers
 from schemas.build import Builder
 from schemas.contract import Contract, load_contract, parse_contract
 from schemas.dialect import Validators
-from services.api_key_secrets import new_secret
-from services.clock import DatabaseClock
-from services.reads import Parameters
-from services.unit import Units
+from services.core.clock import DatabaseClock
+from services.core.read_context import Parameters
+from services.core.unit_of_work import Units
+from services.identity.api_key_secrets import new_secret
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 SECRET = new_secret()

@@ -14,9 +14,9 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine, text
 
-from services.chores import work_waiting
-from services.clock import DatabaseClock
-from services.unit import Surroundings, Units
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Surroundings, Units
+from services.maintenance.tasks import work_waiting
 from tools.bench.seeding import Account, plain
 from tools.bench.servers import machine
 from tools.bench.stack import INSTALLATION, LOGIN, SCALE, Stack, scaled, serving, warm

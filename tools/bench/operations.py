@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.reads import ReadContext
+from services.core.read_context import ReadContext
 
 BODY: dict[str, Any] = {
     "name": "Release week",

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from integrations.github import CheckWrite, ErrorKind, GitHubError
-from rules.ordering import AUTO_MERGE
+from rules.freezes.merge_rank import AUTO_MERGE
 from tools.bench.seeding import CHECK, SUCCESS, Account, Json, rank_of
 from tools.bench.servers import machine
 from tools.bench.stack import INSTALLATION, LOGIN, SCALE, Stack, scaled, serving, wait_for_rest, warm

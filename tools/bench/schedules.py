@@ -5,7 +5,7 @@ the sweeper does it; comparing one with all others, where nothing is shared, whe
 the list, the occurrences and the calendar over HTTP. Aims: planning takes seconds, comparing at most 50 ms.
 
 What is measured in this process is what the processes of the service do, so it puts aside what it was built of, as they
-do (`app.memory`). Without that, of a hundred comparisons some took 100 ms more: a walk of the garbage collector.
+do (`app.gc_tuning`). Without that, of a hundred comparisons some took 100 ms more: a walk of the garbage collector.
 """
 
 import statistics
@@ -19,15 +19,15 @@ from sqlalchemy import create_engine, insert, select, text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
-from app.memory import put_aside
+from app.gc_tuning import put_aside
 from models.organizations import Organization
 from models.schedules import Schedule
+from rules.access.permissions import SYSTEM
 from rules.ids import new_id
-from rules.permissions import SYSTEM
-from services.clock import DatabaseClock
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Caller, Units
 from services.schedules.overlapping import overlaps_of
 from services.schedules.planning import extend_plans, look_ahead, ranges
-from services.unit import Caller, Units
 from tests import factories
 from tools.bench import load
 from tools.bench.servers import Storage, machine, storage, web

@@ -17,10 +17,10 @@ from models.organizations import Organization
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
 from models.requests import Chore
-from rules.check_text import summary, title
+from rules.freezes.check_text import summary, title
+from rules.freezes.merge_rank import NOTHING_OPEN, QUEUED, merge_rank
+from rules.freezes.verdict import Claim, judge
 from rules.ids import new_id
-from rules.ordering import NOTHING_OPEN, QUEUED, merge_rank
-from rules.verdict import Claim, judge
 from services.reconcile.judging import summary_hash
 from tests import factories
 

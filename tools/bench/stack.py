@@ -82,7 +82,7 @@ def running(repositories: int, *, latency_ms: int, pull_requests: int = 1) -> It
 def serving(
     accounts: Sequence[Account], *, settings: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> Iterator[Stack]:
-    """Run everything with these organisations, at rest; `settings` are the code host's (`tools.codehost.settings`).
+    """Run everything with these organisations, at rest; `settings` are the code host's (`tools.fake_github.settings`).
 
     One worker, one sweeper and two API processes; no full pass by the clock unless `environment` says otherwise.
     """
@@ -93,7 +93,7 @@ def serving(
         arguments = ["--port", str(port), "--app-public-key", str(public), "--person-token", MAINTAINER]
         arguments += ["--webhook-url", f"http://127.0.0.1:{api_port}/webhooks/github"]
         arguments += ["--webhook-secret", WEBHOOK_SECRET]
-        server = stack.enter_context(process(["tools.codehost", *arguments], {}))
+        server = stack.enter_context(process(["tools.fake_github", *arguments], {}))
         wait_for(f"{codehost}/_control/settings", server)
         keys = seed(stores.database_url, codehost, accounts)
         requests.put(f"{codehost}/_control/settings", json=dict(settings), timeout=10).raise_for_status()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 
-from rules.audit_actions import ACTIONS
+from rules.audit.actions import ACTIONS
 from tools.contract_lint.document import Fault, Operation
 from tools.contract_lint.vocabulary import OPERATION_VALUES, SNAKE_CASE
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rules.permissions import ROLES
+from rules.access.permissions import ROLES
 from schemas.contract import Operation
 from tools.sandbox.tenants import SCOPES
 

@@ -11,8 +11,8 @@ from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.queries import covering_freezes
 from models.repositories import Repository, WatchedBranch
+from rules.freezes.pull_references import LARGEST
 from rules.ids import new_id
-from rules.pull_references import LARGEST
 from tests import factories
 
 PREFIX = "frozen-for-a-while-"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rules.audit_actions import EVENTS
+from rules.audit.actions import EVENTS
 from schemas.contract import Operation
 
 MAY_LEAVE_ALL_AS_IT_IS = {

@@ -16,11 +16,11 @@ from sqlalchemy.orm import Session
 from models.identity import Attempt, DeviceAuthorization, Invitation, OneTimeToken
 from models.organizations import LoginSession, Organization, User
 from models.schedules import Occurrence, Schedule
+from rules.access.user_codes import new_user_code
+from rules.freezes.pull_references import read_reference
 from rules.ids import new_id
-from rules.pull_references import read_reference
-from rules.user_codes import new_user_code
+from services.core.tokens import new_one_time_token, new_session_token, token_hash
 from services.identity.passwords import hash_password
-from services.secrets import new_one_time_token, new_session_token, token_hash
 from tests import factories
 from tools.fuzz.excepting import new_pull, new_request
 

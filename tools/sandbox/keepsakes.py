@@ -10,7 +10,7 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from services.api_key_secrets import new_secret
+from services.identity.api_key_secrets import new_secret
 from tools.sandbox.tenants import KEYS, TENANTS
 
 KEEPSAKES = "secrets.json"

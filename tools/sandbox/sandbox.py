@@ -132,7 +132,7 @@ class Sandbox:
             "--webhook-secret": self.keepsakes.webhook_secret,
             "--setup-url": f"{self.settings.base_url}/installed",
         }
-        command = [sys.executable, "-m", "tools.codehost", *(part for option in options.items() for part in option)]
+        command = [sys.executable, "-m", "tools.fake_github", *(part for option in options.items() for part in option)]
         self.pids["codehost"] = self.processes.start("codehost", command, environment)
         client = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
         self.processes.wait_until(lambda: client.answers("/_control/settings"), "The code host's start")

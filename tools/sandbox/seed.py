@@ -12,13 +12,13 @@ from models.api_keys import ApiKey, ApiKeySecret
 from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
-from services.api_key_secrets import secret_hash
+from services.core.encryption import seal, unseal
+from services.core.tokens import new_session_token, token_hash
+from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.api_key_secrets import secret_hash
 from services.identity.passwords import hash_password
 from services.identity.signing_keys import USE
-from services.sealing import seal, unseal
-from services.secrets import new_session_token, token_hash
-from services.sessions import Signer, mint_session_jwt, new_key_pair
-from tools.codehost.model.installations import PERMISSIONS
+from tools.fake_github.model.installations import PERMISSIONS
 from tools.sandbox.tenants import KEYS, PASSWORD, PEOPLE, Tenant
 
 SIGNED_IN = timedelta(days=30)

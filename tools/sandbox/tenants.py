@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from itertools import cycle, islice
 
-from rules.check_names import check_name
-from rules.permissions import ROLES
+from rules.access.permissions import ROLES
+from rules.freezes.check_names import check_name
 
 APP_ID = 4207
 APP_SLUG = "change-freeze"

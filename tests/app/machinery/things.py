@@ -8,9 +8,9 @@ from sqlalchemy import text
 
 from rules.errors import Detail, ServiceError
 from schemas.replies import RawReply, SecretReply
-from services.pages import Page
-from services.reads import ReadContext
-from services.unit import Unit
+from services.core.pagination import Page
+from services.core.read_context import ReadContext
+from services.core.unit_of_work import Unit
 
 SEEN: dict[str, Any] = {}
 """The arguments of the last call, by operationId."""

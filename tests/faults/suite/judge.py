@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tests.faults.suite.client import Interval, Ledger
 from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
-from tools.codehost.model.records import Repository
+from tools.fake_github.model.records import Repository
 
 _BRANCHES = """
     SELECT r.github_id, b.name, b.check_name, EXISTS (

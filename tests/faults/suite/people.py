@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from tests.faults.suite.seeding import Organization
 from tests.faults.suite.stack import Stack
-from tools.codehost.model import branches, pulls
-from tools.codehost.model.records import PullRequest, Repository
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import branches, pulls
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.world import Actor
 
 
 @dataclass(frozen=True, slots=True)

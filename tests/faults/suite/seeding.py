@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization as Row
 from tests import factories
-from tools.codehost import CodeHost
-from tools.codehost.model.records import Repository
+from tools.fake_github import CodeHost
+from tools.fake_github.model.records import Repository
 
 PULL_REQUESTS = 2
 

@@ -25,9 +25,9 @@ from tests.faults.suite.identity import WEBHOOK_SECRET, make_identity
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.seeding import Organization, fill
 from tests.faults.suite.wires import Exchange, Wire
-from tools.codehost import CodeHost, Handle, serve
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.children import stop_child
+from tools.fake_github import CodeHost, Handle, serve
 from tools.sandbox.migrations import migrate
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Membership
 from models.requests import IdempotencyKey
-from services.api_key_secrets import looks_like_secret
+from services.identity.api_key_secrets import looks_like_secret
 from tests import factories
 from tests.factories import ROLES, SCOPES
 from tests.handlers.api_keys.asking import PATH, SECOND, USED, WANTED, audited, instant, listed, made

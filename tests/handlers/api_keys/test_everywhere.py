@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from app.main import Parts, create_app
 from models.api_keys import ApiKey
-from services.api_key_secrets import secret_hash
+from services.identity.api_key_secrets import secret_hash
 from tests import factories
 from tests.handlers.api_keys.asking import PATH, SECOND, USED, WANTED, instant, listed, made, rotated, works
 from tests.handlers.callers import Caller, Tenant, refusal

@@ -9,7 +9,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
-from tools.codehost import CodeHost
+from tools.fake_github import CodeHost
 
 
 def names(page: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from models.identity import OneTimeToken
 from models.organizations import Organization, User
-from services.secrets import new_one_time_token, new_session_token, token_hash
+from services.core.tokens import new_one_time_token, new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import Caller
 

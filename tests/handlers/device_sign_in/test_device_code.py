@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.identity import DeviceAuthorization
-from rules.user_codes import ALPHABET
-from services.secrets import token_hash
+from rules.access.user_codes import ALPHABET
+from services.core.tokens import token_hash
 from tests.handlers.callers import refusal
 from tests.handlers.device_sign_in.asking import FORM, GRANT, MINUTES_15, Device, Later, oauth_error
 

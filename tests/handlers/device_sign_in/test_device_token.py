@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import LoginSession, Membership, User
-from services.secrets import token_hash
+from services.core.tokens import token_hash
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
 from tests.handlers.device_sign_in.asking import Device, Later, decide, oauth_error, one_time_token

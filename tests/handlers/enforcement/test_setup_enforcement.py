@@ -11,7 +11,7 @@ from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.enforcement.asking import EVERYWHERE
 from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
-from tools.codehost import CodeHost
+from tools.fake_github import CodeHost
 
 PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}
 

@@ -15,14 +15,14 @@ from models.freezes import Freeze
 from models.identity import OneTimeToken
 from models.installations import Installation
 from models.repositories import Repository
-from rules.app_permissions import NEEDED
+from rules.rulesets.app_permissions import NEEDED
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.connecting import BACK, CLAIM, URL, Town
 from tests.handlers.guards import takes_credentials
-from tools.codehost.model.installations import install, suspend
-from tools.codehost.model.world import Actor
+from tools.fake_github.model.installations import install, suspend
+from tools.fake_github.model.world import Actor
 
 ANYTHING = {"installationId": 1, "state": "x" * 43, "code": "y" * 20}
 

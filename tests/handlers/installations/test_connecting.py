@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from models.installations import Installation
 from models.requests import IdempotencyKey
-from rules.app_permissions import NEEDED
+from rules.rulesets.app_permissions import NEEDED
 from schemas.contract import load_contract
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from models.identity import Mail
 from models.organizations import Membership
-from services.outbox import USE, bound_to
-from services.sealing import unseal
+from services.core.encryption import unseal
+from services.mail.outbox import USE, bound_to
 from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.people import Person

@@ -13,7 +13,7 @@ from models.audit import AuditEntry
 from models.identity import Invitation, Mail, OneTimeToken
 from models.requests import IdempotencyKey
 from rules.ids import new_id
-from services.inviting import MOST_IN_A_DAY, MOST_TO_ADDRESS
+from services.organizations.inviting import MOST_IN_A_DAY, MOST_TO_ADDRESS
 from tests import factories
 from tests.handlers.callers import Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups

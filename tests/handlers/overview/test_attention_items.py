@@ -13,8 +13,9 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from schemas.contract import load_contract
-from services import attention_sources, landing_reports
+from services.bypass_detection import reports
 from services.enforcement import orphans
+from services.overview import attention_sources
 from services.schedules import alerts, overlap_items
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
@@ -80,7 +81,7 @@ class TestListAttentionItems:
 
     def test_every_type_that_is_raised_is_in_the_contract(self) -> None:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["enum"])
-        raised_types = {kind for kind, _ in landing_reports.ITEMS.values()}
+        raised_types = {kind for kind, _ in reports.ITEMS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_items.TYPE, orphans.TYPE}
         raised_types |= {"unenforced_branch", "missing_permissions"} | set(attention_sources.TYPES)
         assert raised_types == known

@@ -11,7 +11,7 @@ from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
 from tests.handlers.repositories.asking import names, rows_of
-from tools.codehost import CodeHost
+from tools.fake_github import CodeHost
 
 
 class TestEnableRepositories:

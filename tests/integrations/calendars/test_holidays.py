@@ -8,7 +8,7 @@ import pytest
 
 from integrations.calendars import holidays
 from integrations.calendars.found import Found
-from rules.wall_clock import Window
+from rules.time.wall_clock import Window
 from tests.integrations.calendars.vectors import LONDON, evening_before, spans
 
 NEW_YORK = replace(LONDON, timezone="America/New_York")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from icalendar import Calendar
 
 from integrations.calendars.rules import UnusableError, translate
-from rules.recurrence import days
+from rules.time.recurrence import days
 from tests.integrations.calendars.vectors import calendar
 
 LONDON = ZoneInfo("Europe/London")

@@ -10,8 +10,8 @@ from integrations.calendars import ics
 from integrations.calendars.found import Found, Options, Reading
 from integrations.calendars.gate import admit
 from integrations.calendars.parsing import parse
-from rules.recurrence import check, days
-from rules.wall_clock import Window, place
+from rules.time.recurrence import check, days
+from rules.time.wall_clock import Window, place
 from services.schedules.terms import recurrence_of, window_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

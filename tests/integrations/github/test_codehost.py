@@ -18,13 +18,13 @@ from integrations.github import (
 )
 from integrations.github.events import BranchHint, InstallationHint, read_event
 from tests.integrations.github.conftest import Clock
-from tools.codehost import CodeHost, serve
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.model.branches import create_branch
-from tools.codehost.model.installations import suspend, uninstall
-from tools.codehost.model.queue import enqueue
-from tools.codehost.model.repositories import delete, rename
-from tools.codehost.model.world import Actor, Event
+from tools.fake_github import CodeHost, serve
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model.branches import create_branch
+from tools.fake_github.model.installations import suspend, uninstall
+from tools.fake_github.model.queue import enqueue
+from tools.fake_github.model.repositories import delete, rename
+from tools.fake_github.model.world import Actor, Event
 
 NAME = "Change freeze / main"
 QUEUE = {
@@ -323,7 +323,7 @@ def test_webhooks_of_the_code_host_are_understood(place: Place) -> None:
 
 def hear(place: Place, heard: list[tuple[Event, dict[str, Any]]]) -> None:
     """Collect the webhooks' bodies instead of sending them."""
-    from tools.codehost.webhooks.bodies import make_body
+    from tools.fake_github.webhooks.bodies import make_body
 
     installation = place.host.world.installations[7]
     place.host.world.listeners.append(

@@ -6,7 +6,7 @@ import pytest
 
 from integrations.github import BranchRef, ErrorKind, GitHub, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules
-from rules.enforcement import ActiveRule, BypassActor, ClassicProtection, RequiredCheck, Ruleset
+from rules.rulesets.enforcement import ActiveRule, BypassActor, ClassicProtection, RequiredCheck, Ruleset
 from tests.integrations.github.script import Reply, Script
 
 CHECK = "change-freeze/main"

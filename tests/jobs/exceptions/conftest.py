@@ -3,7 +3,7 @@
 import pytest
 
 from tests.jobs.conftest import Builder, Town
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from sqlalchemy import select
 from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
 from models.repositories import WatchedBranch
-from services.reconcile.passes import JOB
+from services.core.unit_of_work import SYSTEM_CALLER
 from tests import factories
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 LINUS = {"type": "user", "id": "usr_linus", "name": "Linus"}
 
@@ -50,7 +50,7 @@ def check(town: Town, pull: PullRequest) -> dict[str, Any]:
 
 
 def now(town: Town) -> datetime:
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         return unit.now
 
 

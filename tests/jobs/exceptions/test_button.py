@@ -8,7 +8,7 @@ import requests
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.exceptions.granting import check, grant
 from tests.support.post import Post
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 CHECK = "change-freeze/main"
 

@@ -7,19 +7,18 @@ from sqlalchemy.event import listen
 
 from models.freezes import Freeze
 from models.pull_requests import PullRequest as PullRow
-from rules.permissions import SYSTEM
-from services.chores import end_freezes, seconds_to_next
-from services.exceptions import ending
-from services.exceptions.ending import end, next_end
-from services.exceptions.sweeping import end_exceptions
-from services.reconcile.passes import JOB
-from services.unit import Caller
+from rules.access.permissions import SYSTEM
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.maintenance.tasks import end_freezes, seconds_to_next
+from services.pull_request_exceptions import ending
+from services.pull_request_exceptions.ending import end, next_end
+from services.pull_request_exceptions.sweeping import end_exceptions
 from tests import factories
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.exceptions.granting import check, grant, now, pass_by, row, row_of, told
 from tests.support.post import work
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 class TestByTime:
@@ -66,11 +65,11 @@ class TestByTime:
 
     def test_the_next_end_is_known_beforehand(self, town: Town, freeze: str, first: PullRequest) -> None:
         soon = now(town) + timedelta(minutes=7)
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             assert next_end(unit) is None
         grant(town, freeze, first.number, expires_at=soon)
         grant(town, freeze, 2, expires_at=soon + timedelta(hours=1))
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             assert next_end(unit) == soon
         left = seconds_to_next(town.jobs)
         assert left is not None

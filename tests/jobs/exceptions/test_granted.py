@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from models.repositories import Repository
-from services.pulls import look_up
-from services.reconcile.passes import JOB
-from services.unit import Caller
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.pull_requests.pull_requests import look_up
 from tests import factories
 from tests.faults.test_merge_queue import enqueue, groups
 from tests.faults.test_new_branches import push
@@ -18,7 +17,7 @@ from tests.jobs.conftest import ADA, REASON, Builder, Town
 from tests.jobs.exceptions.granting import check, grant, tell
 from tests.services.conftest import MovedClock
 from tests.support.post import Post, work
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ class TestAGrantedException:
 
     def test_is_told_by_the_check_with_who_granted_it_and_until_when(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
-        with town.jobs.open(JOB) as unit:
+        with town.jobs.open(SYSTEM_CALLER) as unit:
             until = unit.now + timedelta(hours=3)
         grant(town, freeze, first.number, expires_at=until)
         town.settle()

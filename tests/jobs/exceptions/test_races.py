@@ -4,15 +4,15 @@ from collections import deque
 from datetime import timedelta
 
 from models.repositories import Repository
-from services.exceptions import requesting
-from services.exceptions.covering import Wanted
-from services.exceptions.sweeping import end_exceptions
-from services.unit import Caller
+from services.core.unit_of_work import Caller
+from services.pull_request_exceptions import requesting
+from services.pull_request_exceptions.covering import Wanted
+from services.pull_request_exceptions.sweeping import end_exceptions
 from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tests.jobs.exceptions.granting import check, grant, now, pass_by, row
 from tests.jobs.passes import claimed_pass
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 def ask(town: Town, number: int) -> str:

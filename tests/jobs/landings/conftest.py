@@ -5,7 +5,7 @@ import pytest
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.landings.landing import Clocks, Notice, examine
 from tests.support.post import Post, look_everywhere
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 @pytest.fixture

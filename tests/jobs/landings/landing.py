@@ -5,12 +5,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.landings import examine_landings
+from services.bypass_detection.detection import examine_landings
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
-from tools.codehost.model.checks import create_check_run
-from tools.codehost.model.records import PullRequest, Repository
-from tools.codehost.model.world import Actor
+from tools.fake_github.model.checks import create_check_run
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.world import Actor
 
 MAIN = "refs/heads/main"
 CHECK = "change-freeze/main"

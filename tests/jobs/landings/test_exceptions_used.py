@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from services.exceptions.sweeping import end_exceptions
-from services.reconcile.passes import JOB
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.pull_request_exceptions.sweeping import end_exceptions
 from tests.faults.test_merge_queue import enqueue
 from tests.jobs.conftest import Town
 from tests.jobs.exceptions.granting import grant
 from tests.jobs.landings.landing import Clocks, Notice, frozen, items, merge
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 def kinds(town: Town) -> list[tuple[str, Any]]:
@@ -92,7 +92,7 @@ def test_a_merge_after_its_end_and_before_we_had_turned_the_check_is_our_delay(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice, recorded: bool
 ) -> None:
     freeze = frozen(town, clocks)
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         until = unit.now + timedelta(minutes=1)
     granted(town, clocks, freeze, 1, expires_at=until)
     clocks.pass_by(minutes=1)
@@ -110,7 +110,7 @@ def test_a_merge_long_after_its_end_is_a_bypass(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     freeze = frozen(town, clocks)
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         until = unit.now + timedelta(minutes=1)
     granted(town, clocks, freeze, 1, expires_at=until)
     clocks.pass_by(minutes=1)

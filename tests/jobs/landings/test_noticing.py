@@ -6,12 +6,13 @@ import pytest
 from sqlalchemy.event import listen
 
 from integrations.github import BranchHeads
-from services.chores import work_waiting
-from services.landings import JOB, LEASE, note_tips
+from services.bypass_detection.detection import LEASE, note_tips
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.maintenance.tasks import work_waiting
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.landings.landing import Clocks, Notice, examine, frozen, items, looks, merge, push, repository, told
 from tests.support.post import Post, look_everywhere
-from tools.codehost.model.records import PullRequest
+from tools.fake_github.model.records import PullRequest
 
 
 def test_each_landing_is_told_of_once_however_often_it_is_seen(
@@ -146,7 +147,7 @@ def test_noting_the_tips_of_many_branches_is_one_statement(town: Town, build: Bu
         for number, branch in enumerate(town.branches.values())
     ]
     statements: list[str] = []
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         note_tips(unit, heads)
         listen(unit.session.connection(), "before_cursor_execute", lambda *event: statements.append(event[2]))
         note_tips(unit, [(branch_id, replace(found, sha="f" * 40)) for branch_id, found in heads])

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from services.chores import tidy
-from services.unit import Caller
+from services.core.unit_of_work import Caller
+from services.maintenance.tasks import tidy
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.landings.landing import (
     MAIN,
@@ -22,9 +22,9 @@ from tests.jobs.landings.landing import (
     told,
 )
 from tests.support.post import Post, look_everywhere
-from tools.codehost.model.queue import enqueue
-from tools.codehost.model.records import PullRequest
-from tools.codehost.model.world import Actor
+from tools.fake_github.model.queue import enqueue
+from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.world import Actor
 
 
 def test_whoever_merges_past_the_rule_is_named(

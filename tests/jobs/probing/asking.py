@@ -4,15 +4,16 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
-from services.enforcement.asking import ask_for_every_probe
-from services.enforcement.probing import JOB, probe_due
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.enforcement.probing import probe_due
+from services.enforcement_status.probe_requests import ask_for_every_probe
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.control.seed import required_check_rules
-from tools.codehost.model.classic import protect
-from tools.codehost.model.rulesets import delete_ruleset, update_ruleset
-from tools.codehost.model.world import Actor
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.control.seed import required_check_rules
+from tools.fake_github.model.classic import protect
+from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
+from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 TEAM = {"actor_id": 12, "actor_type": "Team", "bypass_mode": "pull_request"}
@@ -29,7 +30,7 @@ def probe(town: Town) -> int:
 
 
 def ask(town: Town) -> None:
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         ask_for_every_probe(unit)
 
 

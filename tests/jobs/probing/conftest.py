@@ -3,8 +3,8 @@
 import pytest
 
 from tests.jobs.conftest import Builder, Town
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.model.installations import register_app
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model.installations import register_app
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import pytest
 
-from rules.enforcement import Enforcement
-from services.enforcement.asking import ask_for_probes
+from rules.rulesets.enforcement import Enforcement
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probe_claims import LEASE, claim_probes
 from services.enforcement.probe_records import Probed, record
-from services.enforcement.probing import JOB, probe_due, probes_wait
-from services.unit import Caller
+from services.enforcement.probing import probe_due, probes_wait
+from services.enforcement_status.probe_requests import ask_for_probes
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.probing.asking import (
@@ -26,10 +26,10 @@ from tests.jobs.probing.asking import (
     probe,
     remove,
 )
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.control.seed import required_check_rules
-from tools.codehost.model.rulesets import create_ruleset, delete_ruleset, update_ruleset
-from tools.codehost.model.world import Actor
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.control.seed import required_check_rules
+from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset, update_ruleset
+from tools.fake_github.model.world import Actor
 
 
 def test_a_thousand_branches_are_probed_in_few_calls(town: Town, build: Builder) -> None:
@@ -57,7 +57,7 @@ def test_one_ruleset_over_many_branches_is_read_once(town: Town, build: Builder)
 
 def test_a_probe_that_was_overtaken_records_nothing(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         late = claim_probes(unit)
     assert late is not None
     pass_time(town, LEASE * 2)
@@ -76,10 +76,10 @@ def green() -> Enforcement:
 
 def test_a_branch_that_is_asked_for_during_its_probe_is_probed_again(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         claim = claim_probes(unit)
         assert claim is not None
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         assert claim_probes(unit) is None, "one prober at a time"
         ask_for_probes(unit, [town.branches["acme/web"].id])
     with town.jobs.open(Caller(town.organization.id, ADA, "system")) as unit:
@@ -140,7 +140,7 @@ def test_a_limit_of_the_code_host_holds_every_worker_back(town: Town, web: Repos
     look(town)
     [installation] = town.sql("SELECT paused_until FROM installations")
     assert installation.paused_until is not None
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         assert not probes_wait(unit)
     ask(town)
     assert probe(town) == 0

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from services.chores import full_pass
-from services.enabling import disable
-from services.enforcement.probing import JOB, probes_wait
-from services.unit import Caller
-from services.watching import unwatch, watch_branch
+from services.core.unit_of_work import SYSTEM_CALLER, Caller
+from services.enforcement.probing import probes_wait
+from services.maintenance.tasks import full_pass
+from services.repositories.enabling import disable
+from services.repositories.watching import unwatch, watch_branch
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.probing.asking import (
     CHECK,
@@ -25,10 +25,10 @@ from tests.jobs.probing.asking import (
     seen,
 )
 from tests.support.post import Post, work
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.control.seed import required_check_rules
-from tools.codehost.model.rulesets import update_ruleset
-from tools.codehost.model.world import Actor
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.control.seed import required_check_rules
+from tools.fake_github.model.rulesets import update_ruleset
+from tools.fake_github.model.world import Actor
 
 
 def test_a_ruleset_that_is_disabled_and_back_is_lost_and_restored_once_each(town: Town, web: RepositoryBuilder) -> None:
@@ -118,7 +118,7 @@ def test_a_rule_that_is_loosened_by_hand_is_noticed(town: Town, web: RepositoryB
         post.run()
     else:
         full_pass(town.jobs, timedelta(0))
-    with town.jobs.open(JOB) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as unit:
         assert probes_wait(unit)
     probe(town)
     assert seen(town) == ("red", ["ruleset_disabled"])

@@ -19,7 +19,7 @@ from tests.jobs.probing.asking import (
     remove,
     seen,
 )
-from tools.codehost.builder import RepositoryBuilder
+from tools.fake_github.builder import RepositoryBuilder
 
 
 @pytest.mark.parametrize(

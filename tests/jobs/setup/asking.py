@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from services.core.unit_of_work import Caller
 from services.enforcement.applying import apply_due
 from services.enforcement.planning import set_up
-from services.unit import Caller
 from tests import factories
 from tests.jobs.conftest import ADA, Town
-from tools.codehost import CodeHost
-from tools.codehost.model.records import Ruleset
+from tools.fake_github import CodeHost
+from tools.fake_github.model.records import Ruleset
 
 ORGANIZATION = {"type": "organization"}
 MAIN = "change-freeze/main"

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from integrations.github.sockets import STOPWATCH
+from services.core.unit_of_work import Caller, Unit, Units
 from services.enforcement.applying import apply_due
-from services.unit import Caller, Unit, Units
 from tests.jobs.conftest import Town
 from tests.jobs.setup.asking import MAIN, abandoned_with_a_rule_of_others, actions, add, ask, audit, names, state, work
 

@@ -9,7 +9,7 @@ from tests.jobs.conftest import Town
 from tests.jobs.webhooks.happenings import change, cut, head_of, propose, push
 from tests.support.post import Post, disagreements, look_everywhere, work
 from tests.support.seeds import chosen_seed
-from tools.codehost.webhooks.sender import Delivery
+from tools.fake_github.webhooks.sender import Delivery
 
 Arrival = Callable[[Post, random.Random], None]
 STORY: list[Callable[[Town], object]] = [

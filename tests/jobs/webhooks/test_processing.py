@@ -2,16 +2,16 @@
 
 import pytest
 
-from rules.permissions import CODE_HOST
-from services.unit import Caller
-from services.webhooks import MOST_ATTEMPTS
+from rules.access.permissions import CODE_HOST
+from services.core.unit_of_work import Caller
+from services.webhooks.deliveries import MOST_ATTEMPTS
 from tests import factories
 from tests.jobs.conftest import Town
 from tests.jobs.webhooks.happenings import change, cut, head_of, propose, push
 from tests.support.post import Post, disagreements, work
-from tools.codehost.model import installations, repositories
-from tools.codehost.model.records import Installation
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import installations, repositories
+from tools.fake_github.model.records import Installation
+from tools.fake_github.model.world import Actor
 
 
 class TestPullRequests:

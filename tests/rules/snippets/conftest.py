@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from rules.rulesets import desired_ruleset, ruleset_name
-from rules.snippets import Place, Snippet, snippets_of
+from rules.rulesets.rulesets import desired_ruleset, ruleset_name
+from rules.rulesets.snippets import Place, Snippet, snippets_of
 from tests.support import gh_stand_in
 from tests.support.unix_relay import unix_relay
-from tools.codehost import CodeHost, Handle, serve
+from tools.fake_github import CodeHost, Handle, serve
 
 APP_ID = 4711
 TOKEN = "the-administrators-own-token"

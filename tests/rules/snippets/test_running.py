@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rules.snippets import Level
+from rules.rulesets.snippets import Level
 from tests.rules.snippets.conftest import NASTY, TOKEN, Shell, made
-from tools.codehost import CodeHost, Handle
+from tools.fake_github import CodeHost, Handle
 
 LEVELS: list[Level] = ["repository", "organization"]
 GITHUB = "https://api.github.com"

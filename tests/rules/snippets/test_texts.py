@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rules.rulesets import desired_ruleset
-from rules.snippets import Place
-from rules.snippets.quoting import hcl_string, jq_string
-from rules.snippets.terraform import label
+from rules.rulesets.rulesets import desired_ruleset
+from rules.rulesets.snippets import Place
+from rules.rulesets.snippets.quoting import hcl_string, jq_string
+from rules.rulesets.snippets.terraform import label
 from tests.rules.snippets.conftest import NASTY, TOKEN, made
 
 API = "https://api.github.com"

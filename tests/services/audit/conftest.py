@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.database import WORKER_ROLE, make_engine
 from models.audit import AuditEntry, AuditSeal
 from models.organizations import Organization
-from services.unit import Unit, Units
+from services.core.unit_of_work import Unit, Units
 from tests import factories
 from tests.services.conftest import Listener, MovedClock, Opener
 

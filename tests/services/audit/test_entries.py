@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from models.audit import AuditEntry
 from models.organizations import Organization
-from rules.audit_actions import ACTIONS, EVENTS
-from rules.audit_changes import differences
+from rules.audit.actions import ACTIONS, EVENTS
+from rules.audit.changes import differences
 from tests.services.conftest import Opener
 
 SERVICES = Path(__file__).parents[3] / "services"

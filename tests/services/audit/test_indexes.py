@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from app.database import make_engine
-from services import overview
 from services.audit.filters import AuditFilters
 from services.audit.listing import list_entries
-from services.clock import DatabaseClock
-from services.unit import Caller, Surroundings, Unit, Units
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Caller, Surroundings, Unit, Units
+from services.overview import overview
 from tests import factories
 from tests.services.conftest import ADA, Listener
 

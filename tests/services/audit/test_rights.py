@@ -5,8 +5,8 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import Session
 
-from services.audit.sealing import seal_entries
-from services.unit import Units
+from services.audit.hash_chain import seal_entries
+from services.core.unit_of_work import Units
 from tests.services.audit.conftest import Record
 
 

@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry, UnsealedEntry
 from models.organizations import Organization
-from rules.audit_chain import NOTHING_BEFORE, canonical, seal_hash
-from services import lifting
-from services.audit import sealing
-from services.audit.sealing import LATE, seal_entries
-from services.freezes import NewFreeze, start
-from services.unit import Units
+from rules.audit.hash_chain import NOTHING_BEFORE, canonical, seal_hash
+from services.audit import hash_chain
+from services.audit.hash_chain import LATE, seal_entries
+from services.core.unit_of_work import SYSTEM_CALLER, Units
+from services.freezes import end
+from services.freezes.start import NewFreeze, start
 from tests import factories
 from tests.services.audit.conftest import Record, entry_of, seals
 from tests.services.conftest import MovedClock, Opener
@@ -77,7 +77,7 @@ class TestTheChain:
     def test_a_crowd_is_sealed_piece_by_piece(
         self, session: Session, jobs: Units, acme: Organization, record: Record, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sealing, "PIECE", 2)
+        monkeypatch.setattr(hash_chain, "PIECE", 2)
         entries = [record() for _ in range(5)]
         assert seal_entries(jobs) == 5
         assert [seal.entry_id for seal in seals(session, acme)] == entries
@@ -94,14 +94,14 @@ class TestTheChain:
     ) -> None:
         record()
         seal_entries(jobs)
-        monkeypatch.setattr(sealing, "PIECE", 1)
-        monkeypatch.setattr(sealing, "LONGEST", 0.0)
+        monkeypatch.setattr(hash_chain, "PIECE", 1)
+        monkeypatch.setattr(hash_chain, "LONGEST", 0.0)
         for _ in range(5):
             record()
         with unit_of(globex) as unit:
             entry_of(unit)
-        with jobs.open(sealing.JOB) as unit:
-            assert unit.session.scalars(sealing._WAITING).all() == [globex.id, acme.id]
+        with jobs.open(SYSTEM_CALLER) as unit:
+            assert unit.session.scalars(hash_chain._WAITING).all() == [globex.id, acme.id]
 
     def test_a_seal_is_never_older_than_its_entry_nor_than_the_seal_before(
         self, session: Session, jobs: Units, clock: MovedClock, acme: Organization, record: Record
@@ -151,8 +151,8 @@ class TestNobodyWaits:
         self, session: Session, jobs: Units, acme: Organization, record: Record
     ) -> None:
         record()
-        with jobs.open(sealing.JOB) as first:
-            assert sealing._seal_piece(first, acme.id) == 1
+        with jobs.open(SYSTEM_CALLER) as first:
+            assert hash_chain._seal_piece(first, acme.id) == 1
             assert seal_entries(jobs) == 0
         assert len(seals(session, acme)) == 1
 
@@ -175,7 +175,7 @@ class TestNobodyWaits:
             large.session.flush()
             with unit_of(acme) as small:
                 small.session.execute(text("SET LOCAL lock_timeout = '50ms'"))
-                lifting.lift(small, lifted, None)
+                end.lift(small, lifted, None)
             assert seal_entries(jobs) == 2
         assert seal_entries(jobs) == 1
         actions = select(AuditEntry.action).where(AuditEntry.id.in_([seal.entry_id for seal in seals(session, acme)]))
@@ -205,7 +205,7 @@ def test_a_chain_that_cannot_go_on_keeps_no_other_from_its_turn(
 ) -> None:
     sealed = record()
     seal_entries(jobs)
-    with jobs.open(sealing.JOB) as unit:
+    with jobs.open(SYSTEM_CALLER) as unit:
         again = text("INSERT INTO audit_unsealed (entry_id, organization_id) VALUES (:entry, :organization)")
         unit.session.execute(again, {"entry": sealed, "organization": acme.id})
     seen = 0

@@ -7,14 +7,14 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.orm import Session
 
+from app.commands.audit import main
 from models.organizations import Organization
-from services.audit.sealing import seal_entries
-from services.unit import Units
+from services.audit.hash_chain import seal_entries
+from services.core.unit_of_work import Units
 from tests import factories
 from tests.factories import SECRET_KEY
 from tests.services.audit.conftest import Record, entry_of, seals
 from tests.services.conftest import MovedClock, Opener
-from tools.audit import main
 
 Entries = list[str]
 

@@ -13,14 +13,14 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
+from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.ids import new_id
-from rules.permissions import Actor
-from services.exceptions import deciding, granting, requesting, revoking
-from services.exceptions.covering import Wanted
-from services.freezes import NewFreeze, start
-from services.lifting import lift
-from services.unit import Caller, Unit, Units
+from services.core.unit_of_work import Caller, Unit, Units
+from services.freezes.end import lift
+from services.freezes.start import NewFreeze, start
+from services.pull_request_exceptions import deciding, granting, requesting, revoking
+from services.pull_request_exceptions.covering import Wanted
 from tests import factories
 
 Step = Callable[[Unit], Any]

@@ -8,10 +8,10 @@ from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 
 from models.exceptions import PullRequestException
-from rules.exceptions import OPEN_STATES
-from services.branches import update as update_branch
-from services.exceptions.listing import ExceptionFilters, list_exceptions
-from services.unit import Unit
+from rules.freezes.pull_request_exceptions import OPEN_STATES
+from services.core.unit_of_work import Unit
+from services.pull_request_exceptions.listing import ExceptionFilters, list_exceptions
+from services.repositories.branches import update as update_branch
 from tests.services.exceptions.conftest import (
     Scene,
     begin_freeze,

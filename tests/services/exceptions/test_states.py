@@ -10,8 +10,8 @@ from models.exception_queries import standing
 from models.exception_states import state_is
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
-from rules.exceptions import STATES
-from services.exceptions.states import states_of
+from rules.freezes.pull_request_exceptions import STATES
+from services.pull_request_exceptions.states import states_of
 from tests import factories
 from tests.services.exceptions.conftest import Scene
 

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
 from models.organizations import User
-from rules.permissions import NOBODY
+from rules.access.permissions import NOBODY
+from services.core.unit_of_work import Caller, Surroundings, Unit, Units
 from services.identity.passwords import hash_password
-from services.unit import Caller, Surroundings, Unit, Units
 from tests import factories
 from tests.services.conftest import Listener, MovedClock
 

@@ -6,27 +6,27 @@ from datetime import timedelta
 import pytest
 
 from rules.errors import ServiceError
-from services.identity import attempts
+from services.identity import throttle
 from tests.services.conftest import MovedClock
 from tests.services.identity.conftest import Opener
 
-ACCOUNT = attempts.LIMITS["sign_in"].account
-ADDRESS = attempts.LIMITS["sign_in"].address
-WITHIN = attempts.LIMITS["sign_in"].within
+ACCOUNT = throttle.LIMITS["sign_in"].account
+ADDRESS = throttle.LIMITS["sign_in"].address
+WITHIN = throttle.LIMITS["sign_in"].within
 
 
 def tried(unit: Opener, account: str | None = "eve@example.com", address: str = "203.0.113.7") -> int:
     """Try once: the seconds to wait, or 0."""
     try:
         with unit() as opened:
-            attempts.count(opened, "sign_in", account=account, address=address)
+            throttle.count(opened, "sign_in", account=account, address=address)
     except ServiceError as error:
         return int(error.retry_after or 0)
     return 0
 
 
 def test_the_promised_limits_are_10_and_30_in_15_minutes() -> None:
-    assert attempts.LIMITS["sign_in"] == attempts.Limit(10, 30, timedelta(minutes=15))
+    assert throttle.LIMITS["sign_in"] == throttle.Limit(10, 30, timedelta(minutes=15))
 
 
 def test_an_account_has_ten_tries_from_wherever_they_come(unit: Opener) -> None:
@@ -74,7 +74,7 @@ def test_what_was_right_is_forgotten_all_of_the_account_and_one_of_the_address(u
     for _ in range(ACCOUNT - 1):
         tried(unit)
     with unit() as opened:
-        attempts.count(opened, "sign_in", account="eve@example.com", address="203.0.113.7").forget()
+        throttle.count(opened, "sign_in", account="eve@example.com", address="203.0.113.7").forget()
     assert [tried(unit) for _ in range(ACCOUNT)] == [0] * ACCOUNT
     left = ADDRESS - 2 * ACCOUNT + 1
     waits = [tried(unit, f"{number}@example.com") for number in range(left + 1)]
@@ -102,7 +102,7 @@ def test_a_kind_of_try_is_limited_by_itself(unit: Opener) -> None:
     for _ in range(ACCOUNT):
         tried(unit)
     with unit() as opened:
-        attempts.count(opened, "mail", account="eve@example.com", address="203.0.113.7")
+        throttle.count(opened, "mail", account="eve@example.com", address="203.0.113.7")
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_a_kind_of_try_is_limited_by_itself(unit: Opener) -> None:
     ],
 )
 def test_a_wait_is_told_in_words_and_never_too_short(seconds: int, words: str) -> None:
-    assert attempts.in_words(seconds) == words
+    assert throttle.in_words(seconds) == words

@@ -7,13 +7,13 @@ from sqlalchemy.orm import Session
 
 from models.identity import Invitation
 from models.organizations import Membership, Organization, User
+from rules.access.invitations import LIFETIME
+from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.ids import new_id
-from rules.invitations import LIFETIME
-from rules.permissions import Actor
-from services import invitations
+from services.core.unit_of_work import Caller, Unit, Units
 from services.identity import one_time_tokens
-from services.unit import Caller, Unit, Units
+from services.organizations import invitations
 from tests import factories
 from tests.services.conftest import MovedClock
 from tests.services.identity.conftest import Opener

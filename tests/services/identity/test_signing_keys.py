@@ -9,10 +9,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import SigningKey
-from services.chores import rotate_keys
+from services.core.unit_of_work import Units
+from services.identity.access_tokens import mint_session_jwt
 from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR, current_signer, public_jwk
-from services.sessions import mint_session_jwt
-from services.unit import Units
+from services.maintenance.tasks import rotate_keys
 from tests import factories
 from tests.services.conftest import MovedClock
 from tests.services.identity.conftest import Opener

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from models.identity import Attempt
 from models.organizations import User
 from rules.errors import ServiceError
+from services.core.unit_of_work import Unit
 from services.identity import one_time_tokens, passwords, signing_in, signing_up
-from services.unit import Unit
 from tests.services.identity.conftest import PASSWORD, Opener
 
 Work = Callable[[Unit, str], object]

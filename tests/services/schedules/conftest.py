@@ -15,11 +15,11 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.queries import in_force
 from models.schedules import Occurrence, Schedule
-from services.lifting import lift
+from services.core.unit_of_work import Caller, Surroundings, Units
+from services.freezes.end import lift
 from services.schedules import deleting, saving, skipping, views
 from services.schedules.beginning import begin_windows
 from services.schedules.occurrence_views import occurrence_views
-from services.unit import Caller, Surroundings, Units
 from tests import factories
 from tests.services.conftest import ADA, Listener, Opener
 from tests.services.schedules.windows import Planned

@@ -10,12 +10,12 @@ from sqlalchemy import select, text
 
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
-from services.chores import end_freezes, seconds_to_next
-from services.lifting import lift
-from services.receipts import complete
+from services.core.unit_of_work import Surroundings
+from services.freezes.completion import complete
+from services.freezes.end import lift
+from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.schedules.beginning import cover_the_rest
 from services.schedules.missing import record_missed
-from services.unit import Surroundings
 from tests import factories
 from tests.services.conftest import Listener
 from tests.services.schedules.windows import HOUR, Planned

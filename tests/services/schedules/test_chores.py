@@ -8,11 +8,11 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.orm import Session
 
 from app.database import make_engine
-from services.chores import end_freezes, seconds_to_next
+from services.core.unit_of_work import Surroundings, Units
+from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import record_missed
 from services.schedules.verifying import compare_windows, verify_windows
-from services.unit import Surroundings, Units
 from tests import factories
 from tests.services.conftest import Listener
 from tests.support.clocks import MovableClock

@@ -9,10 +9,10 @@ from sqlalchemy import select
 
 from models.freezes import Freeze
 from models.installations import Installation
-from services import freeze_views
-from services.chores import end_freezes
-from services.freezes import extend
-from services.lifting import lift, override
+from services.freezes import views
+from services.freezes.end import lift, override
+from services.freezes.start import extend
+from services.maintenance.tasks import end_freezes
 from services.schedules.missing import clear_what_is_over, record_missed
 from tests import factories
 from tests.services.schedules.windows import HOUR, Planned
@@ -164,7 +164,7 @@ class TestByHand:
         assert end_freezes(planned.jobs) == 1
         assert planned.frozen(planned.web) == [True]
         with planned.unit_of(planned.acme) as unit:
-            shown = freeze_views.show(unit, freeze.id)
+            shown = views.show(unit, freeze.id)
         assert (shown["state"], shown["ends_at"]) == ("in_force", planned.starts_at + 5 * HOUR)
 
     def test_a_window_that_was_skipped_does_not_begin(self, planned: Planned) -> None:

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 
 from app.database import make_engine
 from models.schedules import Occurrence
-from rules.permissions import SYSTEM
-from services.clock import DatabaseClock
+from rules.access.permissions import SYSTEM
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Caller, Unit, Units
 from services.schedules.occurrences import first_long, touching
-from services.unit import Caller, Unit, Units
 from tests import factories
 from tests.services.conftest import Listener
 

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from models.schedules import Schedule
+from services.core.unit_of_work import Units
 from services.schedules.overlap_items import AGAIN_AFTER, AT_ONCE, look_for_overlaps
-from services.unit import Units
 from tests import factories
 from tests.services.schedules.test_overlapping import WEB, windows
 from tests.support.clocks import MovableClock

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from models.organizations import Organization
 from models.schedules import Schedule
 from rules.errors import ServiceError
-from rules.wall_clock import Span
+from rules.time.wall_clock import Span
 from services.schedules.overlapping import MOST_NAMED, Overlaps, overlaps_of, refuse_overlaps
 from tests import factories
 from tests.services.conftest import Opener

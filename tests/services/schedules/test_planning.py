@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from sqlalchemy.dialects.postgresql import Range
 
-from rules.zones import DATA_VERSION
+from rules.time.zones import DATA_VERSION
 from services.schedules.planning import HORIZON, LOOKED_AHEAD, extend_plans
 from tests.services.schedules.conftest import Office, utc
 

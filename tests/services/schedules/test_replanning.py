@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from models.schedules import Occurrence
-from rules.recurrence import days
-from rules.wall_clock import place
+from rules.time.recurrence import days
+from rules.time.wall_clock import place
 from services.schedules.planning import extend_plans
 from services.schedules.terms import recurrence_of, window_of
 from tests.services.schedules.conftest import Office

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from services.core.unit_of_work import Unit
 from services.schedules.months import calendar_of
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.previewing import preview_saved
 from services.schedules.views import list_schedules
-from services.unit import Unit
 from tests.services.schedules.conftest import Office
 
 Read = Callable[[Unit, str], object]

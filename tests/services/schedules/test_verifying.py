@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from models.enforcement import BranchEnforcement
 from models.repositories import WatchedBranch
-from services.chores import end_freezes
+from services.maintenance.tasks import end_freezes
 from services.schedules.verifying import ANSWERED, compare_windows, verify_windows
 from tests import factories
 from tests.services.conftest import Listener

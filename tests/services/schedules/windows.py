@@ -13,9 +13,9 @@ from models.organizations import Organization
 from models.queries import covering_freezes
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
+from services.core.unit_of_work import Units
 from services.schedules.beginning import begin_windows
 from services.schedules.occurrence_views import occurrence_views
-from services.unit import Units
 from tests import factories
 from tests.services.conftest import Opener
 from tests.support.clocks import MovableClock

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
 
-from tools.codehost import CodeHost, Handle, serve
-from tools.codehost.mailbox import Mailbox
+from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github.mailbox import Mailbox
 
 APP_ID = 4242
 PERSON_TOKEN = "maintainers-own-token"

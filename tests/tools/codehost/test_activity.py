@@ -9,10 +9,10 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.codehost import CodeHost, persistence
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.model.queue import enqueue
-from tools.codehost.model.world import Actor, World
+from tools.fake_github import CodeHost, persistence
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model.queue import enqueue
+from tools.fake_github.model.world import Actor, World
 
 PLACE = ("acme", "web")
 NOTHING = "0" * 40

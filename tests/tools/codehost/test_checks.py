@@ -6,8 +6,8 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.codehost import CodeHost
-from tools.codehost.model.records import PullRequest
+from tools.fake_github import CodeHost
+from tools.fake_github.model.records import PullRequest
 
 CHECK = "change-freeze/main"
 PLACE = ("acme", "web")

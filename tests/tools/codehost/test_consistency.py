@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tools.codehost import CodeHost, persistence
-from tools.codehost.model import branches, checks, merging, pulls, queue
-from tools.codehost.model.protection import merge_violations
-from tools.codehost.model.records import PullRequest
-from tools.codehost.model.refusals import Refusal
-from tools.codehost.model.world import Actor, World
+from tools.fake_github import CodeHost, persistence
+from tools.fake_github.model import branches, checks, merging, pulls, queue
+from tools.fake_github.model.protection import merge_violations
+from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.world import Actor, World
 
 CHECK = "change-freeze/main"
 BRANCHES = ("main", "next", "change-1", "change-2", "change-3")

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.codehost import CodeHost, Handle, persistence
-from tools.codehost.model.checks import create_check_run
-from tools.codehost.model.world import Actor
+from tools.fake_github import CodeHost, Handle, persistence
+from tools.fake_github.model.checks import create_check_run
+from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 ROOT = Path(__file__).parents[3]
@@ -169,7 +169,7 @@ def test_a_restored_world_equals_the_saved_one(http: httpx.Client, host: CodeHos
 @contextlib.contextmanager
 def running(state: Path, stop: signal.Signals) -> Iterator[httpx.Client]:
     """Run the process, whose socket listens before it prints; stop it with a signal and see it end well."""
-    command = [sys.executable, "-m", "tools.codehost", "--port", "0", "--state", str(state)]
+    command = [sys.executable, "-m", "tools.fake_github", "--port", "0", "--state", str(state)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout

@@ -10,7 +10,7 @@ import jwt
 import pytest
 
 from tests.support.serving import client_of
-from tools.codehost import CodeHost, Handle
+from tools.fake_github import CodeHost, Handle
 
 APP_ID = 4242
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.codehost import CodeHost, Handle
-from tools.codehost.builder import RepositoryBuilder
+from tools.fake_github import CodeHost, Handle
+from tools.fake_github.builder import RepositoryBuilder
 
 RATE = "{rateLimit{remaining}}"
 

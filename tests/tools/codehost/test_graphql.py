@@ -7,11 +7,11 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import GraphQLFailed
 
-from tools.codehost import CodeHost, Handle
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.graph.planning import SCHEMA
-from tools.codehost.model.classic import protect
-from tools.codehost.model.world import Actor
+from tools.fake_github import CodeHost, Handle
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.graph.planning import SCHEMA
+from tools.fake_github.model.classic import protect
+from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.codehost import CodeHost, Handle
-from tools.codehost.model.installations import client_id_of
-from tools.codehost.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
+from tools.fake_github import CodeHost, Handle
+from tools.fake_github.model.installations import client_id_of
+from tools.fake_github.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 
 BACK = "https://freeze.test/installed"
 PAGE = "/apps/change-freeze/installations/new"

@@ -6,11 +6,11 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.codehost import CodeHost
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.model.checks import create_check_run
-from tools.codehost.model.installations import register_app
-from tools.codehost.model.world import Actor
+from tools.fake_github import CodeHost
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model.checks import create_check_run
+from tools.fake_github.model.installations import register_app
+from tools.fake_github.model.world import Actor
 
 CHECK = "change-freeze/main"
 PLACE = ("acme", "web")

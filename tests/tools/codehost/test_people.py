@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.codehost import CodeHost, Handle
-from tools.codehost.model.world import system_clock
-from tools.codehost.people import CLIENT_ID, CLIENT_SECRET
+from tools.fake_github import CodeHost, Handle
+from tools.fake_github.model.world import system_clock
+from tools.fake_github.people import CLIENT_ID, CLIENT_SECRET
 
 BACK = "https://freeze.test/back"
 VERIFIER = "a-verifier-of-forty-three-characters-or-more-than-that"

@@ -2,8 +2,8 @@
 
 import socket
 
-from tools.codehost.mailbox import Mailbox
-from tools.codehost.webhooks.posting import Poster
+from tools.fake_github.mailbox import Mailbox
+from tools.fake_github.webhooks.posting import Poster
 
 
 def test_a_kept_connection_that_was_closed_is_replaced() -> None:

@@ -6,8 +6,8 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.codehost import CodeHost
-from tools.codehost.builder import RepositoryBuilder
+from tools.fake_github import CodeHost
+from tools.fake_github.builder import RepositoryBuilder
 
 CHECK = "change-freeze/main"
 PLACE = ("acme", "web")

@@ -6,9 +6,9 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import GraphQLFailed, RequestFailed
 
-from tools.codehost import CodeHost
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.model.records import PullRequest, QueueEntry
+from tools.fake_github import CodeHost
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.model.records import PullRequest, QueueEntry
 
 CHECK = "change-freeze/main"
 PLACE = ("acme", "web")

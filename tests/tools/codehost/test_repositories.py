@@ -7,8 +7,8 @@ from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
 from tests.support.serving import client_of
-from tools.codehost import CodeHost, Handle
-from tools.codehost.builder import RepositoryBuilder
+from tools.fake_github import CodeHost, Handle
+from tools.fake_github.builder import RepositoryBuilder
 
 AUTHORIZATION = {"Authorization": "Bearer maintainers-own-token"}
 

@@ -7,9 +7,9 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.codehost import CodeHost
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.persistence import dump, restore
+from tools.fake_github import CodeHost
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.persistence import dump, restore
 
 PLACE = ("acme", "web")
 CHECK = "change-freeze/main"

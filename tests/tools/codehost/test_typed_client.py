@@ -8,9 +8,9 @@ from githubkit import GitHub, TokenAuthStrategy
 from githubkit.exception import RequestFailed
 
 from tests.tools.codehost.conftest import client
-from tools.codehost import CodeHost
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.rest.routing import ROUTES
+from tools.fake_github import CodeHost
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.rest.routing import ROUTES
 
 PLACE = ("acme", "web")
 RULES: Any = {

@@ -6,12 +6,12 @@ import pytest
 from githubkit import GitHub, webhooks
 
 from tests.support.serving import client_of
-from tools.codehost import CodeHost, Handle
-from tools.codehost.builder import RepositoryBuilder
-from tools.codehost.mailbox import Mailbox
-from tools.codehost.model import checks
-from tools.codehost.model.world import Actor
-from tools.codehost.webhooks.sender import signature
+from tools.fake_github import CodeHost, Handle
+from tools.fake_github.builder import RepositoryBuilder
+from tools.fake_github.mailbox import Mailbox
+from tools.fake_github.model import checks
+from tools.fake_github.model.world import Actor
+from tools.fake_github.webhooks.sender import signature
 
 SECRET = "It's a Secret to Everybody"
 CHECK = "change-freeze/main"

@@ -25,9 +25,9 @@ from sqlalchemy.orm import Session
 from app.main import Parts, create_app
 from models.identity import Mail
 from models.organizations import User
+from services.core.encryption import unseal
 from services.identity.passwords import hash_password
-from services.outbox import USE, bound_to
-from services.sealing import unseal
+from services.mail.outbox import USE, bound_to
 from tests import factories
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from app.connexion_adapter import PAGES
+from app.edge.connexion_adapter import PAGES
 from models.organizations import User
 from tests.web.people.conftest import PASSWORD, Mailed, Visit
 from tests.web.people.forms import Person, set_cookie

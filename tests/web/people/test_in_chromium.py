@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import User
-from services import inviting
+from services.organizations import inviting
 from tests import factories
 from tests.support.accessibility import assert_accessible
 from tests.support.browser import CHROMIUM, Browser, chromium

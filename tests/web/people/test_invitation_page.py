@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from models.identity import Invitation, OneTimeToken
 from models.organizations import Membership, Organization, User
 from rules.ids import new_id
-from services.secrets import new_one_time_token, token_hash
+from services.core.tokens import new_one_time_token, token_hash
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Later
 from tests.web.people.forms import Page, Person

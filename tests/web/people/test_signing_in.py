@@ -7,7 +7,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import LoginSession, User
-from services.secrets import SESSION_PREFIX, new_session_token, token_hash
+from services.core.tokens import SESSION_PREFIX, new_session_token, token_hash
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Later, Visit
 from tests.web.people.forms import Person, set_cookie

@@ -7,7 +7,7 @@ from tests.faults.suite.catalogue.sweepers import all_ended, freezes_that_end, r
 from tests.faults.suite.catalogue.ways import LEASE, first_caught, is_right, is_settled, trap_writes
 from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.trial import Trial, fault
-from tools.codehost.model.records import Repository
+from tools.fake_github.model.records import Repository
 
 OFF = 600.0
 """Seconds: more than a lease, more than the code host forgives, and more than the App's tokens live."""

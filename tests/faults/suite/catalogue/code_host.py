@@ -9,9 +9,9 @@ from tests.faults.suite.catalogue.ways import first_caught, is_settled, trap_wri
 from tests.faults.suite.judge import is_busy
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
-from tools.codehost.model import installations
-from tools.codehost.model.records import Installation
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import installations
+from tools.fake_github.model.records import Installation
+from tools.fake_github.model.world import Actor
 
 WRITES = "createCheckRun"
 DEADLINE = 20.0

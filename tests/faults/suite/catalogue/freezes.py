@@ -8,8 +8,8 @@ from tests.faults.suite.catalogue.ways import is_settled
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.stack import Stack
 from tests.faults.suite.trial import Trial, fault
-from tools.codehost.model import pulls
-from tools.codehost.model.world import Actor
+from tools.fake_github.model import pulls
+from tools.fake_github.model.world import Actor
 
 STEPS = ("freeze A", "freeze B", "lift A", "lift B")
 ORDERS = [

@@ -5,7 +5,7 @@ from collections import Counter
 
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
-from tools.codehost.limits import HOUR, Window
+from tools.fake_github.limits import HOUR, Window
 
 WRITES = "createCheckRun"
 TOLD = 3

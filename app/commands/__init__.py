@@ -1,0 +1,1 @@
+"""What operators run: `python -m app audit | support | plan`, with the configuration of the service."""

@@ -1,0 +1,159 @@
+"""The one place that leans on Connexion.
+
+Connexion validates the document, resolves its operations to functions and holds the compiled operations; what it
+recomputes on each request (five decorators, signature inspection, a linear search for the route) is replaced through
+its own extension points: the list of middlewares, `AsyncApi.make_operation`, and a resolver.
+
+Leaned on beyond its documentation, in 3.3.0: `scope["extensions"]["connexion_routing"]` names the operation;
+`AsyncASGIApp.api_cls` and `RoutedAPI.operations`; `ConnexionMiddleware._build_middleware_stack` and the attributes
+that it fills. `tests/app/test_connexion_adapter.py` fails loudly when one of them moves.
+"""
+
+import importlib
+import warnings
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any
+
+from app.edge.errors import MethodNotAllowedError
+from app.edge.router import Router
+from rules.errors import ServiceError
+from schemas.contract import Contract, ContractError, Operation
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Connexion imports Starlette's test client, which complains
+    import connexion
+    from connexion.apps.asynchronous import AsyncApi, AsyncASGIApp
+    from connexion.exceptions import InvalidSpecification, ResolverError
+    from connexion.middleware.abstract import ROUTING_CONTEXT, SpecMiddleware
+    from connexion.middleware.lifespan import LifespanMiddleware
+    from connexion.resolver import Resolution, Resolver
+
+PAGES = frozenset(
+    {"/", "/sign-up", "/verify", "/sign-in", "/sign-out", "/forgot", "/reset", "/invitation", "/device", "/installed"}
+)
+"""Addresses of pages."""
+PAGES_UNDER = ("/docs", "/static", "/enforcement/")
+"""Beginnings of addresses of pages."""
+
+Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+Compile = Callable[[Operation, Callable[..., Any]], Application]
+Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
+
+
+class _HandlerResolver(Resolver):  # type: ignore[misc]
+    """Finds an operation's function: the tag names the module, the operationId the function."""
+
+    def __init__(self, contract: Contract, package: str) -> None:
+        super().__init__()
+        self._contract = contract
+        self._package = package
+
+    def resolve(self, operation: Any) -> Resolution:
+        """Return the handler; raises ResolverError naming what is missing."""
+        wanted = self._contract.operations[operation.operation_id]
+        module_name = f"{self._package}.{wanted.module}"
+        try:
+            function = getattr(importlib.import_module(module_name), wanted.id)
+        except ModuleNotFoundError as error:
+            if error.name not in {module_name, self._package}:
+                raise
+            raise ResolverError(f"{wanted.id}: there is no module {module_name}") from error
+        except AttributeError as error:
+            raise ResolverError(f"{wanted.id}: {module_name} has no such function") from error
+        return Resolution(function, wanted.id)
+
+
+class _CompiledApi(AsyncApi):  # type: ignore[misc]
+    """Holds the compiled operations by operationId."""
+
+    def __init__(self, *args: Any, contract: Contract, compile_operation: Compile, **kwargs: Any) -> None:
+        self._contract = contract
+        self._compile = compile_operation
+        super().__init__(*args, **kwargs)
+
+    def make_operation(self, operation: Any) -> Application:
+        """Compile one operation."""
+        return self._compile(self._contract.operations[operation.operation_id], operation.function)
+
+
+class _CompiledApp(AsyncASGIApp):  # type: ignore[misc]
+    api_cls = _CompiledApi
+
+
+class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
+    """Finds the operation by the raw path and names it to Connexion; what the contract does not know may be a page."""
+
+    def __init__(self, app: Application, *, pages: Application | None = None) -> None:
+        self._app = app
+        self._pages = pages
+        self._router: Router[dict[str, Any]] = Router()
+
+    def add_api(self, specification: Any, *, contract: Contract, **_: Any) -> None:
+        """Add every operation of the contract."""
+        for operation in contract.operations.values():
+            target = {"api_base_path": specification.base_path, "operation_id": operation.id}
+            self._router.add(operation.path, operation.method, target)
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Pass a request on to its operation; raises `not_found` or `method_not_allowed`."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        raw_path = scope.get("raw_path") or scope["path"].encode()
+        found = self._router.find(raw_path)
+        if found is None:
+            path = scope["path"]
+            if self._pages is not None and (path in PAGES or path.startswith(PAGES_UNDER)):
+                return await self._pages(scope, receive, send)
+            raise ServiceError("not_found", "There is nothing at this address.")
+        target = found.target(scope["method"])
+        if target is None:
+            raise MethodNotAllowedError(scope["method"], found.allow())
+        routing, names = target
+        scope["route"] = (names, found.values)
+        scope.setdefault("extensions", {})[ROUTING_CONTEXT] = routing
+        return await self._app(scope, receive, send)
+
+
+def build(
+    contract: Contract,
+    handlers: str,
+    compile_operation: Compile,
+    *,
+    front: Callable[[Application], Application],
+    lifespan: Lifespan,
+    pages: Application | None = None,
+    complete: bool = True,
+) -> connexion.AsyncApp:
+    """Return the application with its stack built: a bad contract or a missing handler stops the start.
+
+    `handlers` is the package of the handlers; `front` wraps everything. Unless `complete`, operations without a
+    handler are left out. Raises ContractError.
+    """
+    app = connexion.AsyncApp(
+        "app",
+        lifespan=lifespan,
+        middlewares=[front, partial(RoutingMiddleware, pages=pages), LifespanMiddleware],
+        resolver=_HandlerResolver(contract, handlers),
+    )
+    app._middleware_app = _CompiledApp()  # noqa: SLF001 - AsyncApp has no argument for it
+    app.middleware.app = app._middleware_app  # noqa: SLF001 - the same object, wrapped
+    try:
+        app.add_api(dict(contract.document), base_path="", contract=contract, compile_operation=compile_operation)
+        stack = app.middleware._build_middleware_stack()  # noqa: SLF001 - Connexion would build it on the first request
+    except InvalidSpecification as error:
+        raise ContractError(f"the contract is not OpenAPI 3.0: {error}") from error
+    app.middleware.app, app.middleware.middleware_stack = stack
+    if complete:
+        _require_handlers(contract, handlers, app)
+    return app
+
+
+def _require_handlers(contract: Contract, handlers: str, app: connexion.AsyncApp) -> None:
+    """Raise ContractError naming every operation without a function; Connexion leaves them out in silence."""
+    compiled = {name for apis in app._middleware_app.apis.values() for api in apis for name in api.operations}  # noqa: SLF001
+    missing = [operation for operation in contract.operations.values() if operation.id not in compiled]
+    if missing:
+        names = ", ".join(f"{handlers}/{operation.module}.py: {operation.id}" for operation in missing)
+        raise ContractError(f"operations without a handler: {names}")

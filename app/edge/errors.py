@@ -1,0 +1,127 @@
+"""The error envelope of every non-2xx answer, and the one mapper from exceptions to it.
+
+Status, type and documentation address follow from the code by the contract's catalogue. What is not a refusal is
+either the database being away (503, safe to retry) or a fault of ours (500, told to the log and to nobody else).
+"""
+
+import logging
+import math
+from datetime import datetime
+from typing import Any
+
+import orjson
+import psycopg
+import psycopg_pool
+import sqlalchemy.exc
+
+from app.edge.exchange import Exchange, Reply
+from rules.errors import Detail, ServiceError
+from rules.time.instants import format_instant
+from schemas.contract import Contract, ErrorCode
+
+logger = logging.getLogger(__name__)
+
+JSON = (b"content-type", b"application/json")
+DATABASE_AWAY_RETRY_SECONDS = 1
+_CHALLENGES = {
+    "missing_credentials": b'Bearer realm="change-freeze"',
+    "invalid_token": b'Bearer realm="change-freeze", error="invalid_token"',
+    "token_expired": b'Bearer realm="change-freeze", error="invalid_token", error_description="expired"',
+}
+_AWAY = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    psycopg_pool.PoolTimeout,
+    psycopg_pool.PoolClosed,
+    sqlalchemy.exc.TimeoutError,
+)
+
+
+class MethodNotAllowedError(ServiceError):
+    """The path is known, the method is not; `allow` lists those that are."""
+
+    def __init__(self, method: str, allow: str) -> None:
+        super().__init__("method_not_allowed", f"{method} is not supported here; use {allow}")
+        self.allow = allow
+
+
+class ErrorReplies:
+    """Makes the reply of every exception."""
+
+    def __init__(self, contract: Contract, docs_url: str) -> None:
+        self._catalogue = contract.errors
+        self._families = {row.status: row.type for row in contract.errors.values()}
+        self._docs_url = docs_url.rstrip("/")
+
+    def reply(self, error: Exception, exchange: Exchange) -> Reply:
+        """Return the envelope of `error`; logs it when it is nobody's refusal."""
+        return self.envelope(self.refusal(error, exchange), exchange.request_id)
+
+    def refusal(self, error: Exception, exchange: Exchange) -> ServiceError:
+        """Return `error` as a code of the catalogue."""
+        if isinstance(error, ServiceError):
+            if error.code in self._catalogue:
+                return error
+            logger.error("code %s is not in the catalogue", error.code, extra=_facts(exchange))
+        elif is_database_away(error):
+            logger.warning("database unavailable: %s", type(error).__name__, extra=_facts(exchange))
+            return ServiceError(
+                "database_unavailable",
+                "The service cannot reach its database; checks already written stay as they are. Try again.",
+                retry_after=DATABASE_AWAY_RETRY_SECONDS,
+            )
+        logger.error("request failed", exc_info=error, extra=_facts(exchange))
+        return ServiceError("internal_error", "Something failed on our side; freezes are unchanged.")
+
+    def envelope(self, error: ServiceError, request_id: str) -> Reply:
+        """Return the reply of a refusal whose code is in the catalogue."""
+        row = self._catalogue[error.code]
+        status = _status(row, error)
+        family = row.type if status == row.status else self._families[status]
+        content: dict[str, Any] = {"type": family, "code": error.code, "message": error.message}
+        if error.details:
+            content["details"] = [_row(detail) for detail in error.details]
+        content["docsUrl"] = f"{self._docs_url}/errors#{error.code}"
+        content["requestId"] = request_id
+        body = orjson.dumps({"error": content}, default=str)
+        return Reply(status, [JSON, *_headers(error, status)], body, secret=error.secret, code=error.code)
+
+
+def is_database_away(error: BaseException) -> bool:
+    """Tell whether PostgreSQL could not be reached, was shutting down, or had no connection to spare."""
+    if isinstance(error, sqlalchemy.exc.DBAPIError):
+        return error.connection_invalidated or isinstance(error.orig, _AWAY)
+    return isinstance(error, _AWAY)
+
+
+def _row(detail: Detail) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": detail.path, "message": detail.message}
+    if detail.code:
+        row["code"] = detail.code
+    for name, value in (detail.extra or {}).items():
+        row[name] = format_instant(value) if isinstance(value, datetime) else value
+    return row
+
+
+def _status(row: ErrorCode, error: ServiceError) -> int:
+    """Return the code's status: the second one when the fault lies inside a validated body."""
+    if row.also_status and error.details and error.details[0].path.startswith("/"):
+        return row.also_status
+    return row.status
+
+
+def _headers(error: ServiceError, status: int) -> list[tuple[bytes, bytes]]:
+    headers = []
+    if error.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % max(0, math.ceil(error.retry_after))))
+    if status == 401:
+        headers.append((b"www-authenticate", _CHALLENGES.get(error.code, _CHALLENGES["missing_credentials"])))
+    if status == 413:
+        headers.append((b"connection", b"close"))  # what is left of the body is not worth reading
+    if isinstance(error, MethodNotAllowedError):
+        headers.append((b"allow", error.allow.encode()))
+    return headers
+
+
+def _facts(exchange: Exchange) -> dict[str, Any]:
+    return {"request_id": exchange.request_id, "operation": exchange.operation_id}

@@ -1,0 +1,153 @@
+"""Path and query parameters: decoded strictly, typed by the contract, all faults at once."""
+
+import re
+from collections.abc import Callable, Container, Sequence
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from app.edge.exchange import Exchange
+from app.edge.validation_errors import INVALID_PARAMETER, MISSING, Fault, parameter_faults
+from schemas.contract import Contract, Operation, Parameter
+from schemas.dialect import Validators
+from schemas.instants import parse_instant
+from schemas.names import snake_case
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,18})?")
+_PERCENT_GARBAGE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_MOST_PAIRS = 2000
+
+
+def _integer(text: str) -> int | str:
+    """Plain ASCII digits only; what is none stays text, which the schema then refuses."""
+    return int(text) if _INTEGER.fullmatch(text) else text
+
+
+def _number(text: str) -> float | str:
+    return float(text) if _NUMBER.fullmatch(text) else text
+
+
+def _boolean(text: str) -> bool | str:
+    return {"true": True, "false": False}.get(text, text)
+
+
+_READERS: dict[str | None, Callable[[str], Any]] = {"integer": _integer, "number": _number, "boolean": _boolean}
+
+
+class _Reader:
+    """Reads the values of one parameter."""
+
+    def __init__(self, contract: Contract, validators: Validators, parameter: Parameter) -> None:
+        schema = contract.resolve(parameter.schema)
+        self.name = parameter.name
+        self.argument = snake_case(parameter.name)
+        self.required = parameter.required
+        self.default = schema.get("default")
+        self._many = schema.get("type") == "array"
+        self._explode = parameter.explode
+        items = contract.resolve(schema.get("items", {})) if self._many else schema
+        self._read = _READERS.get(items.get("type"))
+        self._instant = items.get("format") == "date-time"
+        self._validator = validators.compile(parameter.schema)
+
+    def value(self, texts: Sequence[str], faults: list[Fault]) -> Any:
+        """Return the typed value, or add what is wrong with it to `faults`."""
+        if self._many:
+            texts = texts if self._explode else texts[-1].split(",")
+        elif len(texts) > 1:
+            faults.append(Fault(self.name, f"{self.name} is given more than once", INVALID_PARAMETER))
+            return None
+        values = [self._read(text) for text in texts] if self._read else list(texts)
+        value = values if self._many else values[0]
+        if not self._validator.is_valid(value):
+            faults.extend(parameter_faults(self.name, self._validator.iter_errors(value)))
+            return None
+        if self._instant:
+            instants = [parse_instant(text) for text in texts]
+            return instants if self._many else instants[0]
+        return value
+
+
+class ParameterReader:
+    """Reads the parameters of one operation: path and query, and those headers which its handler asks for by name."""
+
+    def __init__(
+        self, contract: Contract, validators: Validators, operation: Operation, wanted: Container[str]
+    ) -> None:
+        readers = [(one.location, _Reader(contract, validators, one)) for one in operation.parameters]
+        self._path = {reader.name: reader for location, reader in readers if location == "path"}
+        self._query = {reader.name: reader for location, reader in readers if location == "query"}
+        self._headers = [
+            (reader.name.lower().encode(), reader)
+            for location, reader in readers
+            if location == "header" and reader.argument in wanted
+        ]
+        self._absent = {reader.argument: reader.default for reader in self._query.values()}
+        self._required = [reader for reader in self._query.values() if reader.required]
+
+    def read(self, exchange: Exchange, faults: list[Fault]) -> dict[str, Any]:
+        """Return the arguments by Python name, defaults filled in; what is wrong goes to `faults`."""
+        arguments = dict(self._absent)
+        for name, value in zip(*exchange.scope["route"], strict=True):
+            reader = self._path[name]
+            arguments[reader.argument] = reader.value((value,), faults)
+        query = exchange.scope["query_string"]
+        given = _pairs(query, faults) if query else {}
+        for name, texts in given.items():
+            found = self._query.get(name)
+            if found is None:
+                faults.append(_unknown(name))
+            else:
+                arguments[found.argument] = found.value(texts, faults)
+        faults.extend(_missing(one.name) for one in self._required if one.name not in given)
+        for header, reader in self._headers:
+            arguments[reader.argument] = _header(exchange, header, reader, faults)
+        return arguments
+
+
+def _header(exchange: Exchange, name: bytes, reader: _Reader, faults: list[Fault]) -> Any:
+    given = exchange.headers(name)
+    if given:
+        return reader.value([value.decode("latin-1") for value in given], faults)
+    if reader.required:
+        faults.append(_missing(reader.name))
+    return reader.default
+
+
+def _missing(name: str) -> Fault:
+    return Fault(name, f"{name} is required", MISSING)
+
+
+def _unknown(name: str) -> Fault:
+    shown = name[:100] if name.isprintable() else ascii(name[:100])
+    return Fault(shown, f"{shown or 'a nameless one'} is not a known query parameter", INVALID_PARAMETER)
+
+
+def _pairs(query: bytes, faults: list[Fault]) -> dict[str, list[str]]:
+    """Split and decode a query string; refuses what is not percent-encoded UTF-8 text."""
+    pairs: dict[str, list[str]] = {}
+    for pair in query.split(b"&", _MOST_PAIRS):
+        if not pair:
+            continue
+        name, _, value = pair.partition(b"=")
+        try:
+            text = _decoded(value)
+            pairs.setdefault(_decoded(name), []).append(text)
+        except ValueError:
+            where = name.decode("ascii", "replace")[:100]
+            faults.append(Fault(where, f"{where!a} is not percent-encoded UTF-8 text", INVALID_PARAMETER))
+    return pairs
+
+
+def _decoded(part: bytes) -> str:
+    part = part.replace(b"+", b" ")
+    if b"%" in part:
+        if _PERCENT_GARBAGE.search(part):
+            raise ValueError("a percent sign without two hexadecimal digits")
+        part = unquote_to_bytes(part)
+    elif not part.isascii():
+        raise ValueError("bytes that are not encoded")
+    text = part.decode()
+    if "\0" in text:
+        raise ValueError("a NUL")
+    return text

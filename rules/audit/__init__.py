@@ -1,0 +1,1 @@
+"""The vocabulary of the audit log, its differences, and its hash chain."""

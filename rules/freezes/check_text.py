@@ -1,0 +1,103 @@
+"""What a check says to the person who is waiting: which freeze, why, until when, and what to do about it.
+
+Of exceptions it tells who granted them and until when, also where they are not enough.
+"""
+
+from datetime import datetime
+
+from rules.freezes.verdict import CoveringFreeze, Grant, Verdict
+
+SHOWN = 10
+"""Freezes and exceptions listed in full; GitHub takes 65,535 characters, people far fewer."""
+BUTTON = "Request exception"
+"""What the check's own button says; GitHub takes 20 characters."""
+BUTTON_DESCRIPTION = "Ask for this pull request to be merged"
+"""GitHub takes 40 characters."""
+REQUEST_EXCEPTION = "request_exception"
+"""What the code host tells us when somebody has pressed it; GitHub takes 20 characters."""
+
+
+def instant(value: datetime | None) -> str:
+    """Return an instant as people read it in a summary."""
+    return value.strftime("%Y-%m-%d %H:%M UTC") if value else "it is lifted"
+
+
+def title(verdict: Verdict) -> str:
+    """Return the check's title, one line."""
+    if verdict.blocking:
+        branches = ", ".join(verdict.branches)
+        return f"Merging into {branches} is frozen until {instant(_until(verdict))}"[:255]
+    if verdict.grants:
+        return f"Allowed by an exception until {_end_of_the_first(verdict)}"
+    return "No freeze covers this branch"
+
+
+def summary(verdict: Verdict, *, button: bool = False) -> str:
+    """Return the check's summary, Markdown; `button`: the check has one to request an exception with."""
+    if verdict.blocking:
+        lines = _shown([_line(freeze) for freeze in verdict.blocking])
+        told = ["This branch is covered by a change freeze:", "", *lines, *_not_enough(verdict), ""]
+        return "\n".join([*told, _advice(verdict, button=button)])
+    if verdict.grants:
+        lines = _shown([_line(freeze) for freeze in verdict.excepted])
+        told = ["This branch is covered by a change freeze:", "", *lines, "", "An exception lets this commit pass:", ""]
+        return "\n".join(
+            [*told, *_granted(verdict), "", "This check turns red again by itself when an exception ends."]
+        )
+    return "Merging is allowed. This check turns red by itself when a change freeze begins."
+
+
+SUPERSEDED_TITLE = "No open pull request has this head"
+SUPERSEDED_SUMMARY = (
+    "A newer commit, a closed pull request or another base has superseded this head. "
+    "The check is judged anew as soon as an open pull request has it again."
+)
+
+
+def _until(verdict: Verdict) -> datetime | None:
+    ends = [freeze.ends_at for freeze in verdict.blocking]
+    return None if None in ends else max(end for end in ends if end)
+
+
+def _end_of_the_first(verdict: Verdict) -> str:
+    ends = [grant.expires_at for grant in verdict.grants if grant.expires_at]
+    return instant(min(ends)) if ends else "the freeze ends"
+
+
+def _line(freeze: CoveringFreeze) -> str:
+    times = f"since {instant(freeze.started_at)}, until {instant(freeze.ends_at)}"
+    return f"- **{_flat(freeze.reason)}** (`{freeze.id}`), {times}"
+
+
+def _granted(verdict: Verdict) -> list[str]:
+    return _shown([_grant(grant) for grant in verdict.grants])
+
+
+def _grant(grant: Grant) -> str:
+    end = instant(grant.expires_at) if grant.expires_at else "the freeze ends"
+    return f"- #{grant.number} may pass `{grant.freeze_id}`, granted by {_flat(grant.granted_by)}, until {end}"
+
+
+def _not_enough(verdict: Verdict) -> list[str]:
+    """Tell of exceptions that do not let the commit pass: of one freeze only, or of one pull request only."""
+    if not verdict.grants:
+        return []
+    needed = "Every pull request that would land with this commit needs one from every freeze; granted so far:"
+    return ["", needed, "", *_granted(verdict)]
+
+
+def _shown(lines: list[str]) -> list[str]:
+    hidden = len(lines) - SHOWN
+    return [*lines[:SHOWN], f"- and {hidden} more"] if hidden > 0 else lines
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _advice(verdict: Verdict, *, button: bool) -> str:
+    if not verdict.exceptions_allowed:
+        return "Exceptions are off for this freeze: the merge has to wait until it ends."
+    if button:
+        return f'To merge all the same, ask for an exception for this pull request with the button "{BUTTON}".'
+    return "To merge all the same, ask a release manager for an exception for this pull request."

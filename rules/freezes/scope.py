@@ -1,0 +1,88 @@
+"""Scopes: which watched branches a freeze reaches.
+
+A scope is kept as the contract's JSON object. Its references are resolved to ids by a service before it comes here,
+so that matching needs no look-ups.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rules.freezes.globs import Glob, compile_globs
+
+OPEN_ENDED = frozenset({"organization", "glob"})
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFact:
+    """A watched branch of an enabled repository, as scopes see it."""
+
+    branch_id: str
+    repository_id: str
+    repository: str
+    """`owner/name`, as the code host spells it."""
+    branch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A scope whose references are ids and whose patterns are compiled."""
+
+    type: str
+    repositories: frozenset[str] = frozenset()
+    branch_id: str | None = None
+    repository_glob: Glob | None = None
+    branch_glob: Glob | None = None
+
+    @property
+    def open_ended(self) -> bool:
+        """Whether a branch that begins to match while the freeze is in force is taken in."""
+        return self.type in OPEN_ENDED
+
+    def covers(self, fact: BranchFact) -> bool:
+        """Tell whether the scope reaches this branch."""
+        return _REACHES[self.type](self, fact) and (self.branch_glob is None or self.branch_glob.matches(fact.branch))
+
+
+_REACHES: dict[str, Callable[[Scope, BranchFact], bool]] = {
+    "organization": lambda _scope, _fact: True,
+    "glob": lambda scope, fact: scope.repository_glob is not None and scope.repository_glob.matches(fact.repository),
+    "repositories": lambda scope, fact: fact.repository_id in scope.repositories,
+    "branch": lambda scope, fact: fact.branch_id == scope.branch_id,
+}
+
+
+def compile_scope(
+    scope: dict[str, Any],
+    *,
+    repositories: Iterable[str] = (),
+    branch_id: str | None = None,
+    path: str = "/scope",
+) -> Scope:
+    """Compile the contract's scope object; `repositories` and `branch_id` are what its references resolved to.
+
+    Raises `invalid_glob` with the pointer of each pattern that does not parse.
+    """
+    patterns, branches = scope.get("patterns"), scope.get("branches")
+    return Scope(
+        type=scope["type"],
+        repositories=frozenset(repositories),
+        branch_id=branch_id,
+        repository_glob=compile_globs(patterns, "repository", f"{path}/patterns") if patterns is not None else None,
+        branch_glob=compile_globs(branches, "branch", f"{path}/branches") if branches is not None else None,
+    )
+
+
+def scope_contains(outer: dict[str, Any], inner: dict[str, Any]) -> bool | None:
+    """Tell whether every branch that `inner` can ever reach lies in `outer`; None: only its targets can tell.
+
+    Organisation freezes lie only in an organisation scope, glob freezes in that or in the same list of patterns;
+    an outer scope that is narrowed to some branches holds an open-ended one only if that is narrowed alike.
+    """
+    if inner["type"] not in OPEN_ENDED:
+        return None
+    if outer.get("branches") is not None and outer.get("branches") != inner.get("branches"):
+        return False
+    if outer["type"] == "organization":
+        return True
+    return bool(inner["type"] == outer["type"] == "glob" and inner["patterns"] == outer["patterns"])

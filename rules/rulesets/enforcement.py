@@ -1,0 +1,305 @@
+"""Enforcement: from what the code host shows of a branch's rules to a light that says whether our check blocks.
+
+**Green** needs proof: an active ruleset requires the check, from our App, and nobody can pass by. **Red** is proof of
+the contrary. Everything between is amber, and so is what cannot be seen. Two rules keep doubt from looking well:
+
+- "none" is believed only from whoever may see some (`permissions`): GitHub leaves out what it does not show;
+- what was seen once and cannot be seen any more is taken to be still so (`before`).
+
+The effect of several rulesets adds up, so the best of those that require the check speaks for the branch; but one
+that takes it from another App alone can never be satisfied by us.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from rules.freezes.check_names import PREFIX
+from rules.rulesets import findings as found
+from rules.rulesets.findings import Finding, Light, light_of
+
+Level = Literal["repository", "organization", "enterprise"]
+
+_MAY_SEE_ACTORS: Mapping[str, str] = {"repository": "administration", "organization": "organization_administration"}
+
+
+@dataclass(frozen=True, slots=True)
+class BypassActor:
+    """Somebody who can pass by a ruleset."""
+
+    type: str
+    """As in GitHub's REST API: `Integration`, `Team`, `User`, `OrganizationAdmin`, `RepositoryRole`, `DeployKey`,
+    `EnterpriseOwner`; `Unknown` where the code host says only that there is somebody."""
+    id: int | None = None
+    name: str | None = None
+    mode: str = "always"
+    """`always`, `pull_request`, or `exempt`."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the actor as it is stored and shown."""
+        return {"type": self.type, "id": self.id, "name": self.name, "mode": self.mode}
+
+
+ADMINISTRATORS = BypassActor("RepositoryRole", None, "admin")
+"""Those whom classic protection does not bind, unless it says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruleset:
+    """A ruleset; `bypass_actors` as the code host told them, None where it did not."""
+
+    id: int | None
+    name: str
+    enforcement: str
+    """`active`, `evaluate` or `disabled`."""
+    level: Level | None
+    bypass_actors: tuple[BypassActor, ...] | None = None
+    updated_at: str | None = None
+    """When somebody last changed it, in the code host's words, to be compared only; None: not told."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the ruleset as it is shown and audited."""
+        return {"id": self.id, "name": self.name, "enforcement": self.enforcement}
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredCheck:
+    """A check that a rule requires, from one App (its id) or from anybody (None)."""
+
+    context: str
+    app_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRule:
+    """A rule that is in force for a branch; `ruleset` None where the code host does not show it."""
+
+    type: str
+    """As in GitHub's REST API: `required_status_checks`, `merge_queue`."""
+    ruleset: Ruleset | None
+    checks: tuple[RequiredCheck, ...] = ()
+    grouping_strategy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicProtection:
+    """The classic branch protection of a branch."""
+
+    checks: tuple[RequiredCheck, ...] = ()
+    binds_administrators: bool = True
+    locked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BranchFacts:
+    """All that is known of a branch at one moment."""
+
+    check_name: str
+    app_id: int
+    rules: tuple[ActiveRule, ...] | None
+    """The rules in force; None: cannot see."""
+    inactive: tuple[Ruleset, ...] = ()
+    """Rulesets that would require the check of this branch, but are disabled or only evaluate."""
+    classic: ClassicProtection | None = None
+    classic_seen: bool = True
+    """False: the code host refused to tell; "none" is believed with the permission to read administration only."""
+    queue_seen: bool | None = None
+    """Whether the merge queue can be read; None: there is none to be seen."""
+    queue_strategy: str | None = None
+    watched: bool = True
+    archived: bool = False
+    missing: bool = False
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    """What the App may do there: `{"administration": "write"}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enforcement:
+    """What the facts add up to."""
+
+    light: Light
+    required: bool
+    """Whether an active rule requires the check, pinned to us or not."""
+    ruleset: Ruleset | None
+    pinned: bool | None
+    """None: nothing requires the check, or we cannot see."""
+    bypass_actors: tuple[BypassActor, ...] | None
+    """None: cannot see; empty: nobody."""
+    merge_queue: Mapping[str, Any] | None
+    findings: tuple[Finding, ...]
+    seen: bool
+    """Whether the rules could be read at all."""
+
+
+def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
+    """Return what the facts prove; `before` are the findings of the last look, for what cannot be seen any more."""
+    if facts.rules is None:
+        return _unseen(facts, before)
+    requirements = [*_of_rules(facts, facts.rules), *_of_classic(facts)]
+    best = min(requirements, key=_rank, default=None)
+    noted = [*_judged(facts, best), *_classic(facts, best, before), *_queue(facts, facts.rules)]
+    if any(each.pin not in {None, facts.app_id} for each in requirements):
+        noted = [finding for finding in noted if finding is not found.NOT_PINNED] + [found.PINNED_TO_OTHER_APP]
+    noted = [*_for_the_state(facts, noted, required=bool(requirements)), *_others(facts, facts.rules), *_infos(facts)]
+    return Enforcement(
+        light=_light(facts, noted),
+        required=bool(requirements),
+        ruleset=best.ruleset if best else next(iter(facts.inactive), None),
+        pinned=best.pin == facts.app_id if best else None,
+        bypass_actors=best.actors if best else None,
+        merge_queue=_merge_queue(facts, facts.rules),
+        findings=found.worst_first(noted),
+        seen=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Requirement:
+    """One active rule that names our check."""
+
+    ruleset: Ruleset | None
+    pin: int | None
+    ours: int
+    actors: tuple[BypassActor, ...] | None
+
+
+def _rank(requirement: _Requirement) -> tuple[bool, int]:
+    unbypassed = 0 if requirement.actors == () else 1 if requirement.actors is None else 2
+    return requirement.pin != requirement.ours, unbypassed
+
+
+def _of_rules(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[_Requirement]:
+    for rule in rules:
+        if rule.ruleset is not None and rule.ruleset.enforcement != "active":
+            continue
+        for check in rule.checks:
+            if rule.type == "required_status_checks" and check.context == facts.check_name:
+                actors = visible_actors(rule.ruleset, facts.permissions)
+                yield _Requirement(rule.ruleset, check.app_id, facts.app_id, actors)
+
+
+def _of_classic(facts: BranchFacts) -> Iterator[_Requirement]:
+    for check in facts.classic.checks if facts.classic else ():
+        if check.context == facts.check_name:
+            bound = facts.classic is not None and facts.classic.binds_administrators
+            yield _Requirement(None, check.app_id, facts.app_id, () if bound else (ADMINISTRATORS,))
+
+
+def visible_actors(ruleset: Ruleset | None, permissions: Mapping[str, str]) -> tuple[BypassActor, ...] | None:
+    """Return who can pass by a ruleset; an empty list is believed only of a ruleset that we could change."""
+    if ruleset is None or ruleset.bypass_actors is None:
+        return None
+    may_see = permissions.get(_MAY_SEE_ACTORS.get(str(ruleset.level), "")) in {"write", "admin"}
+    return ruleset.bypass_actors if ruleset.bypass_actors or may_see else None
+
+
+def _judged(facts: BranchFacts, best: _Requirement | None) -> Iterator[Finding]:
+    if best is None:
+        for ruleset in facts.inactive[:1]:
+            yield found.ruleset_disabled(facts.check_name, ruleset.name, ruleset.enforcement)
+            return
+        yield found.check_not_required(facts.check_name)
+        return
+    if best.pin is None:
+        yield found.NOT_PINNED
+    if best.actors is None:
+        yield found.CANNOT_SEE_BYPASS_ACTORS
+    elif best.actors:
+        yield found.bypass_actors(len(best.actors))
+
+
+def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Finding]) -> Iterator[Finding]:
+    believed = facts.classic_seen and "administration" in facts.permissions
+    if facts.classic is None and not believed:
+        yield from (finding for finding in before if finding.code == "classic_protection_conflict")
+        yield found.CANNOT_SEE_CLASSIC_PROTECTION
+        return
+    ours = list(_of_classic(facts))
+    if any(each.pin not in {None, facts.app_id} for each in ours):
+        message = f"Classic protection takes {facts.check_name} from another App only: nothing can merge."
+        yield found.classic_conflict("critical", message)
+    elif ours and best is not None and best.ruleset is None and best in ours:
+        message = "Classic protection alone requires the check; set up a ruleset, which this service can keep."
+        yield found.classic_conflict("warning", message)
+    elif ours:
+        message = "Classic protection requires the check too, and goes on doing so when the ruleset is removed."
+        yield found.classic_conflict("info", message)
+    if facts.classic is not None and facts.classic.locked:
+        yield found.classic_conflict("warning", "Classic protection locks the branch, frozen or not.")
+
+
+def _queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
+    queue = _merge_queue(facts, rules)
+    if queue is not None and not queue["reported"]:
+        yield found.QUEUE_NOT_VISIBLE
+
+
+def _merge_queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> dict[str, Any] | None:
+    queues = [rule for rule in rules if rule.type == "merge_queue"]
+    if not queues and facts.queue_seen is not True:
+        return None
+    strategy = next((rule.grouping_strategy for rule in queues if rule.grouping_strategy), facts.queue_strategy)
+    return {"groupingStrategy": strategy, "reported": facts.queue_seen is True}
+
+
+def _for_the_state(facts: BranchFacts, noted: Sequence[Finding], *, required: bool) -> list[Finding]:
+    """Return the findings that matter for a branch that is not watched, or whose repository is archived."""
+    if not facts.watched:
+        return [found.orphaned_requirement(facts.check_name)] if required else []
+    if facts.archived:
+        return [Finding(each.code, "warning", each.message) if each.severity == "critical" else each for each in noted]
+    return list(noted)
+
+
+def _others(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
+    """Tell of checks of ours that are required here under a name that has no verdicts here."""
+    required = [check for rule in rules if rule.type == "required_status_checks" for check in rule.checks]
+    for check in (*required, *(facts.classic.checks if facts.classic else ())):
+        ours = check.context.startswith(PREFIX) and check.app_id in {None, facts.app_id}
+        if ours and check.context != facts.check_name and not facts.archived:
+            yield found.other_check_required(check.context)
+
+
+def _infos(facts: BranchFacts) -> Iterator[Finding]:
+    if facts.missing:
+        yield found.BRANCH_MISSING
+    if facts.archived:
+        yield found.REPOSITORY_ARCHIVED
+
+
+def _light(facts: BranchFacts, noted: Sequence[Finding]) -> Light:
+    return light_of(noted) if facts.watched else "amber"
+
+
+def _unseen(facts: BranchFacts, before: Sequence[Finding]) -> Enforcement:
+    """Keep what was known, and say that it could not be looked at."""
+    kept = [finding for finding in before if finding.code not in {"not_verified", "cannot_see_rules"}]
+    noted = found.worst_first([*kept, found.CANNOT_SEE_RULES])
+    return Enforcement(_light(facts, noted), False, None, None, None, None, noted, seen=False)
+
+
+def covers(include: Sequence[str], exclude: Sequence[str], branch: str, default_branch: str) -> bool:
+    """Tell whether the `ref_name` condition of a ruleset names a branch (`File.fnmatch` with `FNM_PATHNAME`)."""
+
+    def named(patterns: Sequence[str]) -> bool:
+        return any(_names(pattern, branch, default_branch) for pattern in patterns)
+
+    return named(include) and not named(exclude)
+
+
+def _names(pattern: str, branch: str, default_branch: str) -> bool:
+    if pattern == "~DEFAULT_BRANCH":
+        return branch == default_branch
+    return pattern == "~ALL" or _segments(pattern.split("/"), f"refs/heads/{branch}".split("/"))
+
+
+def _segments(wanted: Sequence[str], actual: Sequence[str]) -> bool:
+    """Match segment by segment, where `**` covers any number of them; keeps the places reached, so it is quick."""
+    places = {0}
+    for index, pattern in enumerate(wanted):
+        if pattern == "**" and index + 1 < len(wanted):
+            places = set(range(min(places), len(actual) + 1)) if places else places
+        else:
+            places = {at + 1 for at in places if at < len(actual) and fnmatchcase(actual[at], pattern)}
+    return len(actual) in places

@@ -1,0 +1,1 @@
+"""Recurrences, time zones, and the windows of schedules."""

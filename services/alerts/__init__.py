@@ -1,0 +1,1 @@
+"""Alerts: what needs attention in an organisation is opened and resolved here."""

@@ -1,0 +1,129 @@
+"""Telling of a landing, once: a row that makes it known, an audit entry, and an item that asks for attention."""
+
+from datetime import timedelta
+
+from sqlalchemy import text
+from sqlalchemy.dialects.postgresql import insert
+
+from models.enforcement import Landing as LandingRow
+from rules.access.permissions import Actor
+from rules.freezes.bypass import Classified, Landing
+from rules.ids import new_id
+from rules.time.instants import format_instant
+from services.alerts.alerts import Item, Severity, raise_item
+from services.bypass_detection.evidence import Examined, LandedBranch
+from services.core.unit_of_work import Caller, Unit, Units
+from services.github_access.client import page
+from services.pull_request_exceptions.using import record_use
+
+ITEMS: dict[str, tuple[str, Severity]] = {
+    "bypassed": ("freeze_bypassed", "critical"),
+    "enforcement_gap": ("enforcement_gap", "warning"),
+    "landed_before_block": ("landed_before_block", "info"),
+}
+"""What asks for attention: the item's type and severity. What an exception allowed asks for none."""
+SHOWN = timedelta(hours=24)
+"""An item stays open for so long at least: a freeze may end minutes after it was bypassed."""
+DEEDS = {
+    "pr_merge": "merged{pull} into",
+    "merge_queue_merge": "merged{pull} through the merge queue into",
+    "push": "pushed to",
+    "force_push": "force-pushed to",
+    "branch_creation": "deleted and created anew",
+}
+
+
+def report(units: Units, branch: LandedBranch, examined: Examined) -> None:
+    """Write the landing down, audit it and raise its item, all at once; one that is known already changes nothing.
+
+    What an exception allowed asks for no attention: the exception tells that it was used.
+    """
+    landing, judged = examined.landing, examined.judged
+    actor = Actor("code_host", None, landing.actor)
+    with units.open(Caller(branch.organization_id, actor, "code_host")) as unit:
+        landing_id = _insert(unit, branch, landing, judged)
+        if landing_id is None:
+            return
+        if judged.kind not in ITEMS:
+            record_use(unit, examined.exceptions, landing)
+            return
+        unit.audit(f"freeze.{judged.kind}", ("branch", branch.id, branch.full_name), **_details(landing, judged))
+        raise_item(unit, _item(unit, landing_id, branch, landing, judged))
+
+
+def _insert(unit: Unit, branch: LandedBranch, landing: Landing, judged: Classified) -> str | None:
+    statement = insert(LandingRow).values(
+        id=new_id("lan"),
+        organization_id=branch.organization_id,
+        branch_id=branch.id,
+        sha=landing.commit,
+        kind=judged.kind,
+        landed_at=landing.instant,
+        found_at=unit.now,
+        details=_details(landing, judged),
+    )
+    return unit.session.scalar(statement.on_conflict_do_nothing().returning(LandingRow.id))
+
+
+def _details(landing: Landing, judged: Classified) -> dict[str, object]:
+    return {
+        "commit": landing.commit,
+        "landedAt": format_instant(landing.instant),
+        "how": landing.how,
+        "who": landing.actor,
+        "pullRequest": landing.pull_request,
+        "headSha": landing.head_sha,
+        "freezeIds": list(judged.freezes),
+        "delaySeconds": judged.delay,
+    }
+
+
+def _item(unit: Unit, landing_id: str, branch: LandedBranch, landing: Landing, judged: Classified) -> Item:
+    kind, severity = ITEMS[judged.kind]
+    return Item(
+        key=f"{kind} {landing_id}",
+        type=kind,
+        severity=severity,
+        subject=("branch", branch.id, branch.full_name),
+        message=_message(branch, landing, judged),
+        action=_action(unit, branch, landing),
+    )
+
+
+def _action(unit: Unit, branch: LandedBranch, landing: Landing) -> tuple[str, str]:
+    """Lead to what landed, where people see it, talk about it and can revert it."""
+    if landing.pull_request:
+        number = str(landing.pull_request)
+        return f"Open pull request #{number}", page(unit, branch.owner, branch.repository, "pull", number)
+    return "Open the commit", page(unit, branch.owner, branch.repository, "commit", landing.commit)
+
+
+def _message(branch: LandedBranch, landing: Landing, judged: Classified) -> str:
+    pull = f" #{landing.pull_request}" if landing.pull_request else ""
+    deed = DEEDS.get(landing.how, "changed").format(pull=pull)
+    told = f"{landing.actor} {deed} {branch.full_name} while it was frozen (commit {landing.commit[:7]})"
+    if judged.kind == "bypassed":
+        return f"{told}, past the freeze."
+    if judged.kind == "enforcement_gap":
+        return f"{told}: our check said success by mistake."
+    if not judged.delay:
+        return f"{told}, within the second in which the freeze began."
+    return f"{told}, {judged.delay} s after it had to be blocked and before our check said so."
+
+
+_OVER = text("""
+    UPDATE attention_items a SET cleared_at = :now
+    FROM landings l
+    WHERE a.cleared_at IS NULL AND a.since <= :before AND a.type = ANY(:types) AND l.id = split_part(a.key, ' ', 2)
+      AND NOT EXISTS (
+        SELECT FROM freezes f
+        WHERE f.id IN (SELECT jsonb_array_elements_text(l.details -> 'freezeIds'))
+          AND f.ended_at IS NULL AND (f.ends_at IS NULL OR f.ends_at > :now)
+      )
+""")
+
+
+def clear_what_is_over(unit: Unit) -> None:
+    """Close the items of landings whose freezes have all ended and that were shown for a day."""
+    types = [kind for kind, _severity in ITEMS.values()]
+    unit.session.execute(_OVER, {"now": unit.now, "before": unit.now - SHOWN, "types": types})

@@ -1,0 +1,81 @@
+"""Lights: what is known of whether a branch's checks block, for whoever shows a branch or counts them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, String, case, func, literal_column, select
+
+from models.enforcement import BranchEnforcement
+from models.repositories import Repository, WatchedBranch
+from rules.rulesets.findings import Light
+from services.core.unit_of_work import Unit
+
+LIGHTS: tuple[Light, ...] = ("green", "amber", "red")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The light of a branch, and when its rules were last looked at; None: never."""
+
+    light: str
+    last_verified_at: datetime | None
+
+
+NEVER_LOOKED_AT = Known("amber", None)
+
+
+def light_of(row: BranchEnforcement | None) -> Known:
+    """Return what a row tells; a branch that nobody has looked at is amber."""
+    return NEVER_LOOKED_AT if row is None or row.verified_at is None else Known(row.light, row.verified_at)
+
+
+def shown_light() -> ColumnElement[str]:
+    """Return the SQL twin of `light_of`, for queries that join `BranchEnforcement` outer."""
+    return case(
+        (BranchEnforcement.verified_at.is_(None), literal_column("'amber'", String)), else_=BranchEnforcement.light
+    )
+
+
+def lights(unit: Unit, branch_ids: Collection[str]) -> Mapping[str, Known]:
+    """Return what is known of these branches; those that nobody has looked at are missing."""
+    if not branch_ids:
+        return {}
+    rows = unit.session.scalars(
+        select(BranchEnforcement).where(
+            BranchEnforcement.branch_id.in_(branch_ids), BranchEnforcement.verified_at.is_not(None)
+        )
+    )
+    return {row.branch_id: light_of(row) for row in rows}
+
+
+def not_known_to_block(unit: Unit, branch_ids: Collection[str]) -> int:
+    """Count the branches that a freeze is not known to block: red ones, and those that nobody has looked at."""
+    known = lights(unit, branch_ids)
+    return sum(known.get(branch_id, NEVER_LOOKED_AT).last_verified_at is None for branch_id in branch_ids) + sum(
+        one.light == "red" for one in known.values()
+    )
+
+
+def counts(unit: Unit) -> dict[Light, int]:
+    """Return how many watched branches of the organisation's enabled repositories have each light."""
+    query = (
+        select(shown_light(), func.count())
+        .select_from(WatchedBranch)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
+        .where(*reached(unit))
+        .group_by(shown_light())
+    )
+    found = {row[0]: row[1] for row in unit.session.execute(query)}
+    return {light: found.get(light, 0) for light in LIGHTS}
+
+
+def reached(unit: Unit) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of what a freeze can reach: watched branches of enabled repositories that are covered."""
+    return (
+        WatchedBranch.organization_id == unit.organization,
+        WatchedBranch.unwatched_at.is_(None),
+        Repository.enabled.is_(True),
+        Repository.removed_at.is_(None),
+    )

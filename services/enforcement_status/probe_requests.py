@@ -1,0 +1,68 @@
+"""Asking for probes: whoever changes what is watched, or hears of a change of rules, makes branches due.
+
+A branch that is asked for while a probe of it is under way stays due, for that probe may have read too early.
+"""
+
+from collections.abc import Collection
+
+from sqlalchemy import text
+
+from services.core.unit_of_work import Unit
+
+_ASK = """
+    INSERT INTO branch_enforcement AS e (branch_id, organization_id, probe_due_at)
+    SELECT b.id, b.organization_id, :now
+    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+    JOIN installations i ON i.id = r.installation_id
+    WHERE {which}
+    ORDER BY b.id
+    ON CONFLICT (branch_id) DO UPDATE SET probe_attempts = 0, probe_due_at =
+        CASE WHEN e.probe_lease_until > :now
+             THEN greatest(excluded.probe_due_at, e.probe_due_at + interval '1 microsecond')
+             ELSE least(excluded.probe_due_at, e.probe_due_at) END
+"""
+_THESE = text(_ASK.format(which="b.id = ANY(:ids)"))
+_OF_REPOSITORY = text(_ASK.format(which="r.github_id = :github_id AND r.removed_at IS NULL"))
+_OF_INSTALLATION = text(_ASK.format(which="i.id = :installation AND r.removed_at IS NULL"))
+_EVERY = text(_ASK.format(which="i.state = 'active' AND r.removed_at IS NULL"))
+_FORGET = text("""
+    WITH gone AS (
+        SELECT a.id FROM attention_items a
+        JOIN watched_branches b ON b.id = a.subject ->> 'id' AND b.organization_id = a.organization_id
+        JOIN repositories r ON r.id = b.repository_id
+        JOIN installations i ON i.id = r.installation_id
+        WHERE a.cleared_at IS NULL AND a.type IN ('unenforced_branch', 'orphaned_requirement')
+          AND (r.removed_at IS NOT NULL OR i.state = 'removed')
+        ORDER BY a.key FOR UPDATE OF a
+    )
+    UPDATE attention_items a SET cleared_at = :now FROM gone WHERE a.id = gone.id
+""")
+
+
+def ask_for_probes(unit: Unit, branch_ids: Collection[str]) -> None:
+    """Have branches probed now."""
+    if branch_ids:
+        unit.session.execute(_THESE, {"ids": list(branch_ids), "now": unit.now})
+        unit.wake("verify")
+
+
+def ask_for_probes_of_repository(unit: Unit, github_id: int) -> None:
+    """Have every branch probed that is known of a repository, watched or not."""
+    unit.session.execute(_OF_REPOSITORY, {"github_id": github_id, "now": unit.now})
+    unit.wake("verify")
+
+
+def ask_for_probes_of_installation(unit: Unit, installation_id: int) -> None:
+    """Have every branch probed that is known of an installation, watched or not."""
+    unit.session.execute(_OF_INSTALLATION, {"installation": installation_id, "now": unit.now})
+    unit.wake("verify")
+
+
+def ask_for_every_probe(unit: Unit) -> None:
+    """Have every branch of every active installation probed; for the full pass.
+
+    What a probe once found needs nobody's attention any more where there is nothing left that could be probed.
+    """
+    unit.session.execute(_FORGET, {"now": unit.now})
+    unit.session.execute(_EVERY, {"now": unit.now})
+    unit.wake("verify")

@@ -1,0 +1,1 @@
+"""Freezes: start and end, targets, completion, views, the state that pipelines poll, scopes."""

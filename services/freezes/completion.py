@@ -1,0 +1,47 @@
+"""The receipts of a freeze as a whole: since when all of it is enforced, and since when all of it is released.
+
+They are given in a transaction of their own. A pass holds branches and targets when it finishes the last one, while
+somebody who lifts the freeze holds the freeze and waits for the branches: locking both ways would be a deadlock.
+"""
+
+from collections.abc import Collection
+
+from sqlalchemy import text
+
+from services.core.unit_of_work import Unit
+
+# The rows are locked before they are judged complete: of two workers that finish the last two targets at once, the
+# second then sees what the first has done.
+_LOCK = text("SELECT id FROM freezes WHERE id = ANY(:freezes) ORDER BY id FOR NO KEY UPDATE")
+_ENFORCED = text("""
+    UPDATE freezes f SET enforced_at = :now
+    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.partly_covered
+      AND NOT EXISTS (
+        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
+""")
+_RELEASED = text("""
+    UPDATE freezes f SET released_at = :now
+    WHERE f.id = ANY(:freezes) AND f.released_at IS NULL AND f.ended_at IS NOT NULL AND NOT EXISTS (
+        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
+""")
+_INCOMPLETE = text("""
+    SELECT f.id FROM freezes f
+    WHERE ((f.ended_at IS NULL AND f.enforced_at IS NULL) OR (f.ended_at IS NOT NULL AND f.released_at IS NULL))
+      AND NOT EXISTS (
+        SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'releasing', 'failed'))
+    LIMIT 500
+""")
+
+
+def complete(unit: Unit, freeze_ids: Collection[str]) -> None:
+    """Write down of these freezes whether they are enforced or released as a whole, as of now."""
+    if freeze_ids:
+        listed = {"freezes": sorted(freeze_ids), "now": unit.now}
+        unit.session.execute(_LOCK, listed)
+        unit.session.execute(_ENFORCED, listed)
+        unit.session.execute(_RELEASED, listed)
+
+
+def complete_forgotten(unit: Unit) -> None:
+    """Give the receipts that a worker was about to give when it died."""
+    complete(unit, unit.session.scalars(_INCOMPLETE).all())

@@ -1,0 +1,179 @@
+"""Ending freezes: one, every one inside a scope, or those whose time has come.
+
+Ending one never touches another (I6): the branches of the ended freeze become due, and the reconciler writes whatever
+verdict the remaining freezes give. That is a fan-out of its own, with receipts (`releasedAt`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select, text
+
+from models.freezes import Freeze, FreezeTarget
+from models.queries import covering_freezes, in_force, raise_generation
+from models.repositories import WatchedBranch
+from rules.access.permissions import Actor
+from rules.errors import ServiceError
+from rules.freezes.scope import scope_contains
+from rules.freezes.verdict import CoveringFreeze
+from rules.freezes.verdict import in_force as is_in_force
+from services.core.lookups import get_freeze
+from services.core.unit_of_work import Unit
+from services.freezes.scopes import resolve
+from services.freezes.start import checked_reason
+from services.freezes.views import ended_by_time, views
+
+SHOWN = 100
+"""Branches that are named as still frozen."""
+
+
+def lift(unit: Unit, freeze_id: str, reason: str | None) -> Freeze:
+    """End a freeze by hand; raises `freeze_not_found`, and `not_frozen` once it has ended."""
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+        raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
+    end(unit, freeze, "lifted", unit.now, unit.actor)
+    audit_end(unit, "freeze.lifted", freeze, reason=_trimmed(reason))
+    return freeze
+
+
+def override(unit: Unit, freeze_id: str, reason: str) -> Freeze:
+    """End a schedule's freeze inside its window, and nothing else: its occurrence is then past, later ones go on.
+
+    Raises `reason_required`, `freeze_not_found`, `invalid_state` for a freeze that no schedule started, and
+    `not_frozen` once it has ended.
+    """
+    why = checked_reason(reason)
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    if freeze.source != "schedule":
+        raise ServiceError("invalid_state", "No schedule started this freeze; lift it instead.")
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+        raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")
+    end(unit, freeze, "overridden", unit.now, unit.actor)
+    of = {"scheduleId": freeze.schedule_id, "occurrenceId": freeze.occurrence_id}
+    audit_end(unit, "freeze.overridden", freeze, reason=why, **of)
+    return freeze
+
+
+def _trimmed(reason: str | None) -> str | None:
+    return reason.strip() if reason is not None else None
+
+
+def lock_branches(unit: Unit, freezes: Collection[Freeze]) -> None:
+    """Lock the branches of several freezes that are about to end, in the order in which everybody locks them."""
+    covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
+    unit.session.execute(
+        select(WatchedBranch.id)
+        .where(WatchedBranch.id.in_(covered))
+        .order_by(WatchedBranch.id)
+        .with_for_update(key_share=True)
+    )
+
+
+def end(unit: Unit, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:
+    """Record the end of a locked freeze, and make the reconciler release its branches."""
+    freeze.ended_at, freeze.end_reason, freeze.ended_by = ended_at, end_reason, actor.as_json()
+    unit.session.flush()
+    branches = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
+    raise_generation(unit.session, unit.session.scalars(branches).all(), unit.now)
+    unit.session.execute(
+        text(
+            "UPDATE freeze_targets t SET operation = 'release', state = 'releasing', generation = b.wanted_generation, "
+            "heads_total = 0, heads_written = 0, attempts = 0, last_error_code = NULL, last_error_message = NULL, "
+            "next_attempt_at = NULL FROM watched_branches b WHERE b.id = t.branch_id AND t.freeze_id = :freeze"
+        ),
+        {"freeze": freeze.id},
+    )
+    unit.wake("reconcile")
+
+
+def audit_end(unit: Unit, action: str, freeze: Freeze, **details: Any) -> None:
+    """Record the end of a freeze in the audit."""
+    unit.audit(
+        action,
+        ("freeze", freeze.id, freeze.reason),
+        before={"endedAt": None, "endReason": None},
+        after={"endedAt": freeze.ended_at, "endReason": freeze.end_reason},
+        **details,
+    )
+
+
+def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict[str, Any]:
+    """End every freeze in force whose own scope lies inside `scope`.
+
+    Raises `not_frozen` when no branch of the scope is frozen, `invalid_state` (naming the freezes) when the ones
+    that are reach further than the scope, and what resolving a scope raises.
+    """
+    covered = resolve(unit, scope).ids
+    running = _lock_running(unit)
+    inside = _inside(unit, scope, set(covered), running)
+    if not inside:
+        raise _nothing_to_lift(covering_freezes(unit.session, covered, unit.now))
+    lock_branches(unit, inside)
+    for freeze in inside:
+        end(unit, freeze, "lifted", unit.now, unit.actor)
+        audit_end(unit, "freeze.lifted", freeze, reason=_trimmed(reason), scope=scope)
+    still = covering_freezes(unit.session, covered, unit.now)
+    return {
+        "data": views(unit, inside),
+        "still_frozen": [
+            {"branch_id": branch_id, "freeze_ids": [freeze.id for freeze in freezes]}
+            for branch_id, freezes in sorted(still.items())[:SHOWN]
+        ],
+        "still_frozen_count": len(still),
+    }
+
+
+def _lock_running(unit: Unit) -> Sequence[Freeze]:
+    """Lock every freeze of the organisation that is in force, and return them.
+
+    Waiting for the locks takes time, in which another freeze can start; then they are locked anew, so that what is
+    decided on them and what is read afterwards agree.
+    """
+    while True:
+        own = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        locking = own.order_by(Freeze.id).with_for_update().execution_options(populate_existing=True)
+        running = unit.session.scalars(locking).all()
+        unit.catch_up()
+        present = select(Freeze.id).where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        if set(unit.session.scalars(present)) <= {freeze.id for freeze in running}:
+            return running
+
+
+def _inside(unit: Unit, scope: dict[str, Any], covered: set[str], running: Sequence[Freeze]) -> list[Freeze]:
+    verdicts = {freeze.id: scope_contains(scope, freeze.scope) for freeze in running}
+    by_targets = [freeze_id for freeze_id, verdict in verdicts.items() if verdict is None]
+    targets: dict[str, set[str]] = {}
+    rows = unit.session.execute(
+        select(FreezeTarget.freeze_id, FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_(by_targets))
+    )
+    for freeze_id, branch_id in rows:
+        targets.setdefault(freeze_id, set()).add(branch_id)
+    return [
+        freeze
+        for freeze in running
+        if verdicts[freeze.id] or (verdicts[freeze.id] is None and targets.get(freeze.id, {""}) <= covered)
+    ]
+
+
+def _nothing_to_lift(covering: Mapping[str, Iterable[CoveringFreeze]]) -> ServiceError:
+    names = sorted({freeze.id for freezes in covering.values() for freeze in freezes})
+    if not names:
+        return ServiceError("not_frozen", "No branch of this scope is frozen; there is nothing to lift.")
+    return ServiceError(
+        "invalid_state",
+        "The freezes that cover this scope reach further than it; lift them by id or with a wider scope: "
+        + ", ".join(names[:20]),
+    )
+
+
+def end_what_is_over(unit: Unit, freeze_id: str) -> bool:
+    """Record the end of a freeze whose time has passed; False if somebody else has ended or extended it meanwhile."""
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    if freeze.ended_at is not None or freeze.ends_at is None or unit.now < freeze.ends_at:
+        return False
+    recorded = ended_by_time(freeze)
+    end(unit, freeze, recorded["end_reason"], freeze.ends_at, unit.actor)
+    audit_end(unit, "freeze.expired", freeze)
+    return True

@@ -1,0 +1,151 @@
+"""Resolving a scope: from what a client wrote to the watched branches that it reaches now."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select
+
+from models.pull_requests import PullRequest
+from models.queries import covering_freezes, watched_branches
+from models.repositories import Repository, WatchedBranch
+from rules.errors import Detail, ServiceError
+from rules.freezes.scope import BranchFact, Scope, compile_scope
+from services.core.lookups import find_repositories
+from services.core.unit_of_work import Unit
+from services.enforcement_status.lights import not_known_to_block
+
+PREVIEWED = 100
+"""Repositories listed in a preview."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A compiled scope and the branches that it reaches."""
+
+    scope: Scope
+    branches: list[BranchFact]
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the branches."""
+        return [fact.branch_id for fact in self.branches]
+
+
+def resolve(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
+    """Resolve the contract's scope object.
+
+    Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have.
+    A `stored` one was good when it was written: what it names and has gone since is passed over.
+    What is known may cover no watched branch of an enabled repository: the answer is then empty.
+    """
+    compiled = _compile(unit, scope, stored=stored)
+    found = watched_branches(unit.session, unit.organization, *_narrowed(compiled))
+    return Resolved(compiled, [fact for fact in found if compiled.covers(fact)])
+
+
+def _narrowed(scope: Scope) -> Iterator[ColumnElement[bool]]:
+    """Yield what tells the database which rows a scope of few names can cover: there may be very many others."""
+    if scope.type == "repositories":
+        yield WatchedBranch.repository_id.in_(scope.repositories)
+    elif scope.type == "branch":
+        yield WatchedBranch.id == scope.branch_id
+
+
+def resolve_targets(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
+    """Resolve a scope that has to reach something; raises `no_targets_in_scope` besides.
+
+    A stored one that is open-ended need not: what it will reach is taken in when it comes.
+    """
+    resolved = resolve(unit, scope, stored=stored)
+    if not resolved.branches and not (stored and resolved.scope.open_ended):
+        raise ServiceError(
+            "no_targets_in_scope",
+            "The scope reaches no watched branch of an enabled repository.",
+            details=(Detail("/scope", "reaches no watched branch", "no_targets_in_scope"),),
+        )
+    return resolved
+
+
+def _compile(unit: Unit, scope: dict[str, Any], *, stored: bool) -> Scope:
+    if scope["type"] == "repositories":
+        references = scope["repositories"]
+        found = find_repositories(unit, references)
+        unknown = [(index, name) for index, name in enumerate(references) if name not in found]
+        if unknown and not stored:
+            raise _unknown((f"/scope/repositories/{index}", f"repository {name!r}") for index, name in unknown)
+        return compile_scope(scope, repositories=[repository.id for repository in found.values()])
+    if scope["type"] == "branch":
+        return compile_scope(scope, branch_id=_branch(unit, scope, stored=stored))
+    return compile_scope(scope)
+
+
+def _branch(unit: Unit, scope: dict[str, Any], *, stored: bool) -> str | None:
+    """Return the id of the one branch, or None when its repository is known and the branch is not watched."""
+    query = select(WatchedBranch.id).where(
+        WatchedBranch.organization_id == unit.organization, WatchedBranch.unwatched_at.is_(None)
+    )
+    if "branchId" in scope:
+        branch_id = unit.session.scalar(query.where(WatchedBranch.id == scope["branchId"]))
+        if branch_id is None and not stored:
+            raise _unknown([("/scope/branchId", f"watched branch {scope['branchId']!r}")])
+        return branch_id
+    repository = find_repositories(unit, [scope["repository"]]).get(scope["repository"])
+    if repository is None:
+        if stored:
+            return None
+        raise _unknown([("/scope/repository", f"repository {scope['repository']!r}")])
+    return unit.session.scalar(
+        query.where(WatchedBranch.repository_id == repository.id, WatchedBranch.name == scope["branch"])
+    )
+
+
+def _unknown(references: Any) -> ServiceError:
+    details = tuple(Detail(path, f"this organisation has no {what}", "invalid_parameter") for path, what in references)
+    return ServiceError(
+        "invalid_parameter", f"The scope names what is not there: {details[0].message}.", details=details
+    )
+
+
+def preview(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
+    """Tell what a freeze with this scope would reach now; changes nothing."""
+    resolved = resolve(unit, scope)
+    frozen = covering_freezes(unit.session, resolved.ids, unit.now)
+    by_repository: dict[str, list[BranchFact]] = {}
+    for fact in resolved.branches:
+        by_repository.setdefault(fact.repository_id, []).append(fact)
+    shown = list(by_repository.items())[:PREVIEWED]
+    return {
+        "repository_count": len(by_repository),
+        "branch_count": len(resolved.branches),
+        "open_pull_request_count": _open_pull_requests(unit, resolved.ids),
+        "frozen_branch_count": len(frozen),
+        "unenforced_branch_count": not_known_to_block(unit, resolved.ids),
+        "repositories": [
+            {
+                "id": repository_id,
+                "full_name": facts[0].repository,
+                "branches": [
+                    {"id": fact.branch_id, "name": fact.branch, "frozen": fact.branch_id in frozen}
+                    for fact in facts[:PREVIEWED]
+                ],
+            }
+            for repository_id, facts in shown
+        ],
+        "truncated": len(by_repository) > PREVIEWED,
+    }
+
+
+def _open_pull_requests(unit: Unit, branch_ids: list[str]) -> int:
+    query = (
+        select(func.count())
+        .select_from(PullRequest)
+        .join(
+            WatchedBranch,
+            (WatchedBranch.repository_id == PullRequest.repository_id)
+            & (WatchedBranch.name == PullRequest.base_branch),
+        )
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .where(WatchedBranch.id.in_(branch_ids), PullRequest.state == "open")
+    )
+    return unit.session.scalar(query) or 0

@@ -1,0 +1,185 @@
+"""Starting and extending freezes. Ending them is in `lifting.py`, showing them in `freeze_views.py`."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select, text
+
+from models.freezes import Freeze, FreezeTarget
+from models.queries import lock_coverage, raise_generation
+from rules.errors import Detail, ServiceError
+from rules.freezes.reasons import SHORTEST_REASON, is_reason
+from rules.freezes.scope import OPEN_ENDED
+from rules.freezes.verdict import in_force as is_in_force
+from rules.ids import new_id
+from services.core.lookups import get_freeze
+from services.core.unit_of_work import Unit
+from services.freezes.scopes import resolve_targets
+
+
+@dataclass(frozen=True, slots=True)
+class NewFreeze:
+    """What a client, a schedule or an operator asks for."""
+
+    scope: dict[str, Any]
+    reason: str
+    ends_at: datetime | None = None
+    exceptions_allowed: bool = True
+    previewed_repo_count: int | None = None
+    impact_acknowledged: bool = False
+    source: str = "manual"
+    schedule_id: str | None = None
+    occurrence_id: str | None = None
+    seconds_late: int | None = None
+    """How long after its window had begun a schedule comes to it; None: in time."""
+
+
+def start(unit: Unit, wanted: NewFreeze, *, most_targets: int) -> Freeze:
+    """Start a freeze now on every branch of its scope.
+
+    Faults are told in the order of the request's properties. Raises what resolving a scope raises,
+    `no_targets_in_scope`, `reason_required`, `invalid_parameter` (an end that is not in the future),
+    `impact_preview_required`, `too_many_targets`.
+
+    A schedule's was wanted long ago, and nobody waits for an answer: what its scope names and is not there any more
+    is passed over, an open-ended one need not reach anything yet, and of more than `most_targets` branches the others
+    follow in batches (`targets.cover_more`).
+    """
+    scheduled = wanted.source == "schedule"
+    lock_coverage(unit.session, unit.organization, exclusive=False)
+    resolved = resolve_targets(unit, wanted.scope, stored=scheduled)
+    reason = checked_reason(wanted.reason)
+    require_future(unit, wanted.ends_at)
+    _require_preview(wanted)
+    if len(resolved.branches) > most_targets and not scheduled:
+        raise ServiceError(
+            "too_many_targets",
+            f"The scope reaches {len(resolved.branches)} watched branches; one freeze request takes {most_targets}.",
+        )
+    freeze = _insert(unit, wanted, reason)
+    freeze.partly_covered = len(resolved.branches) > most_targets
+    add_targets(unit, freeze, resolved.ids[:most_targets])
+    unit.audit(
+        "freeze.started",
+        ("freeze", freeze.id, freeze.reason),
+        before=None,
+        after={"scope": freeze.scope, "endsAt": freeze.ends_at, "exceptionsAllowed": freeze.exceptions_allowed},
+        targets=len(resolved.branches),
+        previewedRepoCount=freeze.previewed_repo_count,
+        impactAcknowledged=freeze.impact_acknowledged,
+        **_window(wanted),
+    )
+    return freeze
+
+
+def _window(wanted: NewFreeze) -> dict[str, Any]:
+    """Return what the audit tells of the window that a freeze is started for."""
+    if wanted.occurrence_id is None:
+        return {}
+    of = {"scheduleId": wanted.schedule_id, "occurrenceId": wanted.occurrence_id}
+    return of if wanted.seconds_late is None else {**of, "late": wanted.seconds_late}
+
+
+def _insert(unit: Unit, wanted: NewFreeze, reason: str) -> Freeze:
+    freeze = Freeze(
+        id=new_id("frz"),
+        organization_id=unit.organization,
+        reason=reason,
+        scope=wanted.scope,
+        source=wanted.source,
+        started_at=unit.now,
+        ends_at=wanted.ends_at,
+        exceptions_allowed=wanted.exceptions_allowed,
+        previewed_repo_count=wanted.previewed_repo_count,
+        impact_acknowledged=wanted.impact_acknowledged,
+        schedule_id=wanted.schedule_id,
+        occurrence_id=wanted.occurrence_id,
+        created_by=unit.actor.as_json(),
+    )
+    unit.session.add(freeze)
+    unit.session.flush()
+    return freeze
+
+
+def checked_reason(reason: str) -> str:
+    """Return the reason without the white space around it; raises `reason_required` if it is then too short."""
+    trimmed = reason.strip()
+    if not is_reason(trimmed):
+        message = f"has to have at least {SHORTEST_REASON} characters"
+        raise ServiceError(
+            "reason_required", f"The reason {message}.", details=(Detail("/reason", message, "reason_required"),)
+        )
+    return trimmed
+
+
+def require_future(unit: Unit, end: datetime | None, name: str = "endsAt") -> None:
+    """Raise `invalid_parameter` for an end, the property `name` of a body, that is not in the future."""
+    if end is not None and end <= unit.now:
+        message = "has to be in the future"
+        raise ServiceError(
+            "invalid_parameter", f"{name} {message}.", details=(Detail(f"/{name}", message, "invalid_parameter"),)
+        )
+
+
+def _require_preview(wanted: NewFreeze) -> None:
+    if wanted.source != "manual" or wanted.scope["type"] not in OPEN_ENDED:
+        return
+    if wanted.previewed_repo_count is None and not wanted.impact_acknowledged:
+        raise ServiceError(
+            "impact_preview_required",
+            "A freeze of an organisation or a glob says what it reaches: send previewedRepoCount from "
+            "POST /v1/scope/preview, or impactAcknowledged: true.",
+            details=(
+                Detail("/previewedRepoCount", "is needed, or impactAcknowledged: true", "impact_preview_required"),
+            ),
+        )
+
+
+def add_targets(unit: Unit, freeze: Freeze, branch_ids: list[str]) -> None:
+    """Cover the branches with the freeze, and make the reconciler look at them at once."""
+    raise_generation(unit.session, branch_ids, unit.now)
+    unit.session.execute(
+        text(
+            "INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, generation) "
+            "SELECT new.id, :organization, :freeze, b.id, b.wanted_generation "
+            "FROM unnest(CAST(:ids AS text[]), CAST(:branches AS text[])) AS new (id, branch_id) "
+            "JOIN watched_branches b ON b.id = new.branch_id "
+            "ON CONFLICT (freeze_id, branch_id) DO NOTHING"
+        ),
+        {
+            "organization": unit.organization,
+            "freeze": freeze.id,
+            "ids": [new_id("tgt") for _ in branch_ids],
+            "branches": branch_ids,
+        },
+    )
+    unit.wake("reconcile")
+
+
+def extend(unit: Unit, freeze_id: str, ends_at: datetime | None) -> Freeze:
+    """Move the end of a freeze: a bounded end only moves later, or away (None); an open one takes any future end.
+
+    Raises `freeze_not_found`, `invalid_state` once it has ended, `invalid_parameter` for an end that is no extension.
+    """
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+        raise ServiceError("invalid_state", "The freeze has ended; start a new one.")
+    require_future(unit, ends_at)
+    if freeze.ends_at is not None and ends_at is not None and ends_at < freeze.ends_at:
+        message = "is earlier than the present end; lift the freeze to end it sooner"
+        raise ServiceError(
+            "invalid_parameter", f"endsAt {message}.", details=(Detail("/endsAt", message, "invalid_parameter"),)
+        )
+    before, freeze.ends_at = freeze.ends_at, ends_at
+    if before != ends_at:
+        covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
+        raise_generation(unit.session, unit.session.scalars(covered).all(), unit.now)
+        unit.wake("reconcile")
+    unit.audit(
+        "freeze.extended",
+        ("freeze", freeze.id, freeze.reason),
+        before={"endsAt": before},
+        after={"endsAt": ends_at},
+    )
+    return freeze

@@ -1,0 +1,177 @@
+"""Is it frozen? The question that pipelines poll all day: one query each, off the worker threads.
+
+The queries read the same facts as the reconciler, by the same definition of a freeze in force
+(`models.queries.in_force`; a test holds them together).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, LiteralString
+
+from rules.errors import Detail, ServiceError
+from rules.ids import has_prefix
+from services.core.read_context import ReadContext
+
+FREEZES_SHOWN = 20
+BRANCHES_SHOWN = 100
+
+Row = Mapping[str, Any]
+
+_COVERING: LiteralString = """
+    LEFT JOIN (freeze_targets t JOIN freezes f
+               ON f.id = t.freeze_id AND f.ended_at IS NULL AND f.started_at <= %(now)s
+                  AND (f.ends_at IS NULL OR f.ends_at > %(now)s))
+    ON t.branch_id = b.id AND t.operation = 'apply'
+"""
+_COLUMNS: LiteralString = """
+    r.id AS repository_id, r.owner || '/' || r.name AS repository, r.enabled AND r.removed_at IS NULL AS enabled,
+    b.id AS branch_id, b.name AS branch, f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
+"""
+_REPOSITORY_ID: LiteralString = "r.id = %(repo)s"
+_FULL_NAME: LiteralString = "lower(r.owner || '/' || r.name) = lower(%(repo)s) AND r.removed_at IS NULL"
+_FORMER_NAME: LiteralString = """
+    r.id = (SELECT id FROM repositories
+            WHERE organization_id = %(organization)s AND former_names @> ARRAY[lower(%(repo)s)] AND removed_at IS NULL
+            ORDER BY created_at DESC, id DESC LIMIT 1)
+"""
+_FROM_REPOSITORY: LiteralString = """
+    FROM repositories r
+    LEFT JOIN watched_branches b ON b.repository_id = r.id AND b.unwatched_at IS NULL
+"""
+_ORGANIZATION: LiteralString = """
+    WITH watched AS (
+        SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
+        WHERE b.organization_id = %(organization)s AND b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL
+    ), frozen AS (
+        SELECT t.branch_id, f.id
+        FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id AND t.operation = 'apply'
+        JOIN watched ON watched.id = t.branch_id
+        WHERE f.organization_id = %(organization)s AND f.ended_at IS NULL AND f.started_at <= %(now)s
+          AND (f.ends_at IS NULL OR f.ends_at > %(now)s)
+    )
+    SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
+           (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
+           f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
+    FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT id FROM frozen)
+    WHERE o.id = %(organization)s
+"""
+
+
+async def of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:
+    """Return the state of one watched branch; raises `branch_not_found`, `repository_not_found` while disabled."""
+    rows = await context.fetch(
+        "SELECT"
+        + _COLUMNS
+        + "FROM watched_branches b JOIN repositories r ON r.id = b.repository_id"
+        + _COVERING
+        + "WHERE b.organization_id = %(organization)s AND b.id = %(branch)s AND b.unwatched_at IS NULL",
+        {"organization": context.organization, "branch": branch_id, "now": context.now},
+    )
+    if not rows:
+        raise ServiceError("branch_not_found", f"No watched branch of this organisation has the id {branch_id!r}.")
+    _require_enabled(rows[0]["repository"], rows)
+    return _branch_state(rows)
+
+
+async def of_repository(context: ReadContext, repository: str, branch: str | None) -> dict[str, Any]:
+    """Return the state of an enabled repository, or of one branch of it.
+
+    Raises `repository_not_found` (also while it is disabled) and `branch_not_found` (also while it is not watched).
+    """
+    if has_prefix(repository, "rep"):
+        rows = await _rows(context, _REPOSITORY_ID, repository, branch)
+    else:
+        rows = await _rows(context, _FULL_NAME, repository, branch)
+        rows = rows or await _rows(context, _FORMER_NAME, repository, branch)
+    _require_enabled(repository, rows)
+    if branch is None:
+        return _repository_state(rows)
+    if rows[0]["branch_id"] is None:
+        raise ServiceError("branch_not_found", f"{repository} has no watched branch {branch!r}.")
+    return _branch_state(rows)
+
+
+async def _rows(context: ReadContext, condition: LiteralString, repository: str, branch: str | None) -> Sequence[Row]:
+    narrowed: LiteralString = " AND b.name = %(branch)s" if branch is not None else ""
+    return await context.fetch(
+        "SELECT"
+        + _COLUMNS
+        + _FROM_REPOSITORY
+        + narrowed
+        + _COVERING
+        + "WHERE r.organization_id = %(organization)s AND "
+        + condition,
+        {"organization": context.organization, "repo": repository, "branch": branch, "now": context.now},
+    )
+
+
+def _require_enabled(repository: str, rows: Sequence[Row]) -> None:
+    if not rows or not rows[0]["enabled"]:
+        raise ServiceError("repository_not_found", f"No enabled repository of this organisation is {repository!r}.")
+
+
+async def of_organization(context: ReadContext) -> dict[str, Any]:
+    """Return the state of the credential's organisation."""
+    rows = await context.fetch(_ORGANIZATION, {"organization": context.organization, "now": context.now})
+    first = rows[0]
+    subject = ("organization", first["organization_id"], first["organization"])
+    return _state(subject, first["watched_count"], first["frozen_count"], rows)
+
+
+def choose_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
+    """Raise unless exactly one form was asked: `missing_parameter` for none, `invalid_parameter` for several."""
+    given = [name for name, value in (("repo", repo), ("branchId", branch_id), ("organization", organization)) if value]
+    if not given:
+        message = "is needed, or branchId, or organization=current"
+        code = "missing_parameter"
+        raise ServiceError(code, f"Parameter repo {message}.", details=(Detail("repo", message, code),))
+    extra = given[1:] + (["branch"] if branch is not None and "repo" not in given else [])
+    if extra:
+        details = tuple(Detail(name, f"cannot be combined with {given[0]}", "invalid_parameter") for name in extra)
+        raise ServiceError("invalid_parameter", "Ask for a repository, a branch or the organisation.", details=details)
+
+
+def _branch_state(rows: Sequence[Row]) -> dict[str, Any]:
+    first = rows[0]
+    subject = ("branch", first["branch_id"], f"{first['repository']}:{first['branch']}")
+    return _state(subject, 1, int(first["id"] is not None), rows)
+
+
+def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
+    first = rows[0]
+    frozen: dict[str, bool] = {}
+    names: dict[str, str] = {}
+    for row in rows:
+        if row["branch_id"] is not None:
+            names[row["branch_id"]] = row["branch"]
+            frozen[row["branch_id"]] = frozen.get(row["branch_id"], False) or row["id"] is not None
+    subject = ("repository", first["repository_id"], first["repository"])
+    state = _state(subject, len(frozen), sum(frozen.values()), rows)
+    listed = sorted(names.items(), key=lambda item: item[1])
+    state["branches"] = [
+        {"branch_id": branch_id, "name": name, "frozen": frozen[branch_id]}
+        for branch_id, name in listed[:BRANCHES_SHOWN]
+    ]
+    state["branches_truncated"] = len(listed) > BRANCHES_SHOWN
+    return state
+
+
+def _state(subject: tuple[str, str, str], watched: int, frozen: int, rows: Iterable[Row]) -> dict[str, Any]:
+    freezes = {row["id"]: row for row in rows if row["id"] is not None}
+    newest = sorted(freezes.values(), key=lambda row: (row["started_at"], row["id"]), reverse=True)
+    ends: list[datetime] = [row["ends_at"] for row in newest if row["ends_at"] is not None]
+    return {
+        "frozen": frozen > 0,
+        "coverage": "none" if frozen == 0 else "all" if frozen == watched else "some",
+        "frozen_branch_count": frozen,
+        "watched_branch_count": watched,
+        "subject": {"type": subject[0], "id": subject[1], "name": subject[2]},
+        "freezes": [
+            {name: row[name] for name in ("id", "reason", "started_at", "ends_at", "exceptions_allowed")}
+            for row in newest[:FREEZES_SHOWN]
+        ],
+        "freezes_truncated": len(newest) > FREEZES_SHOWN,
+        "branches": [],
+        "branches_truncated": False,
+        "next_change_at": min(ends, default=None),
+    }

@@ -1,0 +1,129 @@
+"""The targets of a freeze: listing them, retrying the failed ones, and covering branches that begin to match."""
+
+from collections.abc import Collection
+from typing import Any
+
+from sqlalchemy import select, text
+
+from models.freezes import Freeze, FreezeTarget
+from models.queries import in_force, lock_coverage, raise_generation, watched_branches
+from models.repositories import Repository, WatchedBranch
+from rules.errors import ServiceError
+from rules.freezes.scope import OPEN_ENDED, compile_scope
+from rules.freezes.verdict import in_force as is_in_force
+from services.core.lookups import get_freeze
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import Unit
+from services.freezes.scopes import resolve
+from services.freezes.start import add_targets
+
+
+def list_targets(unit: Unit, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
+    """Return a page of a freeze's targets, newest first; raises `freeze_not_found`."""
+    freeze = get_freeze(unit, freeze_id)
+    query = (
+        select(FreezeTarget, WatchedBranch.name, Repository.owner, Repository.name)
+        .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .where(FreezeTarget.freeze_id == freeze.id)
+    )
+    if state is not None:
+        query = query.where(FreezeTarget.state == state)
+    page = page_of(
+        unit, "list_freeze_targets", (freeze_id, state), query, (FreezeTarget.id,), cursor=cursor, limit=limit
+    )
+    return Page([_view(*row) for row in page.data], page.next_cursor)
+
+
+def _view(target: FreezeTarget, branch: str, owner: str, name: str) -> dict[str, Any]:
+    error = {"code": target.last_error_code, "message": target.last_error_message} if target.last_error_code else None
+    return {
+        "id": target.id,
+        "freeze_id": target.freeze_id,
+        "branch_id": target.branch_id,
+        "repository": f"{owner}/{name}",
+        "branch": branch,
+        "state": target.state,
+        "operation": target.operation,
+        "heads": {"total": target.heads_total, "written": target.heads_written},
+        "attempts": target.attempts,
+        "last_error": error,
+        "next_attempt_at": target.next_attempt_at,
+        "applied_at": target.applied_at,
+        "released_at": target.released_at,
+    }
+
+
+def retry(unit: Unit, freeze_id: str) -> Freeze:
+    """Try the failed targets of a freeze again now, in force or ended; raises `invalid_state` if none has failed."""
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    failed = unit.session.scalars(
+        select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id, FreezeTarget.state == "failed")
+    ).all()
+    if not failed:
+        raise ServiceError("invalid_state", "No target of this freeze has failed; there is nothing to retry.")
+    raise_generation(unit.session, failed, unit.now)
+    unit.session.execute(
+        text(
+            "UPDATE freeze_targets t SET state = CASE operation WHEN 'apply' THEN 'pending' ELSE 'releasing' END, "
+            "generation = b.wanted_generation, next_attempt_at = :now "
+            "FROM watched_branches b WHERE b.id = t.branch_id AND t.freeze_id = :freeze AND t.state = 'failed'"
+        ),
+        {"freeze": freeze.id, "now": unit.now},
+    )
+    unit.wake("reconcile")
+    unit.audit("freeze.retried", ("freeze", freeze.id, freeze.reason), targets=len(failed))
+    return freeze
+
+
+def take_in(unit: Unit, branch_ids: Collection[str]) -> None:
+    """Judge branches anew, and cover them with every open-ended freeze in force whose scope reaches them.
+
+    The caller holds the coverage lock exclusively. The freezes are locked against ending, so that none of them
+    gains a target after its release has begun; and before the branches, in the order in which an ending locks them.
+    """
+    wanted = set(branch_ids)
+    facts = [fact for fact in watched_branches(unit.session, unit.organization) if fact.branch_id in wanted]
+    running = unit.session.scalars(
+        select(Freeze)
+        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        .order_by(Freeze.id)
+        .with_for_update(read=True)
+    ).all()
+    raise_generation(unit.session, branch_ids, unit.now)
+    unit.wake("reconcile")
+    for freeze in running:
+        if freeze.scope["type"] not in OPEN_ENDED:
+            continue
+        scope, covered = compile_scope(freeze.scope), _covered(unit, freeze, wanted)
+        reached = [fact.branch_id for fact in facts if fact.branch_id not in covered and scope.covers(fact)]
+        if reached:
+            add_targets(unit, freeze, reached)
+            unit.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), branchIds=reached)
+
+
+def _covered(unit: Unit, freeze: Freeze, branch_ids: Collection[str]) -> set[str]:
+    query = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
+    return set(unit.session.scalars(query.where(FreezeTarget.branch_id.in_(branch_ids))))
+
+
+def cover_more(unit: Unit, freeze_id: str, *, most_targets: int) -> bool:
+    """Cover another batch of what a freeze that began partly covered reaches; False when none of it is left.
+
+    A branch that begins to be watched meanwhile is taken in by whoever watches it, or is found here: the coverage lock
+    orders the two. The freeze is locked against ending.
+    """
+    lock_coverage(unit.session, unit.organization, exclusive=False)
+    unit.catch_up()
+    freeze = get_freeze(unit, freeze_id, lock=True)
+    running = is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now)
+    if not (freeze.partly_covered and running):
+        freeze.partly_covered = False
+        return False
+    reached = resolve(unit, freeze.scope, stored=True).ids
+    covered = _covered(unit, freeze, reached)
+    left = [branch_id for branch_id in reached if branch_id not in covered]
+    add_targets(unit, freeze, left[:most_targets])
+    unit.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), targets=len(left[:most_targets]))
+    freeze.partly_covered = len(left) > most_targets
+    return freeze.partly_covered

@@ -1,0 +1,110 @@
+"""Showing freezes: one, or pages of them, as the contract's `Freeze` object."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Select, func, select
+
+from models.freezes import Freeze, FreezeTarget
+from models.queries import in_force
+from models.repositories import WatchedBranch
+from rules.access.permissions import SYSTEM
+from rules.freezes.verdict import in_force as is_in_force
+from services.core.lookups import get_branch, get_freeze, get_repository, known_schedule
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import Unit
+
+STATES = ("pending", "applied", "releasing", "released", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeFilters:
+    """Which freezes a list shows; None: any."""
+
+    state: str | None = None
+    repo: str | None = None
+    branch_id: str | None = None
+    schedule_id: str | None = None
+    source: str | None = None
+    started_after: datetime | None = None
+    started_before: datetime | None = None
+
+
+def list_freezes(unit: Unit, filters: FreezeFilters, cursor: str | None, limit: int) -> Page:
+    """Return a page of freezes, the one that started last first."""
+    query = _filtered(unit, filters)
+    page = page_of(unit, "list_freezes", filters, query, (Freeze.started_at, Freeze.id), cursor=cursor, limit=limit)
+    return Page(views(unit, page.data), page.next_cursor)
+
+
+def _filtered(unit: Unit, filters: FreezeFilters) -> Select[Freeze]:
+    query = select(Freeze).where(Freeze.organization_id == unit.organization)
+    if filters.state is not None:
+        running = in_force(unit.now)
+        query = query.where(running if filters.state == "in_force" else ~running)
+    if filters.schedule_id is not None:
+        query = query.where(Freeze.schedule_id == known_schedule(unit, filters.schedule_id))
+    if filters.source is not None:
+        query = query.where(Freeze.source == filters.source)
+    if filters.started_after is not None:
+        query = query.where(Freeze.started_at >= filters.started_after)
+    if filters.started_before is not None:
+        query = query.where(Freeze.started_at < filters.started_before)
+    return _covering(unit, filters, query)
+
+
+def _covering(unit: Unit, filters: FreezeFilters, query: Select[Freeze]) -> Select[Freeze]:
+    if filters.repo is not None:
+        repository = get_repository(unit, filters.repo)
+        branches = select(WatchedBranch.id).where(WatchedBranch.repository_id == repository.id)
+        covered = select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id.in_(branches))
+        query = query.where(Freeze.id.in_(covered))
+    if filters.branch_id is not None:
+        branch = get_branch(unit, filters.branch_id)
+        query = query.where(Freeze.id.in_(select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id == branch.id)))
+    return query
+
+
+def show(unit: Unit, freeze_id: str) -> dict[str, Any]:
+    """Return one freeze, ended or not; raises `freeze_not_found`."""
+    return view(unit, get_freeze(unit, freeze_id))
+
+
+def view(unit: Unit, freeze: Freeze) -> dict[str, Any]:
+    """Return the freeze with its receipts."""
+    return views(unit, [freeze])[0]
+
+
+def views(unit: Unit, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
+    """Return the freezes with their receipts, counted in one query."""
+    counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(STATES, 0) for freeze in freezes}
+    rows = unit.session.execute(
+        select(FreezeTarget.freeze_id, FreezeTarget.state, func.count())
+        .where(FreezeTarget.freeze_id.in_(list(counts)))
+        .group_by(FreezeTarget.freeze_id, FreezeTarget.state)
+    )
+    for freeze_id, state, count in rows:
+        counts[freeze_id][state] = count
+    return [_view(freeze, counts[freeze.id], unit.now) for freeze in freezes]
+
+
+def _view(freeze: Freeze, counts: dict[str, int], now: datetime) -> dict[str, Any]:
+    shown = {column.key: getattr(freeze, column.key) for column in Freeze.__table__.columns}
+    running = is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, now)
+    if not running and freeze.ended_at is None:
+        # Its time has passed and the sweeper has not recorded it yet: every read says already what it will record.
+        shown |= ended_by_time(freeze)
+    shown["state"] = "in_force" if running else "ended"
+    shown["targets"] = {"total": sum(counts.values()), **counts}
+    return shown
+
+
+def ended_by_time(freeze: Freeze) -> dict[str, Any]:
+    """Return what is recorded of a freeze that has ended by itself."""
+    return {
+        "ended_at": freeze.ends_at,
+        "end_reason": "schedule_ended" if freeze.source == "schedule" else "expired",
+        "ended_by": SYSTEM.as_json(),
+    }

@@ -1,0 +1,1 @@
+"""Mail: the outbox that transactions write to, and its delivery."""

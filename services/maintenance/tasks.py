@@ -1,0 +1,167 @@
+"""What the sweeper does: record what time has done, find what was lost, and look at everything now and then.
+
+Every chore is idempotent and safe with any number of sweepers: rows are locked or skipped, and a chore with a period
+is taken by the one that moves its mark.
+"""
+
+import logging
+from datetime import timedelta
+
+from sqlalchemy import Row, func, select, text
+
+from models.freezes import Freeze
+from models.requests import WebhookDelivery
+from models.schedule_queries import unsettled
+from models.schedules import Occurrence
+from rules.access.permissions import SYSTEM
+from services.bypass_detection.detection import landings_wait
+from services.bypass_detection.reports import clear_what_is_over
+from services.core.batch import claim_period, for_each_isolated
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, Units
+from services.enforcement.applying import setups_wait
+from services.enforcement.probing import ask_for_every_probe, probes_wait
+from services.freezes.completion import complete_forgotten
+from services.freezes.end import end_what_is_over
+from services.identity import signing_keys
+from services.mail.delivery import mails_wait
+from services.offboarding.withdrawal import withdrawals_wait
+from services.pull_request_exceptions.ending import next_end as next_end_of_exceptions
+from services.repository_sync.sync import ask_every_installation, sync_waits
+from services.webhooks.deliveries import still_waiting
+
+logger = logging.getLogger(__name__)
+
+ENDED_AT_ONCE = 200
+KEPT_DELIVERIES = timedelta(days=30)
+KEPT_REPLIES = timedelta(hours=24)
+KEPT_SECRETS = timedelta(hours=1)
+KEPT_HEADS = timedelta(days=30)
+KEPT_SPENDINGS = timedelta(hours=2)
+KEPT_ATTEMPTS = timedelta(days=1)
+KEPT_DEVICES = timedelta(days=1)
+KEPT_TOKENS = timedelta(days=7)
+KEPT_SESSIONS = timedelta(days=30)
+KEPT_MAILS = timedelta(days=30)
+_DEAD_HEADS = """
+    DELETE FROM head_checks
+    WHERE NOT followed AND NOT doubtful AND conclusion = 'failure' AND written_at < :before
+"""
+
+
+def end_freezes(units: Units) -> int:
+    """Record the end of freezes whose time has passed, each in a unit of its own; returns how many."""
+    ended = 0
+    while True:
+        with units.open(SYSTEM_CALLER) as unit:
+            over = unit.session.execute(
+                select(Freeze.id, Freeze.organization_id)
+                .where(Freeze.ended_at.is_(None), Freeze.ends_at <= unit.now)
+                .order_by(Freeze.ends_at)
+                .limit(ENDED_AT_ONCE)
+            ).all()
+        now_ended = for_each_isolated(over, lambda row: _end_one(units, row))
+        ended += now_ended
+        if now_ended < ENDED_AT_ONCE:
+            return ended
+
+
+def _end_one(units: Units, row: Row[str, str]) -> bool:
+    freeze_id, organization_id = row
+    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+        return end_what_is_over(unit, freeze_id)
+
+
+def seconds_to_next(units: Units) -> float | None:
+    """Return how long it is until time does something: a window begins, a freeze or an exception ends; None: never."""
+    with units.open(SYSTEM_CALLER) as unit:
+        next_start = select(func.min(Occurrence.starts_at)).where(unsettled(), Occurrence.starts_at > unit.now)
+        next_end = select(func.min(Freeze.ends_at)).where(Freeze.ended_at.is_(None), Freeze.ends_at > unit.now)
+        found = unit.session.execute(select(next_start.scalar_subquery(), next_end.scalar_subquery())).one()
+        instants = (*found, next_end_of_exceptions(unit))
+        return min(((at - unit.now).total_seconds() for at in instants if at is not None), default=None)
+
+
+def give_receipts(units: Units) -> None:
+    """Give the receipts of freezes that a worker left behind."""
+    with units.open(SYSTEM_CALLER) as unit:
+        complete_forgotten(unit)
+
+
+def work_waiting(units: Units) -> set[str]:
+    """Return the jobs that have something to do: what a lost wake-up, a retry or a lease that ran out left behind."""
+    with units.open(SYSTEM_CALLER) as unit:
+        due = unit.session.scalar(
+            text(
+                "SELECT EXISTS (SELECT FROM watched_branches WHERE due_at <= :now "
+                "AND (lease_until IS NULL OR lease_until <= :now))"
+            ),
+            {"now": unit.now},
+        )
+        waiting = unit.session.scalar(select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists()))
+        found = {
+            "reconcile": due,
+            "webhooks": waiting,
+            "sync": sync_waits(unit),
+            "verify": probes_wait(unit),
+            "setup": setups_wait(unit),
+            "landings": landings_wait(unit),
+            "mail": mails_wait(unit),
+            "withdraw": withdrawals_wait(unit),
+        }
+    return {name for name, waits in found.items() if waits}
+
+
+def full_pass(units: Units, period: timedelta) -> bool:
+    """Have everything read anew, once in each period: every branch, and the list of repositories.
+
+    Heals webhooks that were missed, and checks that were edited by hand. Installations are locked before branches, as
+    they are by a worker that pauses one and gives its branches back.
+    """
+    with units.open(SYSTEM_CALLER) as unit:
+        if not claim_period(unit, "full_pass", period):
+            return False
+        ask_every_installation(unit)
+        unit.session.execute(
+            text(
+                "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
+                "JOIN installations i ON i.id = r.installation_id WHERE r.removed_at IS NULL AND i.state = 'active' "
+                "ORDER BY b.id FOR NO KEY UPDATE OF b) "
+                "UPDATE watched_branches b SET read_back = true, due_at = coalesce(b.due_at, :now) "
+                "FROM every WHERE b.id = every.id"
+            ),
+            {"now": unit.now},
+        )
+        unit.wake("reconcile")
+        ask_for_every_probe(unit)
+    return True
+
+
+def tidy(units: Units) -> bool:
+    """Remove what nobody asks for any more, once an hour."""
+    with units.open(SYSTEM_CALLER) as unit:
+        if not claim_period(unit, "tidy", timedelta(hours=1)):
+            return False
+        for statement, age in (
+            ("DELETE FROM webhook_deliveries WHERE received_at < :before", KEPT_DELIVERIES),
+            ("DELETE FROM idempotency_keys WHERE created_at < :before", KEPT_REPLIES),
+            ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
+            (_DEAD_HEADS, KEPT_HEADS),
+            ("DELETE FROM spendings WHERE at < :before", KEPT_SPENDINGS),
+            ("DELETE FROM attempts WHERE at < :before", KEPT_ATTEMPTS),
+            ("DELETE FROM device_authorizations WHERE expires_at < :before", KEPT_DEVICES),
+            ("DELETE FROM one_time_tokens WHERE expires_at < :before", KEPT_TOKENS),
+            ("DELETE FROM sessions WHERE expires_at < :before", KEPT_SESSIONS),
+            ("DELETE FROM mails WHERE created_at < :before", KEPT_MAILS),
+        ):
+            unit.session.execute(text(statement), {"before": unit.now - age})
+        clear_what_is_over(unit)
+    return True
+
+
+def rotate_keys(units: Units) -> bool:
+    """Publish, retire and remove the keys that sign session tokens, once an hour."""
+    with units.open(SYSTEM_CALLER) as unit:
+        if not claim_period(unit, "signing_keys", timedelta(hours=1)):
+            return False
+        signing_keys.rotate(unit)
+    return True

@@ -1,0 +1,122 @@
+"""Deleting an organisation: gone at once for everybody, while jobs take back what it left at the code host.
+
+From the commit on every credential of it is answered 410. Its freezes end, and the reconciler writes their success;
+its keys, invitations and setups are dead; `services/offboarding/withdrawal.py` removes the rules that we wrote.
+Requests that were under way at that moment may still commit a freeze or a key: the sweeper ends those too. After 30
+days all data is erased (`services/offboarding/purge.py`).
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import select, text
+
+from models.freezes import Freeze
+from models.organizations import Membership, Organization, User
+from models.queries import in_force
+from rules.access.permissions import SYSTEM
+from rules.errors import Detail, ServiceError
+from services.core.unit_of_work import Caller, Unit, Units
+from services.freezes.end import audit_end, end, lock_branches
+from services.mail.outbox import post
+from services.organizations.organizations import locked
+
+PURGED_AFTER = timedelta(days=30)
+WITHDRAWN_AFTER = timedelta(seconds=60)
+"""Longer than a setup that is being written at that moment can go on: what it writes is removed too."""
+LOOKED_AFTER = 20
+"""Organisations in which one sweep ends what came late."""
+
+_END_KEYS = text("""
+    UPDATE api_keys SET revoked_at = :deleted_at WHERE organization_id = :organization AND revoked_at IS NULL
+""")
+_END_INVITATIONS = text("""
+    UPDATE invitations SET revoked_at = :now
+    WHERE organization_id = :organization AND accepted_at IS NULL AND revoked_at IS NULL
+""")
+_END_TOKENS = text("""
+    UPDATE one_time_tokens SET used_at = :now WHERE organization_id = :organization AND used_at IS NULL
+""")
+_END_SETUPS = text("""
+    UPDATE enforcement_setups
+    SET state = 'failed', due_at = NULL, lease_until = NULL, state_hash = NULL, code_verifier = NULL,
+        finished_at = :now, last_error_code = 'organization_deleted',
+        last_error_message = 'The organisation was deleted.'
+    WHERE organization_id = :organization AND state IN ('queued', 'awaiting_authorization')
+""")
+_LATE = text("""
+    SELECT o.id FROM organizations o
+    WHERE o.deleted_at IS NOT NULL AND o.purged_at IS NULL AND (
+        EXISTS (SELECT FROM freezes f WHERE f.organization_id = o.id AND f.ended_at IS NULL
+                AND (f.ends_at IS NULL OR f.ends_at > :now))
+        OR EXISTS (SELECT FROM api_keys k WHERE k.organization_id = o.id AND k.revoked_at IS NULL)
+        OR EXISTS (SELECT FROM invitations i WHERE i.organization_id = o.id
+                   AND i.accepted_at IS NULL AND i.revoked_at IS NULL)
+        OR EXISTS (SELECT FROM enforcement_setups s WHERE s.organization_id = o.id
+                   AND s.state IN ('queued', 'awaiting_authorization')))
+    ORDER BY o.id LIMIT :most
+""")
+
+
+def delete(unit: Unit, name: str) -> dict[str, Any]:
+    """Delete the unit's organisation, which is told from others by its name; returns what was deleted.
+
+    Raises `validation_failed` for another name, and `organization_deleted` for whoever comes second.
+    """
+    organization = locked(unit)
+    if name != organization.name:
+        message = "name is not the name of this organisation"
+        raise ServiceError("validation_failed", message, details=(Detail("/name", message),))
+    organization.deleted_at, organization.withdrawal_due_at = unit.now, unit.now + WITHDRAWN_AFTER
+    purged_at = unit.now + PURGED_AFTER
+    after = {"deletedAt": unit.now, "purgedAt": purged_at}
+    unit.audit("organization.deleted", _target(organization), before={"deletedAt": None, "purgedAt": None}, after=after)
+    end_everything(unit, organization)
+    for owner in owners(unit):
+        told = {"by": unit.actor.name, "deleted_at": unit.now, "purged_at": purged_at}
+        post(unit, owner, "organization_deleted", organization=organization.name, **told)
+    return {
+        "id": organization.id,
+        "name": organization.name,
+        "deleted_at": organization.deleted_at,
+        "purged_at": purged_at,
+    }
+
+
+def end_everything(unit: Unit, organization: Organization) -> None:
+    """End what goes on in a deleted organisation: freezes, keys, invitations, and setups that were asked for."""
+    unit.session.flush()
+    running = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
+    ending = unit.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
+    lock_branches(unit, ending)
+    for freeze in ending:
+        end(unit, freeze, "organization_deleted", unit.now, unit.actor)
+        audit_end(unit, "freeze.ended", freeze)
+    values = {"organization": unit.organization, "now": unit.now, "deleted_at": organization.deleted_at}
+    for statement in (_END_KEYS, _END_INVITATIONS, _END_TOKENS, _END_SETUPS):
+        unit.session.execute(statement, values)
+
+
+def end_what_came_late(units: Units) -> int:
+    """End what requests under way had begun when their organisation was deleted; returns in how many of them."""
+    with units.open(Caller(None, SYSTEM, "system")) as unit:
+        late = unit.session.scalars(_LATE, {"now": unit.now, "most": LOOKED_AFTER}).all()
+    for organization_id in late:
+        with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+            end_everything(unit, unit.session.get_one(Organization, organization_id))
+    return len(late)
+
+
+def owners(unit: Unit) -> list[str]:
+    """Return the addresses of the organisation's owners."""
+    query = (
+        select(User.email)
+        .join(Membership, Membership.user_id == User.id)
+        .where(Membership.organization_id == unit.organization, Membership.role == "owner")
+        .order_by(User.email)
+    )
+    return list(unit.session.scalars(query))
+
+
+def _target(organization: Organization) -> tuple[str, str, str]:
+    return "organization", organization.id, organization.name

@@ -1,0 +1,1 @@
+"""The steps from sign-up to the first freeze."""

@@ -1,0 +1,1 @@
+"""Organisations, their members, invitations and plans."""

@@ -1,0 +1,75 @@
+"""The present organisation: what it is called, and what it has set for itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import select
+
+from models.installations import Installation
+from models.organizations import Organization
+from rules.access.organization_settings import OrganizationSettings
+from rules.audit.changes import differences
+from rules.errors import ServiceError
+from rules.time.zones import check_zone
+from services.core.unit_of_work import Unit
+
+
+def current(unit: Unit) -> dict[str, Any]:
+    """Return the organisation of the unit."""
+    return view(unit, unit.session.get_one(Organization, unit.organization))
+
+
+def locked(unit: Unit) -> Organization:
+    """Return the organisation of the unit, locked: who is a member and who is invited changes in turns.
+
+    The unit goes on in the present, since it may have waited. Raises `organization_deleted`, which may be news.
+    """
+    query = select(Organization).where(Organization.id == unit.organization).with_for_update(key_share=True)
+    organization = unit.session.scalars(query).one()
+    unit.catch_up()
+    if organization.deleted_at is not None:
+        raise ServiceError("organization_deleted", "The organisation has been deleted.")
+    return organization
+
+
+def update(unit: Unit, name: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Change the name, and those settings that are named; raises `invalid_timezone`."""
+    timezone = (settings or {}).get("timezone")
+    if timezone is not None:
+        check_zone(timezone, "/settings/timezone")
+    organization = locked(unit)
+    before = _told(organization)
+    if name is not None:
+        organization.name = name
+    if settings:
+        organization.settings = {**organization.settings, **settings}
+    old, new = differences(before, _told(organization))
+    target = ("organization", organization.id, organization.name)
+    unit.audit("organization.updated", target, before=old, after=new)
+    return view(unit, organization)
+
+
+def view(unit: Unit, organization: Organization) -> dict[str, Any]:
+    """Return an organisation as the contract's object."""
+    return {
+        "id": organization.id,
+        "name": organization.name,
+        "slug": organization.slug,
+        "plan": organization.plan,
+        "settings": OrganizationSettings.from_json(organization.settings),
+        "installation_id": _installation(unit, organization.id),
+        "created_at": organization.created_at,
+        "deleted_at": organization.deleted_at,
+    }
+
+
+def _installation(unit: Unit, organization_id: str) -> int | None:
+    """Return the installation that the organisation has now; one that was removed is none."""
+    query = select(Installation.id).where(
+        Installation.organization_id == organization_id, Installation.state != "removed"
+    )
+    return unit.session.scalar(query.order_by(Installation.created_at.desc()).limit(1))
+
+
+def _told(organization: Organization) -> dict[str, Any]:
+    return {"name": organization.name, "settings": OrganizationSettings.from_json(organization.settings).as_json()}

@@ -1,0 +1,1 @@
+"""The overview and the attention list: summaries over every other package."""

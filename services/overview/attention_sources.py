@@ -1,0 +1,271 @@
+"""Where what needs attention is read from: the stored items, and what there is besides, as columns of items.
+
+Each source is a query with the parameters `organization`, `now` and `home` (an address), made once in a process.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    Select,
+    String,
+    Text,
+    case,
+    cast,
+    func,
+    literal,
+    literal_column,
+    select,
+    text,
+    union_all,
+)
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.sql.selectable import TextualSelect
+
+from models.api_keys import ApiKey
+from models.attention import AttentionItem
+from models.audit import AuditEntry
+from models.exception_states import state_is
+from models.exceptions import PullRequestException
+from models.freezes import Freeze, FreezeTarget
+from models.installations import Installation
+from models.organizations import Organization
+from models.pull_requests import PullRequest
+from models.queries import in_force
+from models.repositories import Repository, WatchedBranch
+from rules.access.entitlements import PLANS
+from services.installations.views import NOT_REMOVED
+
+_EXPIRES_SOON = "api_keys.expires_at - least(interval '14 days', (api_keys.expires_at - api_keys.created_at) / 4)"
+"""From when on a key is told of: two weeks before its end, or a quarter of its life where that is less."""
+TYPES = ("failed_targets", "pending_request", "expiring_key", "installation_gone", "code_host_limit")
+"""Types of items that are not stored."""
+
+NOT_BLOCKED = "%s branches may not be blocked by the freeze “%s”: checks could not be written."
+STILL_BLOCKED = "%s branches may still be blocked by the freeze “%s”, which has ended: checks could not be written."
+TRIED_AGAIN = (
+    " %s: %s They are tried again by themselves; once the cause has gone, POST /v1/freezes/%s/retry does at once."
+)
+UNINSTALLED = (
+    "The GitHub App was uninstalled from %s: its freezes have ended, and no check is written. Install it again."
+)
+SUSPENDED = "The GitHub App is suspended in %s: no check is written, those that stand stay. Unsuspend it at GitHub."
+REQUESTED = "%s asks that %s may merge during a freeze: “%s”. Grant or deny it: POST /v1/exception-requests/%s/decide."
+UNDECIDABLE = (
+    "%s asks that %s may merge during a freeze: “%s”. The plan includes no exceptions any more. Take the request back: "
+    "POST /v1/exceptions/%s/revoke."
+)
+EXPIRING = "The API key “%s” expires on %s. Make another one for what uses it, and revoke this one."
+LIMITED = "GitHub limits us in %s until %s; %s branches wait for their checks, which are written then by themselves."
+
+Query = Select[*tuple[Any, ...]]
+_ORGANIZATION: ColumnElement[str] = literal_column(":organization", String)
+_NOW: Any = literal_column("CAST(:now AS timestamptz)", DateTime(timezone=True))
+_HOME: ColumnElement[str] = literal_column("CAST(:home AS text)", String)
+
+
+def every_source() -> TextualSelect:
+    """Return all of them as one query of id, type, severity, since, subject, message and action."""
+    sources = (raised, failed_targets, pending_requests, expiring_keys, gone_installation, limits)
+    every = union_all(*(source() for source in sources))
+    columns = {column.key: column.type for column in every.selected_columns if column.key}
+    return text(written(every)).columns(**columns)
+
+
+def written(query: Any) -> str:
+    """Return a query of items as SQL with its parameters by name."""
+    named = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    return str(query.compile(dialect=named, compile_kwargs={"literal_binds": True}))
+
+
+def raised() -> Query:
+    """Return the items that were raised and are open."""
+    row = AttentionItem
+    columns = (row.id, row.type, row.severity, row.since, row.subject, row.message, row.action)
+    return select(*columns).where(row.organization_id == _ORGANIZATION, row.cleared_at.is_(None))
+
+
+def failed_targets() -> Query:
+    """Return an item for each freeze: one in force may not block these branches, one that has ended may block them.
+
+    Of a repository that is not covered any more no check is written: nothing there can be done.
+    """
+    running = in_force(_NOW)
+    since = case((running, Freeze.started_at), else_=func.coalesce(Freeze.ended_at, Freeze.ends_at))
+    first = func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name)
+    message = func.format(
+        case((running, NOT_BLOCKED), else_=STILL_BLOCKED) + TRIED_AGAIN,
+        func.count(),
+        Freeze.reason,
+        first,
+        func.max(FreezeTarget.last_error_message),
+        Freeze.id,
+    )
+    query = select(
+        *_columns(
+            "failed_targets",
+            case((running, "critical"), else_="warning"),
+            since,
+            ("freeze", Freeze.id, Freeze.reason),
+            message,
+            ("Open the freezes", _HOME),
+        )
+    )
+    return (
+        query.join_from(FreezeTarget, Freeze, Freeze.id == FreezeTarget.freeze_id)
+        .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .join(Installation, Installation.id == Repository.installation_id)
+        .where(FreezeTarget.organization_id == _ORGANIZATION, FreezeTarget.state == "failed")
+        .where(Repository.removed_at.is_(None), Installation.state != "removed")
+        .group_by(Freeze.id)
+    )
+
+
+def pending_requests() -> Query:
+    """Return an item for each group of requests whose pull request is open: they are decided together.
+
+    Where the plan has lost exceptions nobody can decide any more, and it is said what can be done instead. In a
+    repository that is not covered any more nothing can.
+    """
+    row = PullRequestException
+    deciding = [plan.name for plan in PLANS.values() if "pr_exceptions" in plan.entitlements]
+    name = Repository.owner + "/" + Repository.name + "#" + cast(PullRequest.number, String)
+    somebody = func.coalesce(func.min(row.requested_by["name"].astext), "Somebody")
+    message = func.format(
+        case((Organization.plan.in_(deciding), REQUESTED), else_=UNDECIDABLE),
+        somebody,
+        name,
+        func.min(row.reason),
+        func.min(row.id),
+    )
+    query = select(
+        *_columns(
+            "pending_request",
+            literal("warning"),
+            func.min(func.coalesce(row.requested_at, row.created_at)),
+            ("exception", func.min(row.id), name),
+            message,
+            ("Open the pull request", PullRequest.url),
+            about=row.request_group_id,
+        )
+    )
+    return (
+        query.join_from(row, Freeze, Freeze.id == row.freeze_id)
+        .join(PullRequest, PullRequest.id == row.pull_request_id)
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .join(Organization, Organization.id == row.organization_id)
+        .where(row.organization_id == _ORGANIZATION, state_is("pending", _NOW))
+        .where(PullRequest.state == "open", Repository.removed_at.is_(None))
+        .group_by(row.request_group_id, PullRequest.id, Repository.id, Organization.id)
+    )
+
+
+def expiring_keys() -> Query:
+    """Return an item for each key that expires soon."""
+    since = literal_column(_EXPIRES_SOON, ApiKey.expires_at.type)
+    message = func.format(
+        EXPIRING,
+        ApiKey.name,
+        _told(ApiKey.expires_at),
+    )
+    subject = ("api_key", ApiKey.id, ApiKey.name)
+    action = ("Open the API keys", _HOME)
+    query = select(*_columns("expiring_key", literal("warning"), since, subject, message, action))
+    return query.where(
+        ApiKey.organization_id == _ORGANIZATION,
+        ApiKey.revoked_at.is_(None),
+        ApiKey.expires_at > _NOW,
+        since <= _NOW,
+    )
+
+
+def gone_installation() -> Query:
+    """Return the organisation's installation, where it is suspended or was removed; since when, the audit tells."""
+    told = select(func.max(AuditEntry.at)).where(
+        AuditEntry.organization_id == _ORGANIZATION,
+        AuditEntry.target_id == cast(Installation.id, String),
+        AuditEntry.action == "installation." + Installation.state,
+    )
+    words = case((Installation.state == "removed", UNINSTALLED), else_=SUSPENDED)
+    message = func.format(words, Installation.account)
+    query = select(
+        *_columns(
+            "installation_gone",
+            literal("critical"),
+            func.coalesce(told.correlate(Installation).scalar_subquery(), Installation.created_at),
+            ("installation", cast(Installation.id, String), Installation.account),
+            message,
+            ("Connect GitHub", _HOME),
+        )
+    )
+    order = (NOT_REMOVED.desc(), Installation.created_at.desc(), Installation.id.desc())
+    newest = (
+        select(Installation.id)
+        .where(Installation.organization_id == _ORGANIZATION)
+        .order_by(*order)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return query.where(Installation.id == newest, Installation.state != "active")
+
+
+def limits() -> Query:
+    """Return an installation that the code host has told to hold back, and how many branches wait for that."""
+    waiting = (
+        select(func.count())
+        .select_from(WatchedBranch)
+        .join(Repository, Repository.id == WatchedBranch.repository_id)
+        .where(
+            Repository.installation_id == Installation.id,
+            WatchedBranch.written_generation < WatchedBranch.wanted_generation,
+        )
+    )
+    message = func.format(
+        LIMITED,
+        Installation.account,
+        _told(Installation.paused_until),
+        waiting.correlate(Installation).scalar_subquery(),
+    )
+    query = select(
+        *_columns(
+            "code_host_limit",
+            literal("warning"),
+            func.coalesce(Installation.paused_since, Installation.created_at),
+            ("installation", cast(Installation.id, String), Installation.account),
+            message,
+            ("See what waits", _HOME),
+        )
+    )
+    return query.where(
+        Installation.organization_id == _ORGANIZATION, Installation.state == "active", Installation.paused_until > _NOW
+    )
+
+
+def _columns(  # noqa: PLR0917 - an item has these columns
+    kind: str,
+    severity: ColumnElement[str],
+    since: ColumnElement[Any],
+    subject: tuple[str, Any, Any],
+    message: ColumnElement[str],
+    action: tuple[str, Any],
+    about: Any = None,
+) -> tuple[ColumnElement[Any], ...]:
+    """Return the columns of an item that is not stored; its id follows from what it is about, else from its subject."""
+    key = func.convert_to(literal(f"{kind} ") + (subject[1] if about is None else about), "UTF8")
+    digest = func.left(func.encode(func.sha256(key), "hex"), 26)
+    return (
+        (literal("att_") + digest).label("id"),
+        literal(kind, Text).label("type"),
+        severity.label("severity"),
+        since.label("since"),
+        func.jsonb_build_object("type", subject[0], "id", subject[1], "name", subject[2], type_=JSONB).label("subject"),
+        message.label("message"),
+        func.jsonb_build_object("label", action[0], "url", action[1], type_=JSONB).label("action"),
+    )
+
+
+def _told(instant: Any) -> ColumnElement[str]:
+    return func.to_char(func.timezone("UTC", instant), literal_column("""'YYYY-MM-DD HH24:MI "UTC"'"""))

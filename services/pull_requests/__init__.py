@@ -1,0 +1,1 @@
+"""Pull requests as clients see them: verdict, freezes, exceptions, check."""

@@ -1,0 +1,1 @@
+"""Repositories and branches: listing, enabling, watching."""

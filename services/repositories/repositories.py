@@ -1,0 +1,156 @@
+"""Repositories as clients see them: listing, showing, trying globs. Enabling is in `enabling.py`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select
+
+from models.freezes import Freeze, FreezeTarget
+from models.queries import in_force
+from models.repositories import Repository, WatchedBranch
+from rules.errors import Detail, ServiceError
+from rules.freezes.globs import compile_globs
+from services.core.lookups import find_repositories, get_repository
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import Unit
+
+PREVIEWED = 100
+"""Repositories listed in a preview of globs."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryFilters:
+    """Which repositories a list shows; None: any."""
+
+    enabled: bool | None = None
+    archived: bool | None = None
+    frozen: bool | None = None
+    q: str | None = None
+
+
+def visible(unit: Unit, reference: str) -> Repository:
+    """Return a repository that the installation still covers, by `rep_…` or `owner/name`.
+
+    Raises `repository_not_found`, as for an unknown one, once it is no longer covered.
+    """
+    repository = get_repository(unit, reference)
+    if repository.removed_at is not None:
+        raise ServiceError("repository_not_found", f"The installation no longer covers the repository {reference!r}.")
+    return repository
+
+
+def batch(unit: Unit, references: Sequence[str]) -> dict[str, Repository]:
+    """Return the repositories of a body's list by the pointer of their first mention, in its order.
+
+    Raises `invalid_parameter` with the pointer of each reference that leads to none the installation covers.
+    """
+    found = {name: row for name, row in find_repositories(unit, references).items() if row.removed_at is None}
+    unknown = tuple(
+        Detail(f"/repositories/{index}", f"this organisation has no repository {name!r}", "invalid_parameter")
+        for index, name in enumerate(references)
+        if name not in found
+    )
+    if unknown:
+        message = f"The list names what is not there: {unknown[0].message}."
+        raise ServiceError("invalid_parameter", message, details=unknown)
+    first: dict[str, int] = {}
+    for index, name in enumerate(references):
+        first.setdefault(found[name].id, index)
+    return {f"/repositories/{index}": found[references[index]] for index in first.values()}
+
+
+def list_repositories(unit: Unit, filters: RepositoryFilters, cursor: str | None, limit: int) -> Page:
+    """Return a page of repositories, the newest here first."""
+    query, keys = _filtered(unit, filters), (Repository.created_at, Repository.id)
+    page = page_of(unit, "list_repositories", filters, query, keys, cursor=cursor, limit=limit)
+    return Page(views(unit, page.data), page.next_cursor)
+
+
+def _filtered(unit: Unit, filters: RepositoryFilters) -> Select[Repository]:
+    query = select(Repository).where(Repository.organization_id == unit.organization, Repository.removed_at.is_(None))
+    if filters.enabled is not None:
+        query = query.where(Repository.enabled.is_(filters.enabled))
+    if filters.archived is not None:
+        query = query.where(Repository.archived.is_(filters.archived))
+    if filters.frozen is not None:
+        has_frozen = Repository.id.in_(_frozen_repositories(unit))
+        query = query.where(has_frozen if filters.frozen else ~has_frozen)
+    if filters.q is not None:
+        full_name = func.lower(Repository.owner + "/" + Repository.name)
+        query = query.where(func.strpos(full_name, func.lower(filters.q)) > 0)
+    return query
+
+
+def frozen_branches(unit: Unit) -> Select[str]:
+    """Return the query of the ids of all branches that a freeze covers now."""
+    return (
+        select(FreezeTarget.branch_id)
+        .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
+        .where(
+            FreezeTarget.organization_id == unit.organization,
+            FreezeTarget.operation == "apply",
+            in_force(unit.now),
+        )
+    )
+
+
+def _frozen_repositories(unit: Unit) -> Select[str]:
+    return select(WatchedBranch.repository_id).where(WatchedBranch.id.in_(frozen_branches(unit)))
+
+
+def show(unit: Unit, reference: str) -> dict[str, Any]:
+    """Return one repository; raises `repository_not_found`."""
+    return views(unit, [visible(unit, reference)])[0]
+
+
+def views(unit: Unit, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
+    """Return repositories as the contract's `Repository` objects, with one query for all their branches."""
+    is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(unit))
+    rows = unit.session.execute(
+        select(WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen))
+        .where(
+            WatchedBranch.repository_id.in_([repository.id for repository in repositories]),
+            WatchedBranch.unwatched_at.is_(None),
+        )
+        .group_by(WatchedBranch.repository_id)
+    )
+    branches: dict[str, tuple[int, bool]] = {repository_id: (count, frozen) for repository_id, count, frozen in rows}
+    return [_view(repository, *branches.get(repository.id, (0, False))) for repository in repositories]
+
+
+def _view(repository: Repository, watched: int, frozen: bool) -> dict[str, Any]:  # noqa: FBT001 - a column of a row
+    return {
+        "id": repository.id,
+        "full_name": repository.full_name,
+        "owner": repository.owner,
+        "name": repository.name,
+        "default_branch": repository.default_branch,
+        "private": repository.private,
+        "archived": repository.archived,
+        "enabled": repository.enabled,
+        "frozen": frozen,
+        "watched_branch_count": watched,
+        "settings": {"auto_watch": repository.auto_watch},
+        "synced_at": repository.synced_at,
+    }
+
+
+def preview_glob(unit: Unit, patterns: list[str]) -> dict[str, Any]:
+    """Tell which repositories the patterns match, enabled or not; raises `invalid_glob` with pointers."""
+    glob = compile_globs(patterns, "repository", "/patterns")
+    rows = unit.session.execute(
+        select(Repository.id, Repository.owner, Repository.name, Repository.enabled).where(
+            Repository.organization_id == unit.organization, Repository.removed_at.is_(None)
+        )
+    )
+    named = ((f"{owner}/{name}", repository_id, enabled) for repository_id, owner, name, enabled in rows)
+    matches = sorted((row for row in named if glob.matches(row[0])), key=lambda row: (row[0].lower(), row[1]))
+    return {
+        "repository_count": len(matches),
+        "repositories": [
+            {"id": repository_id, "full_name": full_name, "enabled": enabled}
+            for full_name, repository_id, enabled in matches[:PREVIEWED]
+        ],
+        "truncated": len(matches) > PREVIEWED,
+    }

@@ -1,0 +1,1 @@
+"""Comparing the mirror of repositories with what GitHub shows for an installation."""

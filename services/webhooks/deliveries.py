@@ -1,0 +1,229 @@
+"""Deliveries of the code host: verified, stored once, and turned into reasons to look again (I11).
+
+A payload is never believed. Its hints make branches due or have an installation or a repository read anew, so that
+doubled, late, reordered and lost deliveries all end in the same state. Only a button that somebody has pressed is a
+wish of its own: it is heeded once, on the facts of the day.
+"""
+
+import json
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+import orjson
+from sqlalchemy import ColumnElement, and_, select, text, update
+
+from integrations.github import GitHub, GitHubError
+from integrations.github.events import BranchHint, ButtonHint, Hint, InstallationHint, RepositoryHint, read_event
+from integrations.github.signatures import verify
+from models.requests import WebhookDelivery
+from rules.errors import ServiceError
+from services.core.unit_of_work import GITHUB_CALLER, Unit, Units
+from services.enforcement_status.probe_requests import ask_for_probes_of_installation, ask_for_probes_of_repository
+from services.github_access import client
+from services.installations.status import examine
+from services.installations.sync_requests import request_comparison
+from services.pull_request_exceptions.pressing import press
+from services.repositories.auto_watch import watch_what_is_named
+from services.repository_sync import sync
+
+logger = logging.getLogger(__name__)
+
+BATCH = 200
+MOST_ATTEMPTS = 20
+
+
+def receive(unit: Unit, raw_body: bytes, signature: str | None, event: str, delivery_id: str) -> dict[str, Any]:
+    """Store a delivery for the job that reads it; a second one with the same id changes nothing.
+
+    Raises `invalid_signature` unless the raw bytes were signed with our secret, and then `malformed_json`.
+    """
+    settings = client.github(unit).settings
+    if not verify(settings.webhook_secret, raw_body, signature):
+        raise ServiceError("invalid_signature", "X-Hub-Signature-256 is not that of this body.")
+    payload = _parsed(raw_body)
+    # Most deliveries are echoes of our own checks: they hint at nothing, no job has to find that out again, and two of
+    # each head of a large freeze would fill the table with what nobody reads.
+    hints = bool(read_event(event, payload, app_id=settings.app_id))
+    values = {
+        "id": delivery_id,
+        "event": event,
+        "installation": _installation_of(payload),
+        "payload": json.dumps(payload) if hints else "{}",
+        "now": unit.now,
+        "processed": None if hints else unit.now,
+    }
+    stored = unit.session.execute(_STORE, values).first()
+    if hints:
+        unit.wake("webhooks")
+    return {"delivery_id": delivery_id, "duplicate": stored is None}
+
+
+_STORE = text("""
+    INSERT INTO webhook_deliveries (delivery_id, event, installation_id, payload, received_at, processed_at, attempts)
+    VALUES (:id, :event, :installation, CAST(:payload AS jsonb), :now, :processed, 0)
+    ON CONFLICT DO NOTHING RETURNING delivery_id
+""")
+
+
+def _parsed(raw_body: bytes) -> dict[str, Any]:
+    try:
+        payload = _quickly(raw_body) or _storable(json.loads(raw_body))
+    except (ValueError, RecursionError):
+        raise ServiceError("malformed_json", "The delivery is not JSON.") from None
+    if not isinstance(payload, dict):
+        raise ServiceError("malformed_json", "The delivery is not a JSON object.")
+    return payload
+
+
+def _quickly(raw_body: bytes) -> Any:
+    """Read a body that PostgreSQL can hold as it is, as nearly all are; None for one that has to be looked at."""
+    try:
+        return None if b"\\u0000" in raw_body else orjson.loads(raw_body)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _storable(value: Any) -> Any:
+    """Return the value without what PostgreSQL's JSON cannot hold: NUL, and halves of surrogate pairs.
+
+    Raises ValueError for a number that is none, which Python's reader lets pass, or that no float holds.
+    """
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError("a number is not finite")
+    if isinstance(value, str):
+        return value.replace("\x00", "").encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {_storable(key): _storable(item) for key, item in value.items()}
+    return value
+
+
+def _installation_of(payload: dict[str, Any]) -> int | None:
+    installation = payload.get("installation")
+    found = installation.get("id") if isinstance(installation, dict) else None
+    if not isinstance(found, int) or isinstance(found, bool):
+        return None
+    return found if 0 < found < 2**63 else None
+
+
+def still_waiting() -> ColumnElement[bool]:
+    """Return the condition for deliveries that are worth reading: not done, and not given up."""
+    return and_(WebhookDelivery.processed_at.is_(None), WebhookDelivery.attempts < MOST_ATTEMPTS)
+
+
+def process(units: Units, github: GitHub) -> bool:
+    """Read a batch of waiting deliveries; False when there was none that could be finished."""
+    asking: dict[str, Sequence[Hint]] = {}
+    with units.open(GITHUB_CALLER) as unit:
+        waiting = unit.session.scalars(
+            select(WebhookDelivery)
+            .where(still_waiting())
+            .order_by(WebhookDelivery.attempts, WebhookDelivery.received_at)
+            .limit(BATCH)
+            .with_for_update(skip_locked=True)
+        ).all()
+        branches: list[BranchHint] = []
+        for delivery in waiting:
+            hints = read_event(delivery.event, delivery.payload, app_id=github.settings.app_id)
+            branches += [hint for hint in hints if isinstance(hint, BranchHint)]
+            elsewhere = [hint for hint in hints if isinstance(hint, InstallationHint | RepositoryHint | ButtonHint)]
+            delivery.attempts += 1
+            if elsewhere:  # has to be done outside of this transaction, and waits until it is
+                asking[delivery.delivery_id] = elsewhere
+            else:
+                delivery.processed_at = unit.now
+        mark_due(unit, branches)
+        finished = len(waiting) - len(asking)
+    watch_what_is_named(units, GITHUB_CALLER, _names(branches))
+    answered = _ask(units, github, asking)
+    return finished + answered > 0
+
+
+def _ask(units: Units, github: GitHub, asking: Mapping[str, Sequence[Hint]]) -> int:
+    """Follow the hints of each delivery, each hint once; returns how many deliveries are done with."""
+    followed: dict[Hint, bool] = {}
+    answered = []
+    for delivery_id, hints in asking.items():
+        for hint in hints:
+            if hint not in followed:
+                followed[hint] = _follow(units, github, hint)
+        if all(followed[hint] for hint in hints):
+            answered.append(delivery_id)
+    if answered:
+        with units.open(GITHUB_CALLER) as unit:
+            done = update(WebhookDelivery).where(WebhookDelivery.delivery_id.in_(answered))
+            unit.session.execute(done.values(processed_at=unit.now))
+    return len(answered)
+
+
+def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
+    """Read anew what the hint names, and the rules there; False when that is to be tried again."""
+    _ask_for_probes(units, hint)
+    try:
+        if isinstance(hint, InstallationHint):
+            if examine(units, github, hint.installation_id) == "active":
+                with units.open(GITHUB_CALLER) as unit:
+                    request_comparison(unit, [hint.installation_id])
+        elif isinstance(hint, ButtonHint):
+            press(units, hint)
+        elif isinstance(hint, RepositoryHint):
+            sync.refresh_repository(units, github, hint.github_id)
+    except GitHubError as error:
+        logger.warning("a hint of a delivery could not be followed: %s", error)
+        return False
+    return True
+
+
+def _ask_for_probes(units: Units, hint: Hint) -> None:
+    """Have rules read anew: a ruleset that was changed, but also a name, an owner, a permission or a default branch."""
+    with units.open(GITHUB_CALLER) as unit:
+        if isinstance(hint, InstallationHint):
+            ask_for_probes_of_installation(unit, hint.installation_id)
+        elif isinstance(hint, RepositoryHint):
+            ask_for_probes_of_repository(unit, hint.github_id)
+
+
+def _names(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
+    """Return the names of the branches that were heard of, by repository."""
+    names: dict[int, set[str]] = defaultdict(set)
+    for hint in hints:
+        names[hint.github_id] |= hint.names
+    return names
+
+
+_MARK = text("""
+    WITH named AS (
+        SELECT b.id, bool_or(n.read_back) AS read_back
+        FROM unnest(CAST(:repositories AS bigint[]), CAST(:names AS text[]), CAST(:read_back AS boolean[]))
+             AS n (repository, name, read_back)
+        JOIN repositories r ON r.github_id = n.repository
+        JOIN watched_branches b ON b.repository_id = r.id AND (n.name IS NULL OR n.name = b.name)
+        GROUP BY b.id
+    ), locked AS (
+        SELECT b.id, named.read_back FROM watched_branches b JOIN named ON named.id = b.id
+        ORDER BY b.id FOR NO KEY UPDATE OF b
+    )
+    UPDATE watched_branches b
+    SET wanted_generation = b.wanted_generation + 1, due_at = :now, attempts = 0, waiting_rank = NULL,
+        read_back = b.read_back OR locked.read_back
+    FROM locked WHERE b.id = locked.id
+""")
+
+
+def mark_due(unit: Unit, hints: Iterable[BranchHint]) -> None:
+    """Make the branches due that the hints name; a head that somebody wants written again is read back."""
+    rows = [
+        (hint.github_id, name, hint.head_sha is not None)
+        for hint in hints
+        for name in (sorted(hint.names) if hint.names else [None])
+    ]
+    if rows:
+        repositories, names, read_back = map(list, zip(*rows, strict=True))
+        unit.session.execute(
+            _MARK, {"repositories": repositories, "names": names, "read_back": read_back, "now": unit.now}
+        )
+        unit.wake("reconcile")

@@ -1,0 +1,97 @@
+"""`python -m tools.fake_github`: the simulated code host as a process of its own."""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from pathlib import Path
+
+import uvloop
+
+from tools.fake_github.host import PERSON_TOKEN, CodeHost
+from tools.fake_github.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
+from tools.fake_github.server import listen, make_server
+
+SAVE_SECONDS = 3.0
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.fake_github", description="A simulated GitHub for development."
+    )
+    parser.add_argument("--port", type=int, required=True, help="port to listen on; 0 takes a free one and prints it")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: loopback only)")
+    parser.add_argument(
+        "--state", type=Path, help="file that keeps the state, so that a second start has the same data"
+    )
+    parser.add_argument("--webhook-url", help="where webhooks are sent; without it none are")
+    parser.add_argument("--webhook-secret", help="secret that webhooks are signed with")
+    parser.add_argument("--app-id", type=int, default=1, help="id of the App that is registered (default: 1)")
+    parser.add_argument("--app-slug", default="change-freeze", help="slug of the App (default: change-freeze)")
+    parser.add_argument(
+        "--app-public-key", type=Path, help="PEM file of the public key that the App's tokens are checked with"
+    )
+    parser.add_argument(
+        "--person-token", default=PERSON_TOKEN, help="access token of the person `maintainer`, who pushes and merges"
+    )
+    parser.add_argument("--client-id", default=CLIENT_ID, help="OAuth client id that people can authorise")
+    parser.add_argument("--client-secret", default=CLIENT_SECRET, help="its secret")
+    parser.add_argument("--app-client-secret", default=APP_CLIENT_SECRET, help="secret of the App's own client")
+    parser.add_argument("--setup-url", help="where a person is sent who has installed the App")
+    return parser.parse_args()
+
+
+async def _keep_saving(host: CodeHost) -> None:
+    while True:
+        await asyncio.sleep(SAVE_SECONDS)
+        try:
+            await asyncio.to_thread(host.save)
+        except OSError as error:
+            print(f"the state was not saved: {error}", file=sys.stderr, flush=True)
+
+
+async def run(given: argparse.Namespace) -> None:
+    """Serve until SIGTERM or SIGINT, saving now and then and at the end."""
+    key = given.app_public_key.read_text(encoding="utf-8") if given.app_public_key else None
+    host = CodeHost(
+        app_id=given.app_id,
+        app_slug=given.app_slug,
+        app_public_key=key,
+        webhook_url=given.webhook_url,
+        webhook_secret=given.webhook_secret,
+        person_token=given.person_token,
+        state=given.state,
+    )
+    host.people.client_id, host.people.client_secret = given.client_id, given.client_secret
+    host.people.app_client_secret = given.app_client_secret
+    host.settings.setup_url = given.setup_url or host.settings.setup_url
+    listener = listen(given.host, given.port)
+    host.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
+    print(f"code host at {host.base_url}", flush=True)
+    server = make_server(host)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    saving = asyncio.create_task(_keep_saving(host))
+    try:
+        await server.serve([listener])
+    finally:
+        saving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await saving
+        host.save()
+        host.sender.stop()
+
+
+def main() -> None:
+    """Run the process."""
+    uvloop.run(run(arguments()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,217 @@
+"""The ASGI application: lets faults, latency and limits act on a request, and answers as GitHub does."""
+
+import asyncio
+import secrets
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from starlette.types import Receive, Scope, Send
+
+from tools.fake_github.control.routes import control
+from tools.fake_github.faults import CALL_KINDS
+from tools.fake_github.graph import endpoint
+from tools.fake_github.graph.costs import measure
+from tools.fake_github.graph.planning import prepare
+from tools.fake_github.installing import PAGE, install_page
+from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.rest import (
+    activity_routes,
+    app_routes,
+    branch_routes,
+    check_routes,
+    protection_routes,
+    pull_routes,
+    repository_routes,
+    ruleset_routes,
+)
+from tools.fake_github.rest.answers import Answer, refusal_answer
+from tools.fake_github.rest.identity import Caller
+from tools.fake_github.rest.routing import Call, Route, check_credential, locate, match
+from tools.fake_github.wire import Incoming, fault_answer, read, reply, withhold
+
+if TYPE_CHECKING:
+    from tools.fake_github.host import CodeHost
+
+ROUTE_MODULES = (
+    activity_routes,
+    app_routes,
+    branch_routes,
+    check_routes,
+    protection_routes,
+    pull_routes,
+    repository_routes,
+    ruleset_routes,
+)
+PEOPLES = ("/login/oauth/", "/applications/")
+VERSIONS = ("2026-03-10", "2022-11-28")
+NO_AGENT = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header"
+
+
+@dataclass(slots=True)
+class Place:
+    """Which operation a request is: its name for counters, its label for faults, and what runs it."""
+
+    operation: str
+    label: str
+    route: Route | None = None
+    params: dict[str, str] = field(default_factory=dict)
+    path: str = ""
+    body: Any = None
+    graph: endpoint.Description | None = None
+
+
+def _selected_version(incoming: Incoming) -> str:
+    """Return the API version of a request; refuses unknown ones, and callers without a name."""
+    if not incoming.headers.get("user-agent"):
+        raise Refusal(403, NO_AGENT)
+    version = incoming.headers.get("x-github-api-version", VERSIONS[-1])
+    if version not in VERSIONS:  # GitHub documents the status, not the words
+        raise Refusal(400, f"The API version '{version}' is not supported.")
+    return version
+
+
+def _is_loopback(scope: Scope) -> bool:
+    client = scope.get("client")
+    return client is None or ip_address(client[0]).is_loopback
+
+
+class Application:
+    """Serves one code host."""
+
+    def __init__(self, host: "CodeHost") -> None:
+        self.host = host
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        incoming = await read(scope, receive)
+        if incoming.path.startswith("/_control/"):
+            if not _is_loopback(scope):
+                await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
+                return
+            await reply(send, control(self.host, incoming.method, incoming.path, incoming.query, incoming.raw), {})
+            return
+        if incoming.path.startswith(PEOPLES):
+            with self.host.world.lock:
+                answer = self.host.people.answer(
+                    incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
+                )
+            await reply(send, answer, {})
+            return
+        if incoming.method == "GET" and (page := PAGE.fullmatch(incoming.path)):
+            with self.host.world.lock:
+                answer = install_page(self.host, page["slug"], incoming.query)
+            await reply(send, answer, {})
+            return
+        found = self._place(incoming)
+        self.host.calls.began(found.operation)
+        status = 0
+        try:
+            status = await self._converse(incoming, found, receive, send)
+        finally:
+            self.host.calls.ended(status)
+
+    def _place(self, incoming: Incoming) -> Place:
+        """Find out which operation a request is."""
+        if incoming.path in {"/graphql", "/api/graphql"} and incoming.method == "POST":
+            try:
+                body = incoming.json()
+            except Refusal:
+                body = None
+            graph = endpoint.describe(body)
+            self.host.calls.by_root_field.update(graph.fields)
+            return Place(graph.label, graph.label, body=body, graph=graph)
+        path = incoming.path
+        if path.startswith("/repositories/"):
+            path = self._path_of_id(path)
+        matched = match(incoming.method, path)
+        if matched is None:
+            return Place(f"{incoming.method} (unknown)", f"{incoming.method} {incoming.path}", path=path)
+        route, params = matched
+        return Place(f"{route.method} {route.template}", f"{incoming.method} {path}", route, params, path)
+
+    def _path_of_id(self, path: str) -> str:
+        """Turn `/repositories/{id}/...` into the path under the present name."""
+        parts = path.split("/", 3)
+        repository = self.host.world.repositories.get(int(parts[2])) if parts[2].isdigit() else None
+        if repository is None:
+            return path
+        return f"/repos/{self.host.world.full_name(repository)}" + (f"/{parts[3]}" if len(parts) > 3 else "")
+
+    async def _converse(self, incoming: Incoming, found: Place, receive: Receive, send: Send) -> int:
+        """Apply latency and faults around the answer; returns the status sent, 0 for none."""
+        host = self.host
+        if host.settings.latency_ms:
+            await asyncio.sleep(host.settings.latency_ms / 1000)
+        fault = host.faults.hit(CALL_KINDS, found.label)
+        answer, headers = (None, self._headers()) if fault and not fault.after else self._answer(incoming, found)
+        if fault and fault.kind in {"timeout", "disconnect"}:
+            return await withhold(fault, receive, send)
+        if fault and fault.kind in {"error", "revoked"}:
+            answer = fault_answer(fault)
+        if answer is None:
+            answer, headers = self._answer(incoming, found)
+        slow = fault.seconds if fault and fault.kind == "slow_body" else 0.0
+        await reply(send, answer, headers, slow)
+        return answer.status
+
+    @staticmethod
+    def _headers() -> dict[str, str]:
+        number = secrets.token_hex(10).upper()
+        return {
+            "X-GitHub-Request-Id": f"{number[:4]}:{number[4:10]}:{number[10:]}",
+            "X-GitHub-Media-Type": "github.v3; format=json",
+            "Server": "github.com",
+        }
+
+    def _answer(self, incoming: Incoming, found: Place) -> tuple[Answer, dict[str, str]]:
+        headers = self._headers()
+        with self.host.world.lock:
+            try:
+                headers["X-GitHub-Api-Version-Selected"] = _selected_version(incoming)
+                caller = self.host.credentials.identify(incoming.headers.get("authorization"))
+                self.host.calls.identified(caller.budget, found.operation)
+            except Refusal as refusal:
+                return refusal_answer(refusal), headers
+            try:
+                answer = self._respond(incoming, found, caller)
+            except Refusal as refusal:
+                answer = refusal_answer(refusal)
+            headers |= self.host.limits.headers(caller, "graphql" if found.graph else "core")
+            if found.route and found.route.permission and caller.installation:
+                headers["X-Accepted-GitHub-Permissions"] = found.route.permission.replace(":", "=")
+        return answer, headers
+
+    def _respond(self, incoming: Incoming, found: Place, caller: Caller) -> Answer:
+        if found.graph:
+            return self._graph(found, found.graph, caller)
+        if found.route is None:
+            raise Refusal(404, "Not Found")
+        if refused := self.host.limits.charge_rest(caller, incoming.method, found.route.template):
+            return refused
+        body = incoming.json()
+        if not isinstance(body, dict):
+            raise Refusal(400, "Body should be a JSON object")
+        call = Call(self.host, caller, found.params, incoming.query, body, found.path)
+        if "repo" in found.params and (moved := locate(call, incoming.method)):
+            return moved
+        check_credential(found.route, caller)
+        return found.route.handler(call)
+
+    def _graph(self, found: Place, graph: endpoint.Description, caller: Caller) -> Answer:
+        if caller.app is not None:
+            raise Refusal(403, "Resource not accessible by integration")
+        if found.body is None:
+            raise Refusal(400, "Problems parsing JSON")
+        cost = self._graph_cost(found.body) if graph.fields else 1
+        if refused := self.host.limits.charge_graph(caller, cost, len(graph.fields), mutation=graph.mutation):
+            return refused
+        return endpoint.answer(self.host, caller, found.body)
+
+    @staticmethod
+    def _graph_cost(body: dict[str, Any]) -> int:
+        document = prepare(body["query"])
+        operation = document.operation(body.get("operationName"))
+        return measure(document, operation, body.get("variables") or {})[1]

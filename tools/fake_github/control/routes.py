@@ -1,0 +1,194 @@
+"""The routes of the control plane."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from tools.fake_github.control.dump import dump_checks
+from tools.fake_github.control.seed import seed
+from tools.fake_github.model import checks, installations
+from tools.fake_github.model.pulls import pull_numbered
+from tools.fake_github.model.records import Installation
+from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.world import Actor
+from tools.fake_github.rest.answers import Answer
+
+if TYPE_CHECKING:
+    from tools.fake_github.host import CodeHost
+
+Json = dict[str, Any]
+Action = Callable[["CodeHost", dict[str, str], Json], Answer]
+
+
+def _list_faults(host: "CodeHost", _query: dict[str, str], _body: Json) -> Answer:
+    return Answer(200, {"faults": [fault.as_json() for fault in host.faults.active]})
+
+
+def _add_fault(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    details = dict(body)
+    try:
+        fault = host.faults.add(details.pop("kind", ""), details.pop("scope", ""), **details)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    return Answer(201, fault.as_json())
+
+
+def _clear_faults(host: "CodeHost", query: dict[str, str], _body: Json) -> Answer:
+    host.faults.clear(int(query["id"]) if "id" in query else None)
+    return Answer(204)
+
+
+def _get_settings(host: "CodeHost", _query: dict[str, str], _body: Json) -> Answer:
+    return Answer(200, host.settings.as_json())
+
+
+def _put_settings(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    if "appPublicKey" in body:
+        host.app.public_key = body.pop("appPublicKey")
+    host.settings.update(body)
+    host.world.changes += 1
+    return Answer(200, host.settings.as_json())
+
+
+def _get_calls(host: "CodeHost", query: dict[str, str], _body: Json) -> Answer:
+    shown = host.calls.as_json()
+    if query.get("writes") == "true":
+        shown["writes"] = host.calls.writes
+    if query.get("reset") == "true":
+        host.calls.reset()
+    return Answer(200, shown)
+
+
+def _get_writes(host: "CodeHost", query: dict[str, str], _body: Json) -> Answer:
+    """List the verdicts written since the last reset, without the first `after`: for whoever asks again and again."""
+    return Answer(200, {"writes": host.calls.writes[int(query.get("after", 0)) :]})
+
+
+def _reset_calls(host: "CodeHost", _query: dict[str, str], _body: Json) -> Answer:
+    host.calls.reset()
+    return Answer(204)
+
+
+def _put_person(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    """Do `{"login", "rights": {account or "owner/name": level} or null}`; null lets the person do everything."""
+    host.world.add_account(body["login"], "User", body.get("token"))
+    login, rights = body["login"].lower(), body.get("rights")
+    if rights is None:
+        host.people.rights.pop(login, None)
+    else:
+        host.people.rights[login] = {place.lower(): level for place, level in rights.items()}
+    return Answer(204)
+
+
+def _seed(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    return Answer(201, seed(host, body))
+
+
+def _reset(host: "CodeHost", _query: dict[str, str], _body: Json) -> Answer:
+    host.reset()
+    return Answer(204)
+
+
+def _checks(host: "CodeHost", query: dict[str, str], _body: Json) -> Answer:
+    return Answer(200, dump_checks(host, query))
+
+
+def _change_pull(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    """Do `{"repository", "number", "reviewDecision"?, "mergeable"?}`, which no caller of GitHub could."""
+    repository = host.world.repository_named(body["repository"])
+    pull = pull_numbered(repository, body["number"])
+    if "reviewDecision" in body:
+        pull.review_decision = body["reviewDecision"]
+    if "mergeable" in body:
+        pull.mergeable = body["mergeable"]
+    host.world.changes += 1
+    return Answer(204)
+
+
+def _press(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    """Do `{"repository", "number", "name", "identifier", "login"?}`: press a button of a pull request's check."""
+    repository = host.world.repository_named(body["repository"])
+    pull = pull_numbered(repository, body["number"])
+    run = host.world.newest_run(repository.id, pull.head_sha, body["name"], host.app_id)
+    if run is None:
+        raise Refusal(404, "No such check run")
+    person = host.world.add_account(body["login"], "User") if "login" in body else host.maintainer
+    checks.request_action(host.world, Actor(person), repository, run, body["identifier"])
+    return Answer(204)
+
+
+def _installation(host: "CodeHost", body: Json) -> Installation:
+    found = host.world.installations.get(body.get("id", 0))
+    account = host.world.logins.get(str(body.get("account", "")).lower())
+    found = found or (host.world.installed.get(account.id) if account else None)
+    if found is None:
+        raise Refusal(404, "No such installation")
+    return found
+
+
+def _change_installation(host: "CodeHost", _query: dict[str, str], body: Json) -> Answer:
+    """Do `{"action": create|delete|suspend|unsuspend|repositories|permissions, "account" or "id", ...}`."""
+    world, actor, action = host.world, Actor(host.maintainer), body.get("action", "create")
+    names = body.get("repositories")
+    if action == "create":
+        account = world.add_account(body["account"], "Organization")
+        chosen = None if names is None else [world.repository_named(f"{account.login}/{name}") for name in names]
+        made = installations.install(
+            world,
+            actor,
+            host.app,
+            account,
+            chosen,
+            permissions=body.get("permissions"),
+            installation_id=body.get("installationId"),
+        )
+        return Answer(201, {"id": made.id})
+    found = _installation(host, body)
+    if action == "delete":
+        installations.uninstall(world, actor, found)
+    elif action in {"suspend", "unsuspend"}:
+        installations.suspend(world, actor, found, suspended=action == "suspend")
+    elif action == "repositories":
+        login = world.accounts[found.account_id].login
+        chosen = None if names is None else [world.repository_named(f"{login}/{name}") for name in names]
+        installations.choose_repositories(world, actor, found, chosen)
+    elif action == "permissions":
+        installations.accept_permissions(world, actor, found, body["permissions"])
+    else:
+        raise ValueError(f"unknown action {action}")
+    return Answer(200, {"id": found.id})
+
+
+ACTIONS: dict[tuple[str, str], Action] = {
+    ("GET", "faults"): _list_faults,
+    ("POST", "faults"): _add_fault,
+    ("DELETE", "faults"): _clear_faults,
+    ("GET", "settings"): _get_settings,
+    ("PUT", "settings"): _put_settings,
+    ("GET", "calls"): _get_calls,
+    ("DELETE", "calls"): _reset_calls,
+    ("GET", "writes"): _get_writes,
+    ("PUT", "persons"): _put_person,
+    ("POST", "seed"): _seed,
+    ("POST", "installations"): _change_installation,
+    ("PUT", "pull-requests"): _change_pull,
+    ("GET", "checks"): _checks,
+    ("POST", "buttons"): _press,
+    ("POST", "reset"): _reset,
+}
+
+
+def control(host: "CodeHost", method: str, path: str, query: dict[str, str], raw: bytes) -> Answer:
+    """Answer a request of the control plane; what is wrong with it is said in a 400."""
+    action = ACTIONS.get((method, path.removeprefix("/_control/")))
+    if action is None:
+        known = sorted(f"{verb} /_control/{name}" for verb, name in ACTIONS)
+        return Answer(404, {"message": "no such control", "known": known})
+    try:
+        with host.world.lock:
+            return action(host, query, orjson.loads(raw) if raw.strip() else {})
+    except Refusal as refusal:
+        return Answer(refusal.status, {"message": refusal.message, "errors": refusal.errors})
+    except (ValueError, KeyError, TypeError) as error:
+        return Answer(400, {"message": f"{type(error).__name__}: {error}"})

@@ -1,0 +1,153 @@
+"""What the graph can change."""
+
+from typing import Any
+
+from tools.fake_github.graph.executor import Context, GraphError, resolver
+from tools.fake_github.graph.queries import Args, find_node, repository_of
+from tools.fake_github.model import checks, pulls, queue
+from tools.fake_github.model.protection import merge_violations
+from tools.fake_github.model.records import AutoMerge, CheckRun, CheckSuite, PullRequest, Repository
+from tools.fake_github.model.refusals import forbidden_to_integration
+
+RUN_FIELDS = {
+    "name": "name",
+    "headSha": "head_sha",
+    "detailsUrl": "details_url",
+    "externalId": "external_id",
+    "startedAt": "started_at",
+    "completedAt": "completed_at",
+    "output": "output",
+    "actions": "actions",
+}
+
+
+def _run_fields(given: Args) -> dict[str, Any]:
+    """Turn the input's fields into those of the REST API."""
+    fields = {name: given[key] for key, name in RUN_FIELDS.items() if given.get(key) is not None}
+    for name in ("status", "conclusion"):
+        if given.get(name) is not None:
+            fields[name] = given[name].lower()
+    return fields
+
+
+def _node(context: Context, identifier: str, kind: type, name: str) -> Any:
+    found = find_node(context, identifier)
+    if not isinstance(found, kind):
+        raise GraphError("NOT_FOUND", f"Could not resolve to {name} node with the global id of '{identifier}'.")
+    return found
+
+
+def _writer(context: Context) -> int:
+    """Return the App that writes checks; nobody else may."""
+    context.caller.require("checks:write")
+    app_id = context.caller.actor.app_id
+    if app_id is None:
+        raise forbidden_to_integration()
+    return app_id
+
+
+@resolver("Mutation", "createCheckRun")
+def _create(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    given = args["input"]
+    app_id = _writer(context)
+    repository = _node(context, given["repositoryId"], Repository, "Repository")
+    answer = {"checkRun": None, "clientMutationId": given.get("clientMutationId")}
+    fault = context.host.faults.hit("null_check_run", "graphql createCheckRun")
+    if fault is None or fault.after:
+        run = checks.create_check_run(context.world, context.caller.actor, app_id, repository, _run_fields(given))
+        answer["checkRun"] = None if fault else run
+    return answer
+
+
+@resolver("Mutation", "updateCheckRun")
+def _update(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    given = args["input"]
+    app_id = _writer(context)
+    repository = _node(context, given["repositoryId"], Repository, "Repository")
+    run = _node(context, given["checkRunId"], CheckRun, "CheckRun")
+    if run.repository_id != repository.id or run.app_id != app_id:
+        raise forbidden_to_integration()
+    checks.update_check_run(context.world, context.caller.actor, repository, run, _run_fields(given))
+    return {"checkRun": run, "clientMutationId": given.get("clientMutationId")}
+
+
+@resolver("Mutation", "rerequestCheckSuite")
+def _rerequest(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    given = args["input"]
+    context.caller.require("checks:write")
+    suite = _node(context, given["checkSuiteId"], CheckSuite, "CheckSuite")
+    checks.rerequest_suite(context.world, context.caller.actor, repository_of(context, suite), suite)
+    return {"checkSuite": suite, "clientMutationId": given.get("clientMutationId")}
+
+
+def _pull(context: Context, identifier: str) -> tuple[Repository, PullRequest]:
+    context.caller.require("pull_requests:write")
+    pull = _node(context, identifier, PullRequest, "PullRequest")
+    return repository_of(context, pull), pull
+
+
+def _expect_head(pull: PullRequest, given: Args) -> None:
+    if given.get("expectedHeadOid") not in {None, pull.head_sha}:
+        raise GraphError("UNPROCESSABLE", "Head sha was modified. Review and try again.")
+
+
+@resolver("Mutation", "enqueuePullRequest")
+def _enqueue(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    given = args["input"]
+    repository, pull = _pull(context, given["pullRequestId"])
+    _expect_head(pull, given)
+    entry = queue.enqueue(context.world, context.caller.actor, repository, pull, jump=bool(given.get("jump")))
+    return {"mergeQueueEntry": entry, "clientMutationId": given.get("clientMutationId")}
+
+
+@resolver("Mutation", "dequeuePullRequest")
+def _dequeue(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    given = args["input"]
+    repository, pull = _pull(context, given["id"])
+    entry = queue.dequeue(context.world, context.caller.actor, repository, pull)
+    return {"mergeQueueEntry": entry, "clientMutationId": given.get("clientMutationId")}
+
+
+@resolver("Mutation", "enablePullRequestAutoMerge")
+def _enable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    given = args["input"]
+    repository, pull = _pull(context, given["pullRequestId"])
+    _expect_head(pull, given)
+    if not repository.allow_auto_merge:
+        raise GraphError("UNPROCESSABLE", "Pull request Auto merge is not allowed for this repository")
+    actor = context.caller.actor
+    blocked = merge_violations(context.world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision)
+    if pull.state != "open" or (not blocked and not pull.draft):
+        raise GraphError("UNPROCESSABLE", "Pull request Pull request is in clean status")
+    wish = AutoMerge(
+        enabled_at=context.world.now(),
+        enabled_by_id=actor.account.id,
+        merge_method=(given.get("mergeMethod") or "MERGE").lower(),
+        commit_title=given.get("commitHeadline") or "",
+        commit_message=given.get("commitBody") or "",
+    )
+    pulls.set_auto_merge(context.world, actor, repository, pull, wish)
+    return _pull_answer(context, pull, given)
+
+
+@resolver("Mutation", "disablePullRequestAutoMerge")
+def _disable(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+    repository, pull = _pull(context, args["input"]["pullRequestId"])
+    pulls.set_auto_merge(context.world, context.caller.actor, repository, pull, None)
+    return _pull_answer(context, pull, args["input"])
+
+
+def _pull_answer(context: Context, pull: PullRequest, given: Args) -> dict[str, Any]:
+    return {"actor": context.caller.account, "pullRequest": pull, "clientMutationId": given.get("clientMutationId")}
+
+
+def _draft(name: str, *, draft: bool) -> None:
+    @resolver("Mutation", name)
+    def change(_value: Any, args: Args, context: Context) -> dict[str, Any]:
+        repository, pull = _pull(context, args["input"]["pullRequestId"])
+        pulls.set_draft(context.world, context.caller.actor, repository, pull, draft=draft)
+        return _pull_answer(context, pull, args["input"])
+
+
+_draft("convertPullRequestToDraft", draft=True)
+_draft("markPullRequestReadyForReview", draft=False)

@@ -1,0 +1,240 @@
+"""Pull requests and merge queues in the graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tools.fake_github.graph.executor import Context, resolver
+from tools.fake_github.graph.queries import Args, commit_of, ref_of, repository_of
+from tools.fake_github.graph.values import CommitOf, Connection, PullCommit, QueueOf, RefOf, connect
+from tools.fake_github.model.merging import merge_state
+from tools.fake_github.model.queue import queue_rule
+from tools.fake_github.model.records import PullRequest, QueueEntry, Repository
+from tools.fake_github.model.world import Actor
+
+MERGEABLE = {True: "MERGEABLE", False: "CONFLICTING", None: "UNKNOWN"}
+ORDERS = {"CREATED_AT": "created_at", "UPDATED_AT": "updated_at", "COMMENTS": "number"}
+ATTRIBUTES = {
+    "id": "node_id",
+    "databaseId": "id",
+    "isDraft": "draft",
+    "mergedAt": "merged_at",
+    "closedAt": "closed_at",
+    "createdAt": "created_at",
+    "updatedAt": "updated_at",
+    "headRefName": "head_ref",
+    "headRefOid": "head_sha",
+    "baseRefName": "base_ref",
+    "reviewDecision": "review_decision",
+}
+
+
+def _attribute(kind: str, name: str, attribute: str) -> None:
+    resolver(kind, name)(lambda value, _args, _context: getattr(value, attribute))
+
+
+for _name, _attr in ATTRIBUTES.items():
+    _attribute("PullRequest", _name, _attr)
+
+
+def _state(pull: PullRequest) -> str:
+    return "MERGED" if pull.merged_at else pull.state.upper()
+
+
+def select_pulls(found: list[PullRequest], args: Args) -> list[PullRequest]:
+    """Apply `states`, `headRefName`, `labels` and `orderBy`."""
+    if (states := args.get("states")) is not None:
+        found = [pull for pull in found if _state(pull) in states]
+    if head := args.get("headRefName"):
+        found = [pull for pull in found if pull.head_ref == head]
+    if args.get("labels"):
+        return []  # no pull request here has labels
+    order = args.get("orderBy")
+    if order:
+        key = ORDERS[order["field"]]
+        found = sorted(found, key=lambda pull: (getattr(pull, key), pull.number), reverse=order["direction"] == "DESC")
+    return found
+
+
+@resolver("Repository", "pullRequests")
+def _pulls(repository: Repository, args: Args, context: Context) -> Connection:
+    base = args.get("baseRefName")
+    if args.get("states") == ["OPEN"] and base:
+        found = list(context.world.open_into.get((repository.id, base), {}).values())
+        args = {**args, "states": None}
+    else:
+        found = [pull for pull in repository.pulls.values() if not base or pull.base_ref == base]
+    return connect("pullRequests", select_pulls(found, args), args, lambda pull: pull.number)
+
+
+@resolver("Repository", "pullRequest")
+def _pull(repository: Repository, args: Args, _context: Context) -> PullRequest | None:
+    return repository.pulls.get(args["number"])
+
+
+@resolver("Ref", "associatedPullRequests")
+def _pulls_of_ref(ref: RefOf, args: Args, _context: Context) -> Connection:
+    base = args.get("baseRefName")
+    found = [pull for pull in ref.repository.pulls.values() if pull.head_ref == ref.branch]
+    found = [pull for pull in found if not base or pull.base_ref == base]
+    return connect("associatedPullRequests", select_pulls(found, args), args, lambda pull: pull.number)
+
+
+@resolver("Commit", "associatedPullRequests")
+def _pulls_of_commit(value: CommitOf, args: Args, _context: Context) -> Connection:
+    found = [
+        pull for pull in value.repository.pulls.values() if value.commit.sha in {pull.head_sha, pull.merge_commit_sha}
+    ]
+    return connect("associatedPullRequests", found, args, lambda pull: pull.number)
+
+
+def _page(pull: PullRequest, context: Context) -> str:
+    return f"/{context.world.full_name(repository_of(context, pull))}/pull/{pull.number}"
+
+
+for _field in ("repository", "baseRepository", "headRepository"):
+    resolver("PullRequest", _field)(lambda pull, _args, context: repository_of(context, pull))
+
+
+def _page_of(kind: str, pull_of: Callable[[Any], PullRequest]) -> None:
+    resolver(kind, "url")(lambda value, _args, context: f"{context.host.base_url}{_page(pull_of(value), context)}")
+    resolver(kind, "resourcePath")(lambda value, _args, context: _page(pull_of(value), context))
+
+
+_page_of("PullRequest", lambda pull: pull)
+_page_of("PullRequestCommit", lambda value: value.pull)
+resolver("PullRequest", "fullDatabaseId")(lambda pull, _args, _context: str(pull.id))
+resolver("PullRequest", "body")(lambda pull, _args, _context: pull.body or "")
+resolver("PullRequest", "state")(lambda pull, _args, _context: _state(pull))
+resolver("PullRequest", "merged")(lambda pull, _args, _context: pull.merged_at is not None)
+resolver("PullRequest", "closed")(lambda pull, _args, _context: pull.state == "closed")
+resolver("PullRequest", "isCrossRepository")(lambda _pull, _args, _context: False)
+resolver("PullRequest", "author")(lambda pull, _args, context: context.world.accounts.get(pull.author_id))
+resolver("PullRequest", "mergedBy")(lambda pull, _args, context: context.world.accounts.get(pull.merged_by_id))
+resolver("PullRequest", "headRepositoryOwner")(
+    lambda pull, _args, context: context.world.owner(repository_of(context, pull))
+)
+resolver("PullRequest", "mergeable")(lambda pull, _args, _context: MERGEABLE[pull.mergeable])
+
+
+@resolver("PullRequest", "mergeCommit")
+def _merge_commit(pull: PullRequest, _args: Args, context: Context) -> CommitOf | None:
+    return commit_of(repository_of(context, pull), pull.merge_commit_sha)
+
+
+@resolver("PullRequest", "baseRefOid")
+def _base_tip(pull: PullRequest, _args: Args, context: Context) -> str:
+    return repository_of(context, pull).branches.get(pull.base_ref, pull.base_sha)
+
+
+@resolver("PullRequest", "baseRef")
+def _base_ref(pull: PullRequest, _args: Args, context: Context) -> RefOf | None:
+    return ref_of(repository_of(context, pull), pull.base_ref)
+
+
+@resolver("PullRequest", "headRef")
+def _head_ref(pull: PullRequest, _args: Args, context: Context) -> RefOf | None:
+    return ref_of(repository_of(context, pull), pull.head_ref)
+
+
+@resolver("PullRequest", "mergeStateStatus")
+def _merge_state(pull: PullRequest, _args: Args, context: Context) -> str:
+    actor = Actor(context.caller.account)
+    return merge_state(context.world, actor, repository_of(context, pull), pull).upper()
+
+
+@resolver("PullRequest", "autoMergeRequest")
+def _auto_merge(pull: PullRequest, _args: Args, context: Context) -> dict[str, Any] | None:
+    wish = pull.auto_merge
+    if wish is None:
+        return None
+    return {
+        "commitBody": wish.commit_message,
+        "commitHeadline": wish.commit_title,
+        "enabledAt": wish.enabled_at,
+        "enabledBy": context.world.accounts.get(wish.enabled_by_id),
+        "mergeMethod": wish.merge_method.upper(),
+        "pullRequest": pull,
+    }
+
+
+@resolver("PullRequest", "commits")
+def _commits(pull: PullRequest, args: Args, context: Context) -> Connection:
+    head = commit_of(repository_of(context, pull), pull.head_sha)
+    found = [PullCommit(pull, head)] if head else []
+    return connect("commits", found, args, lambda each: each.commit.commit.sha)
+
+
+resolver("PullRequestCommit", "id")(lambda value, _args, _context: f"PURC_{value.pull.id}x{value.commit.commit.sha}")
+resolver("PullRequestCommit", "pullRequest")(lambda value, _args, _context: value.pull)
+
+resolver("PullRequest", "mergeQueueEntry")(lambda pull, _args, context: context.world.queue_entry(pull))
+resolver("PullRequest", "isInMergeQueue")(lambda pull, _args, context: context.world.queue_entry(pull) is not None)
+
+
+@resolver("PullRequest", "mergeQueue")
+def _queue_of_pull(pull: PullRequest, _args: Args, context: Context) -> QueueOf | None:
+    repository = repository_of(context, pull)
+    found = queue_rule(context.world, repository, pull.base_ref)
+    return None if found is None else QueueOf(repository, pull.base_ref)
+
+
+@resolver("PullRequest", "isMergeQueueEnabled")
+def _has_queue(pull: PullRequest, args: Args, context: Context) -> bool:
+    return _queue_of_pull(pull, args, context) is not None
+
+
+def _queue(value: QueueOf, context: Context) -> list[QueueEntry]:
+    return context.world.queues.get((value.repository.id, value.base), [])
+
+
+def _queue_page(value: QueueOf, context: Context) -> str:
+    return f"/{context.world.full_name(value.repository)}/queue/{value.base}"
+
+
+resolver("MergeQueue", "id")(lambda value, _args, _context: f"MQ_{value.repository.id:x}x{value.base}")
+resolver("MergeQueue", "resourcePath")(lambda value, _args, context: _queue_page(value, context))
+resolver("MergeQueue", "url")(lambda value, _args, context: f"{context.host.base_url}{_queue_page(value, context)}")
+
+
+@resolver("MergeQueue", "entries")
+def _entries(value: QueueOf, args: Args, context: Context) -> Connection:
+    return connect("entries", _queue(value, context), args, lambda entry: entry.id)
+
+
+@resolver("MergeQueue", "configuration")
+def _configuration(value: QueueOf, _args: Args, context: Context) -> dict[str, Any]:
+    rule = queue_rule(context.world, value.repository, value.base) or {}
+    return {
+        "checkResponseTimeout": rule.get("check_response_timeout_minutes", 60),
+        "maximumEntriesToBuild": rule.get("max_entries_to_build", 5),
+        "maximumEntriesToMerge": rule.get("max_entries_to_merge", 5),
+        "mergeMethod": rule.get("merge_method", "MERGE"),
+        "mergingStrategy": rule.get("grouping_strategy", "ALLGREEN"),
+        "minimumEntriesToMerge": rule.get("min_entries_to_merge", 1),
+        "minimumEntriesToMergeWaitTime": rule.get("min_entries_to_merge_wait_minutes", 5),
+    }
+
+
+_attribute("MergeQueueEntry", "id", "node_id")
+_attribute("MergeQueueEntry", "enqueuedAt", "enqueued_at")
+resolver("MergeQueueEntry", "estimatedTimeToMerge")(lambda _entry, _args, _context: None)
+resolver("MergeQueueEntry", "solo")(lambda _entry, _args, _context: False)
+resolver("MergeQueueEntry", "enqueuer")(lambda entry, _args, context: context.world.accounts[entry.enqueuer_id])
+resolver("MergeQueueEntry", "mergeQueue")(
+    lambda entry, _args, context: QueueOf(repository_of(context, entry), entry.base_ref)
+)
+resolver("MergeQueueEntry", "pullRequest")(
+    lambda entry, _args, context: repository_of(context, entry).pulls[entry.number]
+)
+resolver("MergeQueueEntry", "headCommit")(
+    lambda entry, _args, context: commit_of(repository_of(context, entry), entry.head_sha)
+)
+resolver("MergeQueueEntry", "baseCommit")(
+    lambda entry, _args, context: commit_of(repository_of(context, entry), entry.base_sha)
+)
+
+
+@resolver("MergeQueueEntry", "position")
+def _position(entry: QueueEntry, _args: Args, context: Context) -> int:
+    queue = context.world.queues.get((entry.repository_id, entry.base_ref), [])
+    return queue.index(entry) + 1 if entry in queue else 0

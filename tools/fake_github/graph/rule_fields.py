@@ -1,0 +1,247 @@
+"""Rules, rulesets and classic protection in the graph; what a caller may not see is FORBIDDEN, as in REST."""
+
+from typing import Any, NamedTuple
+
+from tools.fake_github.graph.executor import TYPE_OF, Context, GraphError, resolver
+from tools.fake_github.graph.queries import Args
+from tools.fake_github.graph.values import Connection, RefOf, connect
+from tools.fake_github.model.classic import find_protection
+from tools.fake_github.model.records import Account, App, BranchProtection, Repository, Ruleset
+from tools.fake_github.model.rulesets import rules_for_branch, rulesets_over
+
+FORBIDDEN = "Resource not accessible by integration"
+SHOWN_MODES = {"always": "ALWAYS", "pull_request": "PULL_REQUEST"}
+
+
+class RuleOf(NamedTuple):
+    """A rule of a ruleset."""
+
+    ruleset: Ruleset
+    rule: dict[str, Any]
+
+
+class StatusChecksOf(NamedTuple):
+    """The parameters of a rule that requires checks."""
+
+    given: dict[str, Any]
+
+
+class QueueParametersOf(NamedTuple):
+    """The parameters of a rule that puts a merge queue before a branch."""
+
+    given: dict[str, Any]
+
+
+class BypassOf(NamedTuple):
+    """Somebody who can bypass a ruleset."""
+
+    ruleset: Ruleset
+    entry: dict[str, Any]
+
+
+class TeamOf(NamedTuple):
+    """A team; this code host knows no more of it than its number."""
+
+    number: int
+
+
+TYPE_OF.update(
+    {
+        Ruleset: lambda _: "RepositoryRuleset",
+        RuleOf: lambda _: "RepositoryRule",
+        StatusChecksOf: lambda _: "RequiredStatusChecksParameters",
+        QueueParametersOf: lambda _: "MergeQueueParameters",
+        BypassOf: lambda _: "RepositoryRulesetBypassActor",
+        BranchProtection: lambda _: "BranchProtectionRule",
+        TeamOf: lambda _: "Team",
+    }
+)
+
+
+def _rules(found: list[RuleOf], args: Args) -> Connection:
+    return connect("rules", found, args, lambda each: f"{each.ruleset.id} {each.rule['type']}")
+
+
+@resolver("Ref", "rules")
+def _rules_of_ref(ref: RefOf, args: Args, context: Context) -> Connection:
+    applied = rules_for_branch(context.world, ref.repository, ref.branch)
+    return _rules([RuleOf(ruleset, rule) for ruleset, rule in applied], args)
+
+
+@resolver("Ref", "branchProtectionRule")
+def _classic(ref: RefOf, _args: Args, context: Context) -> BranchProtection | None:
+    context.caller.require("administration:read")
+    return find_protection(context.world, ref.repository, ref.branch)
+
+
+@resolver("Repository", "rulesets")
+def _rulesets(repository: Repository, args: Args, context: Context) -> Connection:
+    targets = args.get("targets")
+    found = [
+        ruleset
+        for ruleset in rulesets_over(context.world, repository)
+        if args["includeParents"] or ruleset.source_type == "Repository"
+        if targets is None or ruleset.target.upper() in targets
+    ]
+    return connect("rulesets", found, args, lambda ruleset: ruleset.id)
+
+
+@resolver("Repository", "ruleset")
+def _ruleset(repository: Repository, args: Args, context: Context) -> Ruleset | None:
+    found = rulesets_over(context.world, repository)
+    return next((ruleset for ruleset in found if ruleset.id == args["databaseId"]), None)
+
+
+resolver("RepositoryRuleset", "id")(lambda ruleset, _args, _context: ruleset.node_id)
+resolver("RepositoryRuleset", "databaseId")(lambda ruleset, _args, _context: ruleset.id)
+resolver("RepositoryRuleset", "createdAt")(lambda ruleset, _args, _context: ruleset.created_at)
+resolver("RepositoryRuleset", "updatedAt")(lambda ruleset, _args, _context: ruleset.updated_at)
+resolver("RepositoryRuleset", "enforcement")(lambda ruleset, _args, _context: ruleset.enforcement.upper())
+resolver("RepositoryRuleset", "target")(lambda ruleset, _args, _context: ruleset.target.upper())
+
+
+@resolver("RepositoryRuleset", "source")
+def _source(ruleset: Ruleset, _args: Args, context: Context) -> Repository | Account:
+    if ruleset.source_type == "Repository":
+        return context.world.repositories[ruleset.source_id]
+    return context.world.accounts[ruleset.source_id]
+
+
+@resolver("RepositoryRuleset", "conditions")
+def _conditions(ruleset: Ruleset, _args: Args, _context: Context) -> dict[str, Any]:
+    names = ruleset.conditions.get("ref_name")
+    shown = {side: names.get(side, []) for side in ("include", "exclude")} if names is not None else None
+    return {"refName": shown}
+
+
+@resolver("RepositoryRuleset", "rules")
+def _rules_of_ruleset(ruleset: Ruleset, args: Args, _context: Context) -> Connection:
+    wanted = args.get("type")
+    found = [RuleOf(ruleset, rule) for rule in ruleset.rules if wanted in {None, rule["type"].upper()}]
+    return _rules(found, args)
+
+
+@resolver("RepositoryRuleset", "bypassActors")
+def _bypass_actors(ruleset: Ruleset, args: Args, context: Context) -> Connection:
+    if not context.caller.sees_bypass_of(ruleset):
+        raise GraphError("FORBIDDEN", FORBIDDEN)
+    found = [BypassOf(ruleset, entry) for entry in ruleset.bypass_actors]
+    return connect("bypassActors", found, args, lambda each: ruleset.bypass_actors.index(each.entry))
+
+
+resolver("RepositoryRule", "id")(lambda each, _args, _context: f"RR_{each.ruleset.id:x}x{each.rule['type']}")
+resolver("RepositoryRule", "type")(lambda each, _args, _context: each.rule["type"].upper())
+resolver("RepositoryRule", "repositoryRuleset")(lambda each, _args, _context: each.ruleset)
+
+
+@resolver("RepositoryRule", "parameters")
+def _parameters(each: RuleOf, _args: Args, _context: Context) -> StatusChecksOf | QueueParametersOf | None:
+    given = each.rule.get("parameters", {})
+    if each.rule["type"] == "required_status_checks":
+        return StatusChecksOf(given)
+    return QueueParametersOf(given) if each.rule["type"] == "merge_queue" else None
+
+
+@resolver("RequiredStatusChecksParameters", "requiredStatusChecks")
+def _required(value: StatusChecksOf, _args: Args, _context: Context) -> list[dict[str, Any]]:
+    checks = value.given["required_status_checks"]
+    return [{"context": check["context"], "integrationId": check.get("integration_id")} for check in checks]
+
+
+_STATUS_PARAMETERS = {
+    "doNotEnforceOnCreate": "do_not_enforce_on_create",
+    "strictRequiredStatusChecksPolicy": "strict_required_status_checks_policy",
+}
+_QUEUE_PARAMETERS = {
+    "checkResponseTimeoutMinutes": "check_response_timeout_minutes",
+    "groupingStrategy": "grouping_strategy",
+    "maxEntriesToBuild": "max_entries_to_build",
+    "maxEntriesToMerge": "max_entries_to_merge",
+    "mergeMethod": "merge_method",
+    "minEntriesToMerge": "min_entries_to_merge",
+    "minEntriesToMergeWaitMinutes": "min_entries_to_merge_wait_minutes",
+}
+
+
+def _given(kind: str, name: str, given: str, default: Any = None) -> None:
+    resolver(kind, name)(lambda value, _args, _context: value.given.get(given, default))
+
+
+for _name, _key in _STATUS_PARAMETERS.items():
+    _given("RequiredStatusChecksParameters", _name, _key, default=False)
+for _name, _key in _QUEUE_PARAMETERS.items():
+    _given("MergeQueueParameters", _name, _key)
+
+
+@resolver("RepositoryRulesetBypassActor", "actor")
+def _actor(each: BypassOf, _args: Args, context: Context) -> App | TeamOf | None:
+    number = each.entry["actor_id"]
+    if each.entry["actor_type"] == "Integration":
+        return context.world.apps.get(number)
+    return TeamOf(number) if each.entry["actor_type"] == "Team" else None
+
+
+def _flag(name: str, kind: str) -> None:
+    resolver("RepositoryRulesetBypassActor", name)(lambda each, _args, _context: each.entry["actor_type"] == kind)
+
+
+for _name, _kind in {
+    "organizationAdmin": "OrganizationAdmin",
+    "deployKey": "DeployKey",
+    "enterpriseOwner": "EnterpriseOwner",
+}.items():
+    _flag(_name, _kind)
+
+
+def _role(each: BypassOf) -> int | None:
+    return each.entry["actor_id"] if each.entry["actor_type"] == "RepositoryRole" else None
+
+
+resolver("RepositoryRulesetBypassActor", "id")(
+    lambda each, _args, _context: f"RBA_{each.ruleset.id:x}x{each.entry['actor_type']}{each.entry['actor_id']}"
+)
+resolver("RepositoryRulesetBypassActor", "bypassMode")(
+    lambda each, _args, _context: SHOWN_MODES.get(each.entry["bypass_mode"])
+)
+resolver("RepositoryRulesetBypassActor", "repositoryRoleDatabaseId")(lambda each, _args, _context: _role(each))
+resolver("RepositoryRulesetBypassActor", "repositoryRoleName")(lambda _each, _args, _context: None)
+resolver("RepositoryRulesetBypassActor", "repositoryRuleset")(lambda each, _args, _context: each.ruleset)
+
+resolver("Team", "id")(lambda team, _args, _context: f"T_{team.number:x}")
+resolver("Team", "databaseId")(lambda team, _args, _context: team.number)
+for _name in ("name", "slug"):
+    resolver("Team", _name)(lambda team, _args, _context: f"team-{team.number}")
+
+_CLASSIC = {
+    "id": "node_id",
+    "databaseId": "id",
+    "isAdminEnforced": "enforce_admins",
+    "lockBranch": "locked",
+    "pattern": "branch",
+    "requiresStatusChecks": "requires_checks",
+    "requiresStrictStatusChecks": "strict",
+}
+
+
+def _classic_field(name: str, attribute: str) -> None:
+    resolver("BranchProtectionRule", name)(lambda value, _args, _context: getattr(value, attribute))
+
+
+for _name, _attribute in _CLASSIC.items():
+    _classic_field(_name, _attribute)
+
+
+@resolver("BranchProtectionRule", "repository")
+def _protected(value: BranchProtection, _args: Args, context: Context) -> Repository:
+    return context.world.repositories[value.repository_id]
+
+
+resolver("BranchProtectionRule", "requiredStatusCheckContexts")(
+    lambda value, _args, _context: [check["context"] for check in value.checks]
+)
+
+
+@resolver("BranchProtectionRule", "requiredStatusChecks")
+def _classic_checks(value: BranchProtection, _args: Args, context: Context) -> list[dict[str, Any]]:
+    apps = context.world.apps
+    return [{"context": check["context"], "app": apps.get(check["app_id"])} for check in value.checks]

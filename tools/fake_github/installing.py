@@ -1,0 +1,72 @@
+"""GitHub's page where a person installs the App: they are taken to have chosen and pressed the button at once.
+
+The person is the query's `login`, or who else comes; the account its `account`, or the first organisation of theirs
+where the App is not installed yet. Sent back is what GitHub sends when an App requests authorisation during
+installation: `code`, `installation_id`, `setup_action` and the `state` that came. A member who is no owner can only
+ask for it (`setup_action=request`, without an id). Source: GitHub's pages "About the setup URL" and "Sharing your
+GitHub App".
+"""
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from tools.fake_github.model.installations import client_id_of, install
+from tools.fake_github.model.records import Account
+from tools.fake_github.model.refusals import Refusal, not_found
+from tools.fake_github.model.world import Actor
+from tools.fake_github.rest.answers import Answer
+
+if TYPE_CHECKING:
+    from tools.fake_github.host import CodeHost
+
+PAGE = re.compile(r"/apps/(?P<slug>[^/]+)/installations/new")
+
+
+def install_page(host: "CodeHost", slug: str, query: dict[str, str]) -> Answer:
+    """Install the App as a person would, and send them back to its setup URL."""
+    try:
+        return _install(host, slug, query)
+    except Refusal as refusal:
+        return Answer(refusal.status, {"message": refusal.message})
+
+
+def _install(host: "CodeHost", slug: str, query: dict[str, str]) -> Answer:
+    if slug != host.app.slug:
+        raise not_found()
+    world, login = host.world, query.get("login")
+    person = world.add_account(login, "User") if login else host.people.whoever_comes
+    account = _chosen(host, person, query.get("account"))
+    back = {"code": "", "setup_action": "request"}
+    if _owns(host, person, account):
+        found = world.installed.get(account.id)
+        back["setup_action"] = "update" if found else "install"
+        found = found or install(world, Actor(person), host.app, account)
+        back["installation_id"] = str(found.id)
+    target = host.settings.setup_url
+    if target is None:
+        return Answer(200, {"message": "Done. This App has no setup URL.", **back})
+    back["code"] = host.people.give_code(client_id_of(host.app.id), person, target)
+    if "state" in query:
+        back["state"] = query["state"]
+    return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{urlencode(sorted(back.items()))}"})
+
+
+def _chosen(host: "CodeHost", person: Account, login: str | None) -> Account:
+    world = host.world
+    if login is not None:
+        named = world.logins.get(login.lower())
+        candidates = [named] if named else []
+    else:
+        free = [each for each in world.accounts.values() if each.id not in world.installed]
+        candidates = [each for each in free if each.type == "Organization" and each.id != host.app.owner_id]
+    mine = [each for each in candidates if each.id == person.id or host.people.role(person, each.login) is not None]
+    if not mine:
+        raise not_found()
+    return mine[0]
+
+
+def _owns(host: "CodeHost", person: Account, account: Account) -> bool:
+    if account.type != "Organization":
+        return account.id == person.id
+    return host.people.role(person, account.login) == "admin"

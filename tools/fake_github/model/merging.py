@@ -1,0 +1,74 @@
+"""Merging: by hand, by itself, and what it does to the base branch."""
+
+from tools.fake_github.model import branches, pulls
+from tools.fake_github.model.protection import PULLS, merge_violations, refuse
+from tools.fake_github.model.records import PullRequest, Repository
+from tools.fake_github.model.refusals import Refusal
+from tools.fake_github.model.world import Actor, World
+
+
+def merge(
+    world: World,
+    actor: Actor,
+    repository: Repository,
+    pull: PullRequest,
+    sha: str | None = None,
+    title: str | None = None,
+) -> str:
+    """Merge a pull request as a person does; returns the merge commit.
+
+    Refused with 403 (archived), 405 (not open, draft, conflicts, rule violations) or 409 (another head than expected).
+    """
+    branches.refuse_when_archived(repository)
+    if pull.state != "open":
+        raise Refusal(405, "Pull Request is not mergeable", documentation=PULLS)
+    if pull.draft:
+        raise Refusal(405, "Pull Request is still a draft", documentation=PULLS)
+    if sha is not None and sha != pull.head_sha:
+        raise Refusal(409, "Head branch was modified. Review and try the merge again.", documentation=PULLS)
+    if pull.mergeable is False:
+        raise Refusal(405, "Pull Request has merge conflicts", documentation=PULLS)
+    found = merge_violations(world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision)
+    refuse(found, 405, PULLS)
+    return complete_merge(world, actor, repository, pull, title=title)
+
+
+def complete_merge(
+    world: World,
+    actor: Actor,
+    repository: Repository,
+    pull: PullRequest,
+    sha: str | None = None,
+    title: str | None = None,
+) -> str:
+    """Put the pull request on its base branch, with a merge commit or the given one of its queue, and close it."""
+    how = "merge_queue_merge" if sha else "pr_merge"
+    if sha is None:
+        tip = repository.branches[pull.base_ref]
+        message = title or f"Merge pull request #{pull.number} from {world.owner(repository).login}/{pull.head_ref}"
+        sha = branches.make_commit(world, repository, actor.account.id, message, [tip, pull.head_sha]).sha
+    branches.move(world, actor, repository, pull.base_ref, sha, how)
+    pulls.close(world, actor, repository, pull, merge_sha=sha)
+    return sha
+
+
+def merge_state(world: World, actor: Actor, repository: Repository, pull: PullRequest) -> str:
+    """GitHub's `mergeable_state`: draft, dirty, blocked, clean or unknown."""
+    if pull.mergeable is None:
+        return "unknown"
+    if pull.draft:
+        return "draft"
+    if not pull.mergeable:
+        return "dirty"
+    found = merge_violations(world, actor, repository, pull.base_ref, pull.head_sha, pull.review_decision, queued=True)
+    return "blocked" if found else "clean"
+
+
+def merge_what_waits(world: World, repository: Repository, sha: str) -> None:
+    """Merge the pull requests with this head that wanted to be merged as soon as nothing blocks."""
+    for pull in list(world.open_at.get((repository.id, sha), {}).values()):
+        if pull.auto_merge is None or pull.draft or pull.mergeable is False:
+            continue
+        actor = Actor(world.accounts[pull.auto_merge.enabled_by_id])
+        if not merge_violations(world, actor, repository, pull.base_ref, sha, pull.review_decision):
+            complete_merge(world, actor, repository, pull)

@@ -1,0 +1,113 @@
+"""The state file: everything that a second start needs, as one JSON document, replaced atomically."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from tools.fake_github.model.records import (
+    Account,
+    Activity,
+    App,
+    AutoMerge,
+    BranchProtection,
+    CheckRun,
+    CheckSuite,
+    Commit,
+    Installation,
+    PullRequest,
+    QueueEntry,
+    Repository,
+    Ruleset,
+)
+from tools.fake_github.model.world import World
+
+if TYPE_CHECKING:
+    from tools.fake_github.host import CodeHost
+
+VERSION = 1
+
+
+def dump(host: "CodeHost") -> bytes:
+    """Write the state; orjson writes dataclasses by itself."""
+    world = host.world
+    with world.lock:
+        return orjson.dumps(
+            {
+                "version": VERSION,
+                "lastId": world.last_id,
+                "secret": host.credentials.secret,
+                "settings": asdict(host.settings),
+                "accounts": list(world.accounts.values()),
+                "apps": list(world.apps.values()),
+                "repositories": list(world.repositories.values()),
+                "moved": world.moved,
+                "rulesets": list(world.rulesets.values()),
+                "protections": list(world.protections.values()),
+                "installations": list(world.installations.values()),
+                "suites": list(world.suites.values()),
+                "runs": list(world.runs.values()),
+                "queue": [entry for queue in world.queues.values() for entry in queue],
+            },
+            option=orjson.OPT_NON_STR_KEYS,
+        )
+
+
+def save(host: "CodeHost", path: Path) -> None:
+    """Write the state file: a neighbour first, then renamed over it."""
+    neighbour = path.with_name(path.name + ".new")
+    neighbour.write_bytes(dump(host))
+    neighbour.chmod(0o600)
+    neighbour.replace(path)
+
+
+def load(host: "CodeHost", path: Path) -> bool:
+    """Read the state file if there is one; tells whether there was."""
+    if not path.exists():
+        return False
+    state = orjson.loads(path.read_bytes())
+    if state["version"] != VERSION:
+        raise ValueError(f"{path} was written by another version of the code host")
+    host.credentials.secret = state["secret"]
+    for name, value in state["settings"].items():
+        setattr(host.settings, name, value)
+    restore(host.world, state)
+    return True
+
+
+def restore(world: World, state: dict[str, Any]) -> None:
+    """Fill an empty world from a state document."""
+    world.clear()
+    world.last_id = state["lastId"]
+    for each in state["accounts"]:
+        world.index_account(Account(**each))
+    for each in state["apps"]:
+        app = App(**each)
+        world.apps[app.id] = world.nodes[app.node_id] = app
+    for each in state["repositories"]:
+        world.index_repository(_repository(each))
+    for each in state["rulesets"]:
+        world.index_ruleset(Ruleset(**each))
+    for each in state.get("protections", ()):
+        world.index_protection(BranchProtection(**each))
+    for each in state["installations"]:
+        world.index_installation(Installation(**each))
+    for each in state["suites"]:
+        world.index_suite(CheckSuite(**each))
+    for each in state["runs"]:
+        world.index_run(CheckRun(**each))
+    world.index_queue(QueueEntry(**each) for each in state["queue"])
+    world.moved.update(state["moved"])
+
+
+def _repository(each: dict[str, Any]) -> Repository:
+    commits = {sha: Commit(**commit) for sha, commit in each.pop("commits").items()}
+    pulls = {int(number): _pull(pull) for number, pull in each.pop("pulls").items()}
+    activities = [Activity(**activity) for activity in each.pop("activities", ())]
+    return Repository(**each, commits=commits, pulls=pulls, activities=activities)
+
+
+def _pull(each: dict[str, Any]) -> PullRequest:
+    wish = each.pop("auto_merge")
+    return PullRequest(**each, auto_merge=AutoMerge(**wish) if wish else None)

@@ -1,0 +1,226 @@
+"""The App, its installations and its tokens."""
+
+from tools.fake_github.model.installations import accessible, suspend, uninstall
+from tools.fake_github.model.records import Installation
+from tools.fake_github.model.refusals import Refusal, forbidden_to_integration, not_found
+from tools.fake_github.payloads.accounts import (
+    account_json,
+    app_json,
+    full_organization_json,
+    installation_json,
+    organization_json,
+    person_json,
+)
+from tools.fake_github.payloads.repositories import repository_json
+from tools.fake_github.rest.answers import Answer, paged
+from tools.fake_github.rest.identity import LEVELS
+from tools.fake_github.rest.routing import Call, route
+
+MOST_TOKEN_REPOSITORIES = 500
+
+
+def _own_installation(call: Call) -> Installation:
+    found = call.world.installations.get(call.number("installation_id"))
+    if found is None or call.caller.app is None or found.app_id != call.caller.app.id:
+        raise not_found()
+    return found
+
+
+@route("GET", "/app", credential="app")
+def get_app(call: Call) -> Answer:
+    """Show the App itself."""
+    assert call.caller.app is not None
+    count = sum(1 for found in call.world.installations.values() if found.app_id == call.caller.app.id)
+    return Answer(200, {**app_json(call.view, call.caller.app), "installations_count": count})
+
+
+@route("GET", "/app/installations", credential="app")
+def list_installations(call: Call) -> Answer:
+    """List the App's installations."""
+    assert call.caller.app is not None
+    mine = [found for found in call.world.installations.values() if found.app_id == call.caller.app.id]
+    return paged(call.url, call.query, mine, lambda found: installation_json(call.view, found))
+
+
+@route("GET", "/app/installations/{installation_id}", credential="app")
+def get_installation(call: Call) -> Answer:
+    """Show one installation."""
+    return Answer(200, installation_json(call.view, _own_installation(call)))
+
+
+@route("DELETE", "/app/installations/{installation_id}", credential="app")
+def delete_installation(call: Call) -> Answer:
+    """Uninstall the App from an account."""
+    uninstall(call.world, call.actor, _own_installation(call))
+    return Answer(204)
+
+
+@route("PUT", "/app/installations/{installation_id}/suspended", credential="app")
+def suspend_installation(call: Call) -> Answer:
+    """Suspend an installation."""
+    suspend(call.world, call.actor, _own_installation(call), suspended=True)
+    return Answer(204)
+
+
+@route("DELETE", "/app/installations/{installation_id}/suspended", credential="app")
+def unsuspend_installation(call: Call) -> Answer:
+    """Let a suspended installation work again."""
+    suspend(call.world, call.actor, _own_installation(call), suspended=False)
+    return Answer(204)
+
+
+@route("POST", "/app/installations/{installation_id}/access_tokens", credential="app")
+def create_token(call: Call) -> Answer:
+    """Mint an installation token, optionally narrowed to repositories and permissions."""
+    installation = _own_installation(call)
+    if installation.suspended_at:
+        raise Refusal(403, "This installation has been suspended")
+    permissions = call.body.get("permissions") or installation.permissions
+    for name, level in permissions.items():
+        if LEVELS.get(level, 9) > LEVELS.get(installation.permissions.get(name, ""), 0):
+            raise Refusal(422, "The permissions requested are not granted to this installation.")
+    owned = {repository.id: repository for repository in accessible(call.world, installation)}
+    names = {repository.name: repository.id for repository in owned.values()}
+    wanted = call.body.get("repository_ids")
+    if call.body.get("repositories") is not None:
+        wanted = [*(wanted or []), *(names.get(name, -1) for name in call.body["repositories"])]
+    if wanted is not None and (len(wanted) > MOST_TOKEN_REPOSITORIES or any(number not in owned for number in wanted)):
+        message = (
+            "There is at least one repository that does not exist or is not accessible to the parent installation."
+        )
+        raise Refusal(422, message)
+    token, expires_at = call.host.credentials.mint(installation, permissions, wanted)
+    body = {
+        "token": token,
+        "expires_at": expires_at,
+        "permissions": permissions,
+        "repository_selection": "selected" if wanted is not None else installation.repository_selection,
+    }
+    if wanted is not None:
+        body["repositories"] = [repository_json(call.view, owned[number]) for number in wanted]
+    return Answer(201, body)
+
+
+@route("DELETE", "/installation/token", credential="installation")
+def revoke_token(call: Call) -> Answer:
+    """Revoke the token that this call was made with."""
+    call.host.credentials.revoked.add(call.caller.token)
+    return Answer(204)
+
+
+@route("GET", "/installation/repositories", credential="installation")
+def list_accessible_repositories(call: Call) -> Answer:
+    """List what the installation's token reaches."""
+    installation = call.caller.installation
+    assert installation is not None
+    seen = [repository for repository in accessible(call.world, installation) if call.caller.sees(repository)]
+
+    def envelope(total: int, page: list[object]) -> dict[str, object]:
+        selection = installation.repository_selection
+        return {"total_count": total, "repository_selection": selection, "repositories": page}
+
+    return paged(call.url, call.query, seen, lambda found: repository_json(call.view, found), envelope)
+
+
+@route("GET", "/repos/{owner}/{repo}/installation", credential="app")
+def get_repository_installation(call: Call) -> Answer:
+    """Show the App's installation on a repository."""
+    installation = call.world.installed.get(call.repository.owner_id)
+    if installation is None or call.repository not in accessible(call.world, installation):
+        raise not_found()
+    return Answer(200, installation_json(call.view, installation))
+
+
+@route("GET", "/orgs/{org}/installation", credential="app")
+def get_organization_installation(call: Call) -> Answer:
+    """Show the App's installation in an organisation."""
+    account = call.world.logins.get(call.params["org"].lower())
+    installation = call.world.installed.get(account.id) if account else None
+    if installation is None:
+        raise not_found()
+    return Answer(200, installation_json(call.view, installation))
+
+
+@route("GET", "/app/hook/deliveries", credential="app")
+def list_deliveries(call: Call) -> Answer:
+    """List the recorded webhook deliveries, newest first."""
+    newest = reversed(call.host.sender.deliveries.values())
+    return paged(call.url, call.query, newest, lambda delivery: delivery.summary())
+
+
+@route("GET", "/app/hook/deliveries/{delivery_id}", credential="app")
+def get_delivery(call: Call) -> Answer:
+    """Show a delivery with its request and response."""
+    delivery = call.host.sender.deliveries.get(call.number("delivery_id"))
+    if delivery is None:
+        raise not_found()
+    return Answer(200, delivery.whole())
+
+
+@route("POST", "/app/hook/deliveries/{delivery_id}/attempts", credential="app")
+def redeliver(call: Call) -> Answer:
+    """Send a delivery again, under the same GUID."""
+    delivery = call.host.sender.deliveries.get(call.number("delivery_id"))
+    if delivery is None:
+        raise not_found()
+    call.host.sender.redeliver(delivery)
+    return Answer(202, {})
+
+
+@route("GET", "/user", credential="person")
+def get_user(call: Call) -> Answer:
+    """Show the person whose token this is."""
+    return Answer(200, person_json(call.view, call.caller.account))
+
+
+@route("GET", "/user/installations", credential="person")
+def list_own_installations(call: Call) -> Answer:
+    """List the App's installations that the person can reach; for tokens of the App alone."""
+    people = call.host.people
+    if call.caller.token not in people.of_the_app:
+        message = "You must authenticate with an access token authorized to a GitHub App in order to list installations"
+        raise Refusal(403, message)
+    mine = [found for found in call.world.installations.values() if people.reaches(call.caller.account, found)]
+
+    def envelope(total: int, page: list[object]) -> dict[str, object]:
+        return {"total_count": total, "installations": page}
+
+    return paged(call.url, call.query, mine, lambda found: installation_json(call.view, found), envelope)
+
+
+@route("GET", "/user/memberships/orgs/{org}", credential="person")
+def get_membership(call: Call) -> Answer:
+    """Show the person's own membership of an organisation; to the App, where it is installed with that permission."""
+    account = call.world.logins.get(call.params["org"].lower())
+    role = call.host.people.role(call.caller.account, account.login) if account else None
+    if account is None or account.type != "Organization" or role is None:
+        raise not_found()
+    if call.caller.token in call.host.people.of_the_app:
+        installed = call.world.installed.get(account.id)
+        if installed is None or "members" not in installed.permissions:
+            raise forbidden_to_integration()
+    url = f"{call.host.base_url}/orgs/{account.login}"
+    shown = {
+        "url": f"{url}/memberships/{call.caller.account.login}",
+        "state": "active",
+        "role": role,
+        "organization_url": url,
+        "organization": organization_json(call.view, account),
+        "user": account_json(call.view, call.caller.account.id),
+    }
+    return Answer(200, shown)
+
+
+@route("GET", "/orgs/{org}")
+def get_organization(call: Call) -> Answer:
+    """Show an organisation."""
+    account = call.world.logins.get(call.params["org"].lower())
+    if account is None or account.type != "Organization":
+        raise not_found()
+    return Answer(200, full_organization_json(call.view, account))
+
+
+@route("GET", "/rate_limit")
+def get_rate_limit(call: Call) -> Answer:
+    """Show the budgets of the caller."""
+    return Answer(200, call.host.limits.overview(call.caller))

@@ -1,0 +1,119 @@
+"""Pull requests and merging."""
+
+from tools.fake_github.model import merging, pulls
+from tools.fake_github.model.records import PullRequest
+from tools.fake_github.model.refusals import invalid_request, validation_failed
+from tools.fake_github.payloads.pulls import pull_json, review_json, simple_pull_json
+from tools.fake_github.rest.answers import Answer, paged
+from tools.fake_github.rest.routing import Call, route
+
+REVIEW_STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
+
+
+def _pull(call: Call) -> PullRequest:
+    return pulls.pull_numbered(call.repository, call.number("number"))
+
+
+def _selected(call: Call) -> list[PullRequest]:
+    """Apply `state`, `base` and `head`; the open ones come from an index."""
+    repository, query = call.repository, call.query
+    state, base = query.get("state", "open"), query.get("base")
+    found: list[PullRequest]
+    if state == "open" and base:
+        found = list(call.world.open_into[repository.id, base].values())
+    else:
+        found = [pull for pull in repository.pulls.values() if state in {"all", pull.state}]
+        found = [pull for pull in found if not base or pull.base_ref == base]
+    owner, _, head = query.get("head", "").rpartition(":")
+    if query.get("head"):
+        own = not owner or owner.lower() == call.world.owner(repository).login.lower()
+        found = [pull for pull in found if own and pull.head_ref == head]
+    return found
+
+
+@route("GET", "/repos/{owner}/{repo}/pulls", "pull_requests:read")
+def list_pulls(call: Call) -> Answer:
+    """List pull requests by state, base and head; sorted by created (the newest first) or updated."""
+    key = "updated_at" if call.query.get("sort") == "updated" else "created_at"
+    descending = call.query.get("direction", "desc" if "sort" not in call.query else "asc") == "desc"
+    found = sorted(_selected(call), key=lambda pull: (getattr(pull, key), pull.number), reverse=descending)
+    return paged(call.url, call.query, found, lambda pull: simple_pull_json(call.view, call.repository, pull))
+
+
+@route("GET", "/repos/{owner}/{repo}/pulls/{number}", "pull_requests:read")
+def get_pull(call: Call) -> Answer:
+    """Show a pull request."""
+    return Answer(200, pull_json(call.view, call.repository, _pull(call)))
+
+
+@route("POST", "/repos/{owner}/{repo}/pulls", "pull_requests:write")
+def create_pull(call: Call) -> Answer:
+    """Open a pull request."""
+    body = call.body
+    for name in ("head", "base"):
+        if not isinstance(body.get(name), str):
+            raise invalid_request(f'"{name}" wasn\'t supplied.')
+    if not body.get("title"):
+        raise validation_failed("PullRequest", "title", "missing_field")
+    head = body["head"].rpartition(":")[2]
+    wanted = pulls.Proposal(body["title"], head, body["base"], body.get("body"), draft=body.get("draft") is True)
+    pull = pulls.open_pull_request(call.world, call.actor, call.repository, wanted)
+    return Answer(201, pull_json(call.view, call.repository, pull))
+
+
+@route("PATCH", "/repos/{owner}/{repo}/pulls/{number}", "pull_requests:write")
+def update_pull(call: Call) -> Answer:
+    """Change title, body, base or state."""
+    pull, body = _pull(call), call.body
+    if body.get("state") not in {None, "open", "closed"}:
+        raise validation_failed("PullRequest", "state")
+    pulls.edit(
+        call.world,
+        call.actor,
+        call.repository,
+        pull,
+        title=body.get("title"),
+        body=body.get("body"),
+        base=body.get("base"),
+    )
+    if body.get("state") == "closed":
+        pulls.close(call.world, call.actor, call.repository, pull)
+    elif body.get("state") == "open":
+        pulls.reopen(call.world, call.actor, call.repository, pull)
+    return Answer(200, pull_json(call.view, call.repository, pull))
+
+
+@route("GET", "/repos/{owner}/{repo}/pulls/{number}/merge", "pull_requests:read")
+def is_merged(call: Call) -> Answer:
+    """Answer 204 when merged, else 404."""
+    return Answer(204) if _pull(call).merged_at else Answer(404)
+
+
+@route("PUT", "/repos/{owner}/{repo}/pulls/{number}/merge", "contents:write")
+def merge_pull(call: Call) -> Answer:
+    """Merge a pull request, if nothing forbids it."""
+    body = call.body
+    sha = merging.merge(call.world, call.actor, call.repository, _pull(call), body.get("sha"), body.get("commit_title"))
+    return Answer(200, {"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
+
+
+@route("POST", "/repos/{owner}/{repo}/pulls/{number}/reviews", "pull_requests:write")
+def review_pull(call: Call) -> Answer:
+    """Approve, request changes, or comment."""
+    pull, event = _pull(call), call.body.get("event")
+    if event not in REVIEW_STATES:
+        raise validation_failed("PullRequestReview", "event")
+    pulls.review(call.world, pull, event)
+    return Answer(200, review_json(call.view, call.repository, pull, call.caller.account, REVIEW_STATES[event]))
+
+
+@route("GET", "/repos/{owner}/{repo}/commits/{sha}/pulls", "pull_requests:read")
+def list_pulls_of_commit(call: Call) -> Answer:
+    """List the pull requests that brought a commit or are to bring it; not those that were given up."""
+    sha = call.params["sha"]
+    found = [
+        pull
+        for pull in call.repository.pulls.values()
+        if sha in {pull.head_sha, pull.merge_commit_sha} and (pull.state == "open" or pull.merged_at)
+    ]
+    return paged(call.url, call.query, found, lambda pull: simple_pull_json(call.view, call.repository, pull))

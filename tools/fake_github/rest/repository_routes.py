@@ -1,0 +1,72 @@
+"""Repositories."""
+
+from tools.fake_github.model import repositories
+from tools.fake_github.model.refusals import Refusal, not_found
+from tools.fake_github.payloads.repositories import repository_json
+from tools.fake_github.rest.answers import Answer, paged
+from tools.fake_github.rest.routing import Call, route
+
+
+@route("GET", "/repos/{owner}/{repo}", "metadata:read")
+def get_repository(call: Call) -> Answer:
+    """Show a repository."""
+    shown = repository_json(call.view, call.repository)
+    if call.caller.installation is None:
+        shown = {**shown, "permissions": call.host.people.permissions(call.caller.account, call.repository)}
+    return Answer(200, shown)
+
+
+@route("PATCH", "/repos/{owner}/{repo}", "administration:write")
+def update_repository(call: Call) -> Answer:
+    """Rename, archive, or choose another default branch."""
+    repository, body = call.repository, call.body
+    if repository.archived and body.get("archived") is not False:
+        raise Refusal(403, "Repository was archived so is read-only.")
+    if isinstance(body.get("archived"), bool):
+        repositories.set_archived(call.world, call.actor, repository, archived=body["archived"])
+    if body.get("default_branch"):
+        repositories.set_default_branch(call.world, call.actor, repository, body["default_branch"])
+    if body.get("name") and body["name"] != repository.name:
+        repositories.rename(call.world, call.actor, repository, body["name"])
+    if isinstance(body.get("allow_auto_merge"), bool):
+        repository.allow_auto_merge = body["allow_auto_merge"]
+    return Answer(200, repository_json(call.view, repository))
+
+
+@route("POST", "/repos/{owner}/{repo}/transfer", "administration:write")
+def transfer_repository(call: Call) -> Answer:
+    """Hand a repository to another account."""
+    owner = call.world.logins.get(str(call.body.get("new_owner", "")).lower())
+    if owner is None:
+        raise Refusal(422, "Validation Failed", ["new_owner is invalid"])
+    repositories.transfer(call.world, call.actor, call.repository, owner, call.body.get("new_name"))
+    return Answer(202, repository_json(call.view, call.repository))
+
+
+@route("DELETE", "/repos/{owner}/{repo}", "administration:write")
+def delete_repository(call: Call) -> Answer:
+    """Delete a repository."""
+    repositories.delete(call.world, call.actor, call.repository)
+    return Answer(204)
+
+
+@route("GET", "/orgs/{org}/repos")
+def list_organization_repositories(call: Call) -> Answer:
+    """List the repositories of an organisation that the caller sees."""
+    account = call.world.logins.get(call.params["org"].lower())
+    if account is None:
+        raise not_found()
+    seen = [repository for repository in call.world.owned[account.id].values() if call.caller.sees(repository)]
+    return paged(call.url, call.query, seen, lambda found: repository_json(call.view, found))
+
+
+@route("POST", "/orgs/{org}/repos", credential="person")
+def create_organization_repository(call: Call) -> Answer:
+    """Create a repository in an organisation."""
+    account = call.world.logins.get(call.params["org"].lower())
+    if account is None:
+        raise not_found()
+    private = call.body.get("private") is not False
+    name = str(call.body.get("name", ""))
+    made = repositories.create_repository(call.world, call.actor, account, name, private=private)
+    return Answer(201, repository_json(call.view, made))

@@ -1,0 +1,82 @@
+"""Serving a code host over HTTP, in a thread of this process."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import uvicorn
+
+from tools.fake_github.application import Application
+from tools.fake_github.host import CodeHost
+
+PATIENCE = 10.0
+
+
+class Server(uvicorn.Server):
+    """A server that leaves signals to its process: uvicorn's own handling would end it before the state is saved."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+@dataclass(slots=True)
+class Handle:
+    """A running code host."""
+
+    host: CodeHost
+    base_url: str
+    server: Server
+    thread: threading.Thread
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Stop serving and sending webhooks; without waiting, for a fifth of a second somebody may be answered."""
+        self.server.should_exit = True
+        self.server.force_exit = True  # calls that hang by a fault are not waited for
+        if wait:
+            self.thread.join(PATIENCE)
+        self.host.sender.stop()
+
+
+def make_server(host: CodeHost) -> Server:
+    """Make the server of a code host; it is given its socket when it runs."""
+    config = uvicorn.Config(
+        Application(host),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=75,
+    )
+    return Server(config)
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """Open the listening socket; port 0 takes a free one."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen(1024)
+    return listener
+
+
+def serve(host: CodeHost, port: int = 0, address: str = "127.0.0.1") -> Handle:
+    """Serve a code host in a thread and return when it accepts connections."""
+    listener = listen(address, port)
+    base_url = f"http://{address}:{listener.getsockname()[1]}"
+    host.use_base_url(base_url)
+    server = make_server(host)
+    thread = threading.Thread(target=server.run, args=([listener],), name="codehost", daemon=True)
+    thread.start()
+    end = time.monotonic() + PATIENCE
+    while not server.started:
+        if time.monotonic() > end or not thread.is_alive():
+            raise RuntimeError("the code host did not start")
+        time.sleep(0.005)
+    return Handle(host, base_url, server, thread)

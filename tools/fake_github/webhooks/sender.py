@@ -1,0 +1,257 @@
+"""Sends webhooks in the background, signed as GitHub signs them, once: a failed delivery is recorded, not repeated.
+
+Deliveries leave in the order of their due times over a few threads, so their arrival order is not certain, as at
+GitHub.
+"""
+
+import hashlib
+import heapq
+import hmac
+import itertools
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from tools.fake_github.model.records import Installation
+from tools.fake_github.model.world import Event
+from tools.fake_github.webhooks.bodies import make_body
+from tools.fake_github.webhooks.posting import Poster
+
+if TYPE_CHECKING:
+    from tools.fake_github.host import CodeHost
+
+KEPT = 1000
+WORKERS = 4
+LAST_WORDS = 1.0  # seconds that a post under way has at the end
+ALWAYS_SENT = {"installation", "installation_repositories"}
+ONLY_TO_OWNER = {"rerequested", "requested_action"}
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One webhook as sent, with what came back."""
+
+    id: int
+    guid: str
+    event: str
+    action: str | None
+    body: bytes
+    installation_id: int
+    repository_id: int | None
+    delivered_at: str
+    redelivery: bool = False
+    status_code: int = 0
+    status: str = "pending"
+    duration: float = 0.0
+    url: str = ""
+    request_headers: dict[str, str] = field(default_factory=dict)
+    response_headers: dict[str, str] = field(default_factory=dict)
+    response_body: str = ""
+
+    def summary(self) -> dict[str, Any]:
+        """Shape the delivery as lists do."""
+        return {
+            "id": self.id,
+            "guid": self.guid,
+            "delivered_at": self.delivered_at,
+            "redelivery": self.redelivery,
+            "duration": round(self.duration, 2),
+            "status": self.status,
+            "status_code": self.status_code,
+            "event": self.event,
+            "action": self.action,
+            "installation_id": self.installation_id,
+            "repository_id": self.repository_id,
+            "throttled_at": None,
+        }
+
+    def whole(self) -> dict[str, Any]:
+        """Shape the delivery with its request and response."""
+        return {
+            **self.summary(),
+            "url": self.url,
+            "request": {"headers": self.request_headers, "payload": orjson.loads(self.body)},
+            "response": {"headers": self.response_headers, "payload": self.response_body},
+        }
+
+
+def signature(secret: str, body: bytes) -> str:
+    """Return the value of `X-Hub-Signature-256`."""
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+class Sender:
+    """Turns events into deliveries and sends them."""
+
+    def __init__(self, host: "CodeHost") -> None:
+        self.host = host
+        self.deliveries: OrderedDict[int, Delivery] = OrderedDict()
+        self._waiting: list[tuple[float, int, Delivery]] = []
+        self._order = itertools.count()
+        self._ready = threading.Condition()
+        self._busy = 0
+        self._stopped = False
+        self._threads: list[threading.Thread] = []
+
+    def heard(self, event: Event) -> None:
+        """Make the delivery of an event, if somebody is to hear of it."""
+        settings = self.host.settings
+        if not settings.webhook_url:
+            return
+        if settings.webhook_events is not None and event.name not in settings.webhook_events:
+            return
+        installation = self._audience(event)
+        if installation is None:
+            return
+        body = orjson.dumps(make_body(self.host.view, event, installation))
+        repository_id = event.repository.id if event.repository else None
+        self._record(event.name, event.action, body, installation.id, repository_id, str(uuid.uuid4()))
+
+    def _label(self, delivery: Delivery) -> str:
+        """Return what faults are matched with."""
+        repository = self.host.world.repositories.get(delivery.repository_id or 0)
+        name = self.host.world.full_name(repository) if repository else ""
+        return f"webhook {delivery.event}.{delivery.action or ''} {name}"
+
+    def _audience(self, event: Event) -> Installation | None:
+        """Return the installation that is told of an event."""
+        named = event.facts.get("installation")
+        if isinstance(named, Installation):
+            return named
+        ruleset = event.facts.get("ruleset")
+        account_id = event.repository.owner_id if event.repository else getattr(ruleset, "source_id", 0)
+        found = self.host.world.installed.get(account_id)
+        if found is None or found.suspended_at or event.name not in found.events:
+            return None
+        if (
+            event.repository
+            and found.repository_selection == "selected"
+            and event.repository.id not in found.repository_ids
+        ):
+            return None
+        about = event.facts.get("run") or event.facts.get("suite")
+        if about is not None and event.action in ONLY_TO_OWNER and about.app_id != found.app_id:
+            return None
+        return found
+
+    def redeliver(self, delivery: Delivery) -> None:
+        """Send a delivery again under its GUID."""
+        self._record(
+            delivery.event,
+            delivery.action,
+            delivery.body,
+            delivery.installation_id,
+            delivery.repository_id,
+            delivery.guid,
+            redelivery=True,
+        )
+
+    def _record(
+        self,
+        event: str,
+        action: str | None,
+        body: bytes,
+        installation_id: int,
+        repository_id: int | None,
+        guid: str,
+        *,
+        redelivery: bool = False,
+    ) -> None:
+        world = self.host.world
+        delivery = Delivery(
+            world.next_id(), guid, event, action, body, installation_id, repository_id, world.now(), redelivery
+        )
+        self.deliveries[delivery.id] = delivery
+        if len(self.deliveries) > KEPT:
+            self.deliveries.popitem(last=False)
+        for due in self._due_times(self._label(delivery)):
+            self._post(due, delivery)
+
+    def _due_times(self, label: str) -> list[float]:
+        """Return when to send: once and now, unless a fault strikes."""
+        faults, now = self.host.faults, time.monotonic()
+        if faults.hit("webhook_drop", label):
+            return []
+        if delayed := faults.hit("webhook_delay", label):
+            return [now + delayed.seconds]
+        if shuffled := faults.hit("webhook_reorder", label):
+            return [now + shuffled.chance.random() * shuffled.seconds]
+        return [now, now] if faults.hit("webhook_duplicate", label) else [now]
+
+    def _post(self, due: float, delivery: Delivery) -> None:
+        with self._ready:
+            if not self._threads and not self._stopped:
+                self._start()
+            heapq.heappush(self._waiting, (due, next(self._order), delivery))
+            self._ready.notify()
+
+    def _start(self) -> None:
+        for number in range(WORKERS):
+            thread = threading.Thread(target=self._work, name=f"webhooks-{number}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _work(self) -> None:
+        poster = Poster()
+        while (delivery := self._take()) is not None:
+            try:
+                self._send(poster, delivery)
+            finally:
+                with self._ready:
+                    self._busy -= 1
+                    self._ready.notify_all()
+        poster.close()
+
+    def _take(self) -> Delivery | None:
+        with self._ready:
+            while not self._stopped:
+                wait = self._waiting[0][0] - time.monotonic() if self._waiting else None
+                if wait is not None and wait <= 0:
+                    self._busy += 1
+                    return heapq.heappop(self._waiting)[2]
+                self._ready.wait(wait)
+        return None
+
+    def headers(self, delivery: Delivery) -> dict[str, str]:
+        """Return the headers that GitHub sends."""
+        secret = self.host.settings.webhook_secret
+        found = {
+            "Accept": "*/*",
+            "Content-Type": "application/json",
+            "User-Agent": "GitHub-Hookshot/c0de405",
+            "X-GitHub-Event": delivery.event,
+            "X-GitHub-Delivery": delivery.guid,
+            "X-GitHub-Hook-ID": str(self.host.app_id),
+            "X-GitHub-Hook-Installation-Target-ID": str(self.host.app_id),
+            "X-GitHub-Hook-Installation-Target-Type": "integration",
+        }
+        if secret:
+            found["X-Hub-Signature-256"] = signature(secret, delivery.body)
+        return found
+
+    def _send(self, poster: Poster, delivery: Delivery) -> None:
+        url = self.host.settings.webhook_url
+        if not url:
+            return
+        delivery.url, delivery.request_headers = url, self.headers(delivery)
+        posted = poster.post(url, delivery.body, delivery.request_headers)
+        delivery.status, delivery.status_code, delivery.duration = posted.status, posted.status_code, posted.seconds
+        delivery.response_headers, delivery.response_body = posted.headers, posted.body
+
+    def drain(self, timeout: float = 10.0) -> bool:
+        """Wait until everything due was sent; tells whether it was."""
+        with self._ready:
+            return self._ready.wait_for(lambda: not self._waiting and not self._busy, timeout)
+
+    def stop(self) -> None:
+        """End the threads; what was not sent stays unsent."""
+        with self._ready:
+            self._stopped = True
+            self._ready.notify_all()
+        for thread in self._threads:
+            thread.join(LAST_WORDS)

@@ -10,7 +10,7 @@ import gc
 from sqlalchemy.orm import configure_mappers
 
 
-def put_aside() -> None:
+def freeze_gc() -> None:
     """Never walk again through what there is now; called once, when a process is built and has not begun to serve."""
     configure_mappers()  # else the first query does it, too late to be put aside
     gc.collect()

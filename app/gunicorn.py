@@ -52,9 +52,9 @@ def post_fork(_: Any, worker: Any) -> None:
 
 def post_worker_init(_: Any) -> None:
     """Spare requests the long pauses of collecting garbage, once the application is there."""
-    from app.gc_tuning import put_aside
+    from app.gc_tuning import freeze_gc
 
-    put_aside()
+    freeze_gc()
 
 
 def child_exit(_: Any, worker: Any) -> None:

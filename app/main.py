@@ -18,16 +18,16 @@ from app.edge.access_log import AccessLog, standard_error
 from app.edge.access_tokens import TokenVerifier
 from app.edge.auth import Credentials
 from app.edge.downloads import DatabaseDownloads
-from app.edge.errors import ErrorReplies
-from app.edge.front import Front
-from app.edge.health_checks import SeldomProbe
+from app.edge.errors import ErrorMapper
+from app.edge.front import RequestMiddleware
+from app.edge.health_checks import CachedHealthCheck
 from app.edge.key_uses import KeyUses
 from app.edge.maintenance import Maintenance
 from app.edge.operation import CompiledOperation, Edge
 from app.edge.rate_limits import RateLimits
 from app.edge.worker_threads import Workers
 from app.mount_web import mounted_pages
-from app.wiring import surroundings_of
+from app.wiring import dependencies_of
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
@@ -36,7 +36,7 @@ from schemas.contract import Contract, ContractError, Realm, load_contract
 from schemas.dialect import Validators
 from services.core.clock import Clock, DatabaseClock
 from services.core.read_context import Probe
-from services.core.unit_of_work import Units, Wakeups
+from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 
 Application = connexion_adapter.Application
 
@@ -110,21 +110,21 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     """Return what the operations share."""
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
-    around = surroundings_of(config)
+    around = dependencies_of(config)
     wakeups = parts.wakeups or RedisWakeups(config.redis_url)
     verifier = TokenVerifier(resources.reads, issuer=config.issuer, audience=config.base_url)
     return Edge(
         contract=contract,
-        errors=ErrorReplies(contract, config.docs_url),
+        errors=ErrorMapper(contract, config.docs_url),
         maintenance=Maintenance(config.maintenance_file, config.status_url),
         credentials=Credentials(resources.reads, verifier, clock, web_url=config.web_url, key_uses=resources.key_uses),
         rate_limits=RateLimits(
             resources.redis, organization=config.rate_limit_organization, writes=config.rate_limit_writes
         ),
         workers=resources.workers,
-        units={
-            "organization": Units(resources.engine, clock, wakeups, around),
-            "identity": Units(resources.identity_engine, clock, wakeups, around),
+        uow_factory={
+            "organization": UnitOfWorkFactory(resources.engine, clock, wakeups, around),
+            "identity": UnitOfWorkFactory(resources.identity_engine, clock, wakeups, around),
         },
         reader=resources.reads,
         downloads=resources.downloads,
@@ -138,9 +138,9 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
 def _probes(client: "redis.asyncio.Redis", github: GitHub | None, mail: MailServer | None) -> dict[str, Probe]:
     probes: dict[str, Probe] = {"redis": client.ping}
     if github is not None:
-        probes["code_host"] = SeldomProbe(github.app)
+        probes["code_host"] = CachedHealthCheck(github.app)
     if mail is not None:
-        probes["mail"] = SeldomProbe(mail.check)
+        probes["mail"] = CachedHealthCheck(mail.check)
     return probes
 
 
@@ -151,9 +151,9 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
         edge.contract,
         parts.handlers,
         partial(CompiledOperation, edge),
-        front=partial(Front, errors=edge.errors, log=log),
+        front=partial(RequestMiddleware, errors=edge.errors, log=log),
         lifespan=lifespan,
-        pages=mounted_pages(edge.contract, edge.units, edge.maintenance.refuse),
+        pages=mounted_pages(edge.contract, edge.uow_factory, edge.maintenance.refuse),
         complete=parts.complete,
     )
     return application

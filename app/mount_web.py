@@ -8,7 +8,7 @@ from a2wsgi import WSGIMiddleware
 
 from app.edge.connexion_adapter import Application
 from schemas.contract import Contract, Realm
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.enforcement.confirming import Authorizations
 
 _THREADS = 12
@@ -20,7 +20,9 @@ def _always_open() -> None:
 
 
 def mounted_pages(
-    contract: Contract, realms: Mapping[Realm, Units] | None = None, refuse: Callable[[], None] = _always_open
+    contract: Contract,
+    realms: Mapping[Realm, UnitOfWorkFactory] | None = None,
+    refuse: Callable[[], None] = _always_open,
 ) -> Application | None:
     """Return `web.pages` as an ASGI application, or None while there is none.
 
@@ -36,8 +38,10 @@ def mounted_pages(
     pages: Any = create_pages(contract)
     if realms is not None:
         pages.register_blueprint(people_pages(contract, realms["identity"], realms["organization"], refuse))
-        units = realms["organization"]
-        github = units.surroundings.github
+        uow_factory = realms["organization"]
+        github = uow_factory.dependencies.github
         if github is not None:
-            pages.register_blueprint(enforcement_pages(Authorizations(units, github), units.surroundings.web_url))
+            pages.register_blueprint(
+                enforcement_pages(Authorizations(uow_factory, github), uow_factory.dependencies.web_url)
+            )
     return cast(Application, WSGIMiddleware(pages, workers=_THREADS))

@@ -7,7 +7,7 @@ from threading import Event
 
 from app import logs
 from app.config import ConfigurationError, load_config
-from app.gc_tuning import put_aside
+from app.gc_tuning import freeze_gc
 from app.wiring import job_context
 from integrations.wakeups import WakeupWatch
 from jobs import context
@@ -27,8 +27,8 @@ def main() -> int:
     logs.configure(config.log_level)
     if config.smtp_url is None:
         logger.warning("SMTP_URL is not set: mails are written, and wait for a server that takes them")
-    context.give(given)
-    put_aside()
+    context.set_context(given)
+    freeze_gc()
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

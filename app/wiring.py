@@ -12,7 +12,7 @@ from integrations.wakeups import RedisWakeups
 from jobs.context import Context
 from rules.rate_budget import PaceLimits
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Surroundings, Units
+from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.reconcile.passes import Reconciler
 
 WORKER_CONNECTIONS = 6
@@ -45,9 +45,9 @@ def mail_server_of(config: Config) -> MailServer | None:
     return MailServer(config.smtp_url, config.mail_from) if config.smtp_url and config.mail_from else None
 
 
-def surroundings_of(config: Config) -> Surroundings:
+def dependencies_of(config: Config) -> Dependencies:
     """Return what every unit of the process can reach."""
-    return Surroundings(
+    return Dependencies(
         github_of(config),
         config.max_targets,
         config.cursor_secret.encode(),
@@ -68,15 +68,15 @@ def surroundings_of(config: Config) -> Surroundings:
 
 def job_context(config: Config, engine: Engine | None = None) -> Context:
     """Return what the jobs of a worker or sweeper work with; raises ValueError without a GitHub App."""
-    surroundings = surroundings_of(config)
-    if surroundings.github is None:
+    dependencies = dependencies_of(config)
+    if dependencies.github is None:
         raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required: jobs talk to the code host")
     wakeups = RedisWakeups(config.redis_url)
-    units = Units(
+    uow_factory = UnitOfWorkFactory(
         engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE),
         DatabaseClock(),
         wakeups,
-        surroundings,
+        dependencies,
     )
-    reconciler = Reconciler(units, surroundings.github, details_url=config.web_url, limits=surroundings.pace)
-    return Context(units, surroundings.github, reconciler, wakeups.begun)
+    reconciler = Reconciler(uow_factory, dependencies.github, details_url=config.web_url, limits=dependencies.pace)
+    return Context(uow_factory, dependencies.github, reconciler, wakeups.begun)

@@ -21,7 +21,7 @@ from rq.serializers import JSONSerializer
 
 from app import logs
 from app.config import ConfigurationError, load_config
-from app.gc_tuning import put_aside
+from app.gc_tuning import freeze_gc
 from app.wiring import job_context
 from integrations.wakeups import QUEUE, connect
 from jobs import context
@@ -59,7 +59,7 @@ def main() -> int:
     """Run until SIGTERM or SIGINT, finishing the job in hand; begins anew whenever Redis makes RQ's worker quit."""
     try:
         config = load_config()
-        context.give(job_context(config))
+        context.set_context(job_context(config))
     except (ConfigurationError, ValueError) as error:
         sys.stderr.write(f"The worker cannot start.\n{error}\n")
         return 3
@@ -67,7 +67,7 @@ def main() -> int:
     queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))
     told_to_stop = Event()
-    put_aside()
+    freeze_gc()
     try:
         WakeupWorker([queue], told_to_stop).work(with_scheduler=False, logging_level=None)
     except redis.RedisError as error:

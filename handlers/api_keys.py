@@ -5,31 +5,31 @@ from typing import Any
 from schemas.contract import load_contract
 from schemas.replies import SecretReply
 from services.core.pagination import Page
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import api_keys
 
 
-def list_api_key_scopes(unit: Unit, limit: int, cursor: str | None) -> Page:
+def list_api_key_scopes(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
     """List the scopes that a key can be given, as the contract knows them."""
     vocabulary = load_contract().document["components"]["securitySchemes"]["ApiKey"]["x-scopes"]
-    return api_keys.list_scopes(unit, vocabulary, cursor, limit)
+    return api_keys.list_scopes(uow, vocabulary, cursor, limit)
 
 
-def list_api_keys(unit: Unit, state: api_keys.State | None, limit: int, cursor: str | None) -> Page:
+def list_api_keys(uow: UnitOfWork, state: api_keys.State | None, limit: int, cursor: str | None) -> Page:
     """List the organisation's keys, the newest first."""
-    return api_keys.list_keys(unit, state, cursor, limit)
+    return api_keys.list_keys(uow, state, cursor, limit)
 
 
-def create_api_key(unit: Unit, body: dict[str, Any]) -> SecretReply:
+def create_api_key(uow: UnitOfWork, body: dict[str, Any]) -> SecretReply:
     """Make a key, and show its secret once."""
-    return SecretReply(api_keys.create(unit, api_keys.NewKey(**body)))
+    return SecretReply(api_keys.create(uow, api_keys.NewKey(**body)))
 
 
-def rotate_api_key(unit: Unit, api_key_id: str, body: dict[str, Any]) -> SecretReply:
+def rotate_api_key(uow: UnitOfWork, api_key_id: str, body: dict[str, Any]) -> SecretReply:
     """Give a key another secret, and show it once."""
-    return SecretReply(api_keys.rotate(unit, api_key_id, body["grace_seconds"]))
+    return SecretReply(api_keys.rotate(uow, api_key_id, body["grace_seconds"]))
 
 
-def revoke_api_key(unit: Unit, api_key_id: str) -> None:
+def revoke_api_key(uow: UnitOfWork, api_key_id: str) -> None:
     """End a key."""
-    api_keys.revoke(unit, api_key_id)
+    api_keys.revoke(uow, api_key_id)

@@ -8,19 +8,19 @@ from services.audit import exporting, listing
 from services.audit.filters import AuditFilters
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
 def list_audit_entries(
-    unit: Unit, order: Literal["asc", "desc"], limit: int, cursor: str | None, **filters: Any
+    uow: UnitOfWork, order: Literal["asc", "desc"], limit: int, cursor: str | None, **filters: Any
 ) -> listing.AuditPage:
     """List what was done, the newest first, or in the order of the seals."""
-    return listing.list_entries(unit, _filters(filters), order, cursor, limit)
+    return listing.list_entries(uow, _filters(filters), order, cursor, limit)
 
 
-def list_audit_actions(unit: Unit, limit: int, cursor: str | None) -> Page:
+def list_audit_actions(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
     """List every action that an entry can have, and what it means."""
-    return listing.list_actions(unit, cursor, limit)
+    return listing.list_actions(uow, cursor, limit)
 
 
 async def export_audit(context: ReadContext, **filters: Any) -> StreamedReply:

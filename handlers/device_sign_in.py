@@ -6,30 +6,30 @@ from typing import Any
 from rules.access.oauth import OAuthError
 from schemas.oauth import answer, read_parameters, refusal, required
 from schemas.replies import HeadedReply
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import devices
 
 
-def device_code(unit: Unit, raw_body: bytes, headers: Mapping[str, str]) -> object:
+def device_code(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Begin to sign a device in."""
-    return _told(raw_body, headers, lambda given: devices.begin(unit, required(given, "client_id"), given.get("scope")))
+    return _told(raw_body, headers, lambda given: devices.begin(uow, required(given, "client_id"), given.get("scope")))
 
 
-def device_token(unit: Unit, raw_body: bytes, headers: Mapping[str, str]) -> object:
+def device_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Tell a device how it stands, and give it its tokens once it is approved."""
     wanted = ("grant_type", "device_code", "client_id")
-    return _told(raw_body, headers, lambda given: devices.redeem(unit, *(required(given, name) for name in wanted)))
+    return _told(raw_body, headers, lambda given: devices.redeem(uow, *(required(given, name) for name in wanted)))
 
 
-def device_approve(unit: Unit, body: dict[str, Any]) -> object:
+def device_approve(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Approve a device that waits, or deny it."""
-    decided = devices.decide(unit, body["user_code"], body["decision"] == "approve", body.get("organization_id"))
+    decided = devices.decide(uow, body["user_code"], body["decision"] == "approve", body.get("organization_id"))
     return devices.view(decided)
 
 
-def get_authorization_server_metadata(unit: Unit) -> object:
+def get_authorization_server_metadata(uow: UnitOfWork) -> object:
     """Tell OAuth clients what there is, and where."""
-    return HeadedReply(devices.metadata(unit), {"Cache-Control": "public, max-age=300"})
+    return HeadedReply(devices.metadata(uow), {"Cache-Control": "public, max-age=300"})
 
 
 def _told(raw_body: bytes, headers: Mapping[str, str], perform: Callable[[Mapping[str, str]], object]) -> object:

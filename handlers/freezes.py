@@ -5,61 +5,61 @@ from typing import Any
 
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes import end, scopes, start, targets, views
 from services.freezes import state as freeze_state
 
 
-def preview_scope(unit: Unit, body: dict[str, Any]) -> object:
+def preview_scope(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Resolve a scope without creating a freeze."""
-    return scopes.preview(unit, body["scope"])
+    return scopes.preview(uow, body["scope"])
 
 
-def create_freeze(unit: Unit, body: dict[str, Any]) -> object:
+def create_freeze(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Start a freeze."""
     wanted = start.NewFreeze(**body)
-    return views.view(unit, start.start(unit, wanted, most_targets=unit.surroundings.most_targets))
+    return views.view(uow, start.start(uow, wanted, max_targets=uow.dependencies.max_targets))
 
 
-def list_freezes(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> Page:
+def list_freezes(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List freezes, the one that started last first."""
-    return views.list_freezes(unit, views.FreezeFilters(**filters), cursor, limit)
+    return views.list_freezes(uow, views.FreezeFilters(**filters), cursor, limit)
 
 
-def get_freeze(unit: Unit, freeze_id: str) -> object:
+def get_freeze(uow: UnitOfWork, freeze_id: str) -> object:
     """Get a freeze, in force or ended."""
-    return views.show(unit, freeze_id)
+    return views.show(uow, freeze_id)
 
 
-def list_freeze_targets(unit: Unit, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
+def list_freeze_targets(uow: UnitOfWork, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
     """List the branches that a freeze covers."""
-    return targets.list_targets(unit, freeze_id, state, cursor, limit)
+    return targets.list_targets(uow, freeze_id, state, cursor, limit)
 
 
-def lift_freeze(unit: Unit, freeze_id: str, body: dict[str, Any] | None) -> object:
+def lift_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any] | None) -> object:
     """End a freeze."""
-    return views.view(unit, end.lift(unit, freeze_id, (body or {}).get("reason")))
+    return views.view(uow, end.lift(uow, freeze_id, (body or {}).get("reason")))
 
 
-def lift_freezes(unit: Unit, body: dict[str, Any]) -> object:
+def lift_freezes(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """End every freeze inside a scope."""
-    return end.lift_matching(unit, body["scope"], body.get("reason"))
+    return end.lift_matching(uow, body["scope"], body.get("reason"))
 
 
-def extend_freeze(unit: Unit, freeze_id: str, body: dict[str, Any]) -> object:
+def extend_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any]) -> object:
     """Move the end of a freeze."""
     ends_at: datetime | None = body["ends_at"]
-    return views.view(unit, start.extend(unit, freeze_id, ends_at))
+    return views.view(uow, start.extend(uow, freeze_id, ends_at))
 
 
-def thaw_override_freeze(unit: Unit, freeze_id: str, body: dict[str, Any]) -> object:
+def thaw_override_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any]) -> object:
     """End the freeze of a schedule inside its window."""
-    return views.view(unit, end.override(unit, freeze_id, body["reason"]))
+    return views.view(uow, end.override(uow, freeze_id, body["reason"]))
 
 
-def retry_freeze(unit: Unit, freeze_id: str) -> object:
+def retry_freeze(uow: UnitOfWork, freeze_id: str) -> object:
     """Try the failed targets of a freeze again."""
-    return views.view(unit, targets.retry(unit, freeze_id))
+    return views.view(uow, targets.retry(uow, freeze_id))
 
 
 async def get_freeze_state(

@@ -3,26 +3,26 @@
 from typing import Any
 
 from schemas.replies import SecretReply
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.installations import claims, views
 from services.onboarding import steps
 
 
-def get_onboarding(unit: Unit) -> object:
+def get_onboarding(uow: UnitOfWork) -> object:
     """Tell which steps are done, and what to do next."""
-    return steps.show(unit)
+    return steps.show(uow)
 
 
-def get_install_url(unit: Unit) -> SecretReply:
+def get_install_url(uow: UnitOfWork) -> SecretReply:
     """Give GitHub's address where the App is installed for this organisation."""
-    return SecretReply(claims.install_url(unit))
+    return SecretReply(claims.install_url(uow))
 
 
-def get_installation_status(unit: Unit, installation_id: int | None) -> object:
+def get_installation_status(uow: UnitOfWork, installation_id: int | None) -> object:
     """Tell how far the organisation's installation has come."""
-    return views.status(unit, installation_id)
+    return views.status(uow, installation_id)
 
 
-def claim_installation(unit: Unit, body: dict[str, Any]) -> object:
+def claim_installation(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Make an installation the organisation's."""
-    return claims.claim(unit, body["installation_id"], body["state"], body["code"])
+    return claims.claim(uow, body["installation_id"], body["state"], body["code"])

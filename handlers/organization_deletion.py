@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.offboarding import deletion
 
 
-def delete_organization(unit: Unit, body: dict[str, Any]) -> object:
+def delete_organization(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Delete the active organisation."""
-    return deletion.delete(unit, body["name"])
+    return deletion.delete(uow, body["name"])

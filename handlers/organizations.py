@@ -3,30 +3,30 @@
 from typing import Any
 
 from services.core.pagination import Page
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.organizations import memberships, organizations
 
 
-def get_me(unit: Unit) -> object:
+def get_me(uow: UnitOfWork) -> object:
     """Tell who asks, and in which organisation they act."""
-    return memberships.me(unit)
+    return memberships.me(uow)
 
 
-def list_my_organizations(unit: Unit, limit: int, cursor: str | None) -> Page:
+def list_my_organizations(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
     """List the organisations of the person who asks, the one joined last first."""
-    return memberships.list_mine(unit, cursor, limit)
+    return memberships.list_mine(uow, cursor, limit)
 
 
-def bootstrap_organization(unit: Unit, body: dict[str, Any] | None) -> object:
+def bootstrap_organization(uow: UnitOfWork, body: dict[str, Any] | None) -> object:
     """Return the person's organisation, which is made if they have none."""
-    return memberships.bootstrap(unit, (body or {}).get("name"))
+    return memberships.bootstrap(uow, (body or {}).get("name"))
 
 
-def get_current_organization(unit: Unit) -> object:
+def get_current_organization(uow: UnitOfWork) -> object:
     """Get the organisation."""
-    return organizations.current(unit)
+    return organizations.current(uow)
 
 
-def update_current_organization(unit: Unit, body: dict[str, Any]) -> object:
+def update_current_organization(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Change the organisation's name and settings."""
-    return organizations.update(unit, body.get("name"), body.get("settings"))
+    return organizations.update(uow, body.get("name"), body.get("settings"))

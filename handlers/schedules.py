@@ -4,7 +4,7 @@ from typing import Any
 
 from schemas.names import snake_case
 from services.core.pagination import Page
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.schedules import (
     deleting,
     importing,
@@ -23,66 +23,66 @@ SHOWN = 10
 """Windows that the preview of a draft shows, unless it is asked for more."""
 
 
-def list_schedules(unit: Unit, limit: int, cursor: str | None) -> Page:
+def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
     """List schedules, the one whose next occurrence comes first first."""
-    return views.list_schedules(unit, cursor, limit)
+    return views.list_schedules(uow, cursor, limit)
 
 
-def create_schedule(unit: Unit, body: dict[str, Any]) -> object:
+def create_schedule(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Create a schedule."""
-    return views.view(unit, saving.create(unit, saving.NewSchedule(**with_terms(body))))
+    return views.view(uow, saving.create(uow, saving.NewSchedule(**with_terms(body))))
 
 
-def get_schedule(unit: Unit, schedule_id: str) -> object:
+def get_schedule(uow: UnitOfWork, schedule_id: str) -> object:
     """Get a schedule."""
-    return views.show(unit, schedule_id)
+    return views.show(uow, schedule_id)
 
 
-def update_schedule(unit: Unit, schedule_id: str, body: dict[str, Any]) -> object:
+def update_schedule(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) -> object:
     """Change a schedule."""
-    return views.view(unit, saving.update(unit, schedule_id, with_terms(body)))
+    return views.view(uow, saving.update(uow, schedule_id, with_terms(body)))
 
 
-def delete_schedule(unit: Unit, schedule_id: str, *, end_active: bool) -> None:
+def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool) -> None:
     """Delete a schedule."""
-    deleting.delete_schedule(unit, schedule_id, end_active=end_active)
+    deleting.delete_schedule(uow, schedule_id, end_active=end_active)
 
 
-def skip_next_occurrence(unit: Unit, schedule_id: str) -> object:
+def skip_next_occurrence(uow: UnitOfWork, schedule_id: str) -> object:
     """Skip the next occurrence."""
-    return skipping.skip_next(unit, schedule_id)
+    return skipping.skip_next(uow, schedule_id)
 
 
-def run_schedule_now(unit: Unit, schedule_id: str, body: dict[str, Any]) -> object:
+def run_schedule_now(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) -> object:
     """Apply or lift a schedule's window now."""
-    return running_now.run_now(unit, schedule_id, body["action"])
+    return running_now.run_now(uow, schedule_id, body["action"])
 
 
-def preview_schedule_draft(unit: Unit, body: dict[str, Any]) -> object:
+def preview_schedule_draft(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Preview a draft."""
-    return previewing.preview_draft(unit, with_terms(body), body.get("limit", SHOWN))
+    return previewing.preview_draft(uow, with_terms(body), body.get("limit", SHOWN))
 
 
-def preview_schedule(unit: Unit, schedule_id: str, limit: int) -> object:
+def preview_schedule(uow: UnitOfWork, schedule_id: str, limit: int) -> object:
     """Preview a schedule."""
-    return previewing.preview_saved(unit, schedule_id, limit)
+    return previewing.preview_saved(uow, schedule_id, limit)
 
 
-def list_occurrences(unit: Unit, limit: int, cursor: str | None, **filters: Any) -> Page:
+def list_occurrences(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
     """List occurrences, the one that begins first first."""
     since, until = filters.pop("from"), filters.pop("to")
     wanted = occurrences.OccurrenceFilters(since, until, **filters)
-    return occurrences.list_occurrences(unit, wanted, cursor, limit)
+    return occurrences.list_occurrences(uow, wanted, cursor, limit)
 
 
-def get_schedule_calendar(unit: Unit, month: str, timezone: str | None, schedule_id: str | None) -> object:
+def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: str | None) -> object:
     """See the calendar of a month."""
-    return months.calendar_of(unit, month, timezone, schedule_id)
+    return months.calendar_of(uow, month, timezone, schedule_id)
 
 
-def import_schedules(unit: Unit, body: dict[str, Any]) -> object:
+def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Import a calendar."""
-    return importing.import_calendar(unit, Import(**with_terms(body)))
+    return importing.import_calendar(uow, Import(**with_terms(body)))
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

@@ -5,65 +5,65 @@ from typing import Any
 from schemas.replies import HeadedReply, RawReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import session_views, sessions, signing_in, signing_keys, signing_up
 from services.identity.cookies import cookie_of, no_cookie
 
 
-def sign_up(unit: Unit, body: dict[str, Any]) -> object:
+def sign_up(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Mail a link that makes an account."""
-    signing_up.sign_up(unit, body["name"], body["email"], body["password"])
+    signing_up.sign_up(uow, body["name"], body["email"], body["password"])
     return {"email": body["email"]}
 
 
-def verify_email(unit: Unit, body: dict[str, Any]) -> object:
+def verify_email(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Make the account that a mailed link is for, by the password of its sign-up."""
-    return signing_up.verify_email(unit, body["token"], body["password"])
+    return signing_up.verify_email(uow, body["token"], body["password"])
 
 
-def sign_in(unit: Unit, body: dict[str, Any]) -> HeadedReply:
+def sign_in(uow: UnitOfWork, body: dict[str, Any]) -> HeadedReply:
     """Begin a session, and give the browser its cookie."""
-    signed_in = signing_in.sign_in(unit, body["email"], body["password"])
-    cookie = cookie_of(signed_in.token, unit.now, signed_in.session.expires_at, web_url=unit.surroundings.web_url)
+    signed_in = signing_in.sign_in(uow, body["email"], body["password"])
+    cookie = cookie_of(signed_in.token, uow.now, signed_in.session.expires_at, web_url=uow.dependencies.web_url)
     return HeadedReply(session_views.view_signed_in(signed_in), {"Set-Cookie": cookie})
 
 
-def sign_out(unit: Unit) -> RawReply:
+def sign_out(uow: UnitOfWork) -> RawReply:
     """End the session that asks, and take the cookie back."""
-    sessions.revoke(unit, str(unit.caller.session_id))
-    return RawReply(204, {"Set-Cookie": no_cookie(web_url=unit.surroundings.web_url)}, b"")
+    sessions.revoke(uow, str(uow.caller.session_id))
+    return RawReply(204, {"Set-Cookie": no_cookie(web_url=uow.dependencies.web_url)}, b"")
 
 
-def forgot_password(unit: Unit, body: dict[str, Any]) -> object:
+def forgot_password(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Mail a link by which another password can be chosen."""
-    signing_in.forgot_password(unit, body["email"])
+    signing_in.forgot_password(uow, body["email"])
     return {"email": body["email"]}
 
 
-def reset_password(unit: Unit, body: dict[str, Any]) -> None:
+def reset_password(uow: UnitOfWork, body: dict[str, Any]) -> None:
     """Give the account of a mailed link another password."""
-    signing_in.reset_password(unit, body["token"], body["password"])
+    signing_in.reset_password(uow, body["token"], body["password"])
 
 
-def mint_session_token(unit: Unit) -> object:
+def mint_session_token(uow: UnitOfWork) -> object:
     """Mint a session JWT."""
-    return sessions.mint(unit, str(unit.caller.session_id))
+    return sessions.mint(uow, str(uow.caller.session_id))
 
 
-def set_active_organization(unit: Unit, body: dict[str, Any]) -> object:
+def set_active_organization(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Make the session act in another organisation."""
-    session = sessions.set_active(unit, str(unit.caller.session_id), body["organization_id"])
-    return session_views.view(unit, session)
+    session = sessions.set_active(uow, str(uow.caller.session_id), body["organization_id"])
+    return session_views.view(uow, session)
 
 
-def list_sessions(unit: Unit, limit: int, cursor: str | None) -> Page:
+def list_sessions(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
     """List what is signed in as the person who asks."""
-    return session_views.list_sessions(unit, cursor, limit)
+    return session_views.list_sessions(uow, cursor, limit)
 
 
-def revoke_session(unit: Unit, session_id: str) -> None:
+def revoke_session(uow: UnitOfWork, session_id: str) -> None:
     """End one of the person's sessions."""
-    session_views.end(unit, session_id)
+    session_views.end(uow, session_id)
 
 
 async def get_jwks(context: ReadContext) -> HeadedReply:

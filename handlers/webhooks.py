@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.webhooks import deliveries
 
 
 def receive_github_webhook(
-    unit: Unit, raw_body: bytes, headers: Mapping[str, str], x_github_event: str, x_github_delivery: str
+    uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str], x_github_event: str, x_github_delivery: str
 ) -> object:
     """Take in a signed delivery of GitHub."""
-    return deliveries.receive(unit, raw_body, headers.get("x-hub-signature-256"), x_github_event, x_github_delivery)
+    return deliveries.receive(uow, raw_body, headers.get("x-hub-signature-256"), x_github_event, x_github_delivery)

@@ -17,7 +17,7 @@ _lock = Lock()
 _running: dict[str, Thread] = {}
 
 
-def go_on(name: str, step: Callable[[], bool]) -> Thread:
+def run_in_background(name: str, step: Callable[[], bool]) -> Thread:
     """Repeat `step` until it finds no work, on a thread that may be running already; returns the thread."""
     with _lock:
         running = _running.get(name)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from time import monotonic
 
 from integrations.github import GitHub
-from services.core.unit_of_work import Units, Wakeups
+from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.reconcile.passes import Reconciler
 
-LONGEST_TURN = 20.0
+TIME_SLICE = 20.0
 """Seconds after which a job makes way: what is left over is asked for anew, behind what came meanwhile."""
-SHORT_TURN = 2.0
+BACKGROUND_TIME_SLICE = 2.0
 """The same of a job that blocks nobody's merge: a freeze may be waiting for this worker (I12)."""
 
 
@@ -18,7 +18,7 @@ SHORT_TURN = 2.0
 class Context:
     """The database as jobs see it, the code host, and the reconciler that joins them."""
 
-    units: Units
+    uow_factory: UnitOfWorkFactory
     github: GitHub
     reconciler: Reconciler
     begun: Callable[[str], None]
@@ -27,25 +27,25 @@ class Context:
     @property
     def wakeups(self) -> Wakeups:
         """How further work is asked for."""
-        return self.units.wakeups
+        return self.uow_factory.wakeups
 
 
 _given: list[Context] = []
 
 
-def give(context: Context) -> None:
+def set_context(context: Context) -> None:
     """Set the context of this process."""
     _given[:] = [context]
 
 
-def given() -> Context:
+def get_context() -> Context:
     """Return the context of this process; raises RuntimeError in one that was not set up for jobs."""
     if not _given:
         raise RuntimeError("this process runs no jobs: start `python -m app.worker` or `python -m app.sweeper`")
     return _given[0]
 
 
-def take_turns(context: Context, name: str, step: Callable[[], bool], *, longest: float = SHORT_TURN) -> None:
+def run_for(context: Context, name: str, step: Callable[[], bool], *, longest: float = BACKGROUND_TIME_SLICE) -> None:
     """Repeat `step` while it finds work, for one turn at most."""
     context.begun(name)
     end = monotonic() + longest

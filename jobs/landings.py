@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from jobs.context import given, take_turns
+from jobs.context import get_context, run_for
 from services.bypass_detection.detection import examine_landings
 
 
 def run() -> None:
     """Go on until nothing waits."""
-    context = given()
-    take_turns(context, "landings", partial(examine_landings, context.units, context.github))
+    context = get_context()
+    run_for(context, "landings", partial(examine_landings, context.uow_factory, context.github))

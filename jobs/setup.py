@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from jobs.context import given, take_turns
+from jobs.context import get_context, run_for
 from services.enforcement.applying import apply_due
 
 
 def run() -> None:
     """Go on until nothing waits."""
-    context = given()
-    take_turns(context, "setup", partial(apply_due, context.units, context.github))
+    context = get_context()
+    run_for(context, "setup", partial(apply_due, context.uow_factory, context.github))

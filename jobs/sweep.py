@@ -74,36 +74,36 @@ class Sweeper:
 
         Windows begin before freezes end: where one follows the other, what both cover stays blocked.
         """
-        units = self.context.units
+        uow_factory = self.context.uow_factory
         chores = (begin_windows, end_freezes, end_exceptions, cover_the_rest, record_missed)
-        done = [_attempt(partial(chore, units)) for chore in chores]
+        done = [_attempt(partial(chore, uow_factory)) for chore in chores]
         return any(done)
 
     def seal(self) -> None:
         """Give audit entries that have been committed their place."""
-        _attempt(partial(seal_entries, self.context.units))
+        _attempt(partial(seal_entries, self.context.uow_factory))
 
     def look_after(self) -> None:
         """Do what can wait a little, and see to it that what waits is done."""
-        units = self.context.units
+        uow_factory = self.context.uow_factory
         for chore in (
-            partial(verify_windows, units),
-            partial(compare_windows, units),
-            partial(clear_what_is_over, units),
-            partial(extend_plans, units),
-            partial(look_for_overlaps, units),
-            partial(give_receipts, units),
-            partial(full_pass, units, self.full_pass_every),
-            partial(tidy, units),
-            partial(end_what_came_late, units),
-            partial(purge_deleted, units),
-            partial(rotate_keys, units),
+            partial(verify_windows, uow_factory),
+            partial(compare_windows, uow_factory),
+            partial(clear_what_is_over, uow_factory),
+            partial(extend_plans, uow_factory),
+            partial(look_for_overlaps, uow_factory),
+            partial(give_receipts, uow_factory),
+            partial(full_pass, uow_factory, self.full_pass_every),
+            partial(tidy, uow_factory),
+            partial(end_what_came_late, uow_factory),
+            partial(purge_deleted, uow_factory),
+            partial(rotate_keys, uow_factory),
             self._see_to_what_waits,
         ):
             _attempt(chore)
 
     def _see_to_what_waits(self) -> None:
-        waiting = work_waiting(self.context.units)
+        waiting = work_waiting(self.context.uow_factory)
         if waiting and self.workers_come():
             self.context.wakeups.send(waiting)
             return
@@ -142,7 +142,7 @@ class Sweeper:
     def pause(self, every: float) -> float:
         """Return how many seconds to wait before time is looked at again: until it does something, `every` at most."""
         left: list[float | None] = []
-        _attempt(lambda: left.append(seconds_to_next(self.context.units)))
+        _attempt(lambda: left.append(seconds_to_next(self.context.uow_factory)))
         return max(SHORTEST_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
 
 

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from jobs.context import given, take_turns
+from jobs.context import get_context, run_for
 from services.repository_sync.sync import sync_pending
 
 
 def run() -> None:
     """Compare until no comparison waits."""
-    context = given()
-    take_turns(context, "sync", partial(sync_pending, context.units, context.github))
+    context = get_context()
+    run_for(context, "sync", partial(sync_pending, context.uow_factory, context.github))

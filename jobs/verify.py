@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from jobs.context import given, take_turns
+from jobs.context import get_context, run_for
 from services.enforcement.probing import probe_due
 
 
 def run() -> None:
     """Go on until nothing waits."""
-    context = given()
-    take_turns(context, "verify", partial(probe_due, context.units, context.github))
+    context = get_context()
+    run_for(context, "verify", partial(probe_due, context.uow_factory, context.github))

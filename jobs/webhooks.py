@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from jobs.context import given, take_turns
+from jobs.context import get_context, run_for
 from services.webhooks.deliveries import process
 
 
 def run() -> None:
     """Read deliveries until none waits."""
-    context = given()
-    take_turns(context, "webhooks", partial(process, context.units, context.github))
+    context = get_context()
+    run_for(context, "webhooks", partial(process, context.uow_factory, context.github))

@@ -3,12 +3,12 @@
 from functools import partial
 
 from jobs import background_thread
-from jobs.context import given
+from jobs.context import get_context
 from services.offboarding.withdrawal import withdraw_due
 
 
 def run() -> None:
     """Begin to remove, or go on; returns at once."""
-    context = given()
+    context = get_context()
     context.begun("withdraw")
-    background_thread.go_on("withdraw", partial(withdraw_due, context.units, context.github))
+    background_thread.run_in_background("withdraw", partial(withdraw_due, context.uow_factory, context.github))

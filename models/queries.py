@@ -15,7 +15,7 @@ from rules.freezes.scope import BranchFact
 from rules.freezes.verdict import CoveringFreeze
 
 
-def among(texts: Iterable[str]) -> ColumnElement[Any]:
+def any_of(texts: Iterable[str]) -> ColumnElement[Any]:
     """Return what a text column equals when it is any of many: one parameter, where `in_` sends one each."""
     return any_(literal(list(texts), ARRAY(Text)))
 
@@ -71,7 +71,7 @@ def watched_branches(session: Session, organization_id: str, *narrowed: ColumnEl
     return [BranchFact(branch, repository, f"{owner}/{name}", ref) for branch, repository, owner, name, ref in rows]
 
 
-def raise_generation(session: Session, branch_ids: Collection[str], now: datetime) -> None:
+def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> None:
     """Say that the verdicts of these branches may have changed: their generation rises and they are due now.
 
     Rows are locked in the order of their ids, so that two callers never wait for each other in a circle.

@@ -53,7 +53,7 @@ SHORTEST_WAIT = timedelta(seconds=5)
 """Whoever found no room in their share comes back no sooner, and so for more than one call."""
 
 
-class Spent(NamedTuple):
+class ApiUsage(NamedTuple):
     """One call that was made."""
 
     at: datetime
@@ -61,7 +61,7 @@ class Spent(NamedTuple):
     content: int
 
 
-class Room(NamedTuple):
+class Grant(NamedTuple):
     """How many checks one mutation may hold now; if none, how long there will be no room."""
 
     checks: int
@@ -71,7 +71,9 @@ class Room(NamedTuple):
 NO_WAIT = timedelta(0)
 
 
-def room_for_checks(limits: PaceLimits, counting: Counting, spent: Sequence[Spent], now: datetime, wanted: int) -> Room:
+def grant_checks(
+    limits: PaceLimits, counting: Counting, spent: Sequence[ApiUsage], now: datetime, wanted: int
+) -> Grant:
     """Return the room for one mutation with up to `wanted` checks; `spent` holds the last hour, oldest first."""
     waits = [_wait(spent, now, MINUTE, limits.points_per_minute - MUTATION_POINTS, _points)]
     room = wanted
@@ -81,20 +83,20 @@ def room_for_checks(limits: PaceLimits, counting: Counting, spent: Sequence[Spen
             if counting == "aliases":
                 room = min(room, most - sum(one.content for one in spent if one.at > now - length))
     wait = max(waits)
-    return Room(0, wait) if wait > NO_WAIT else Room(room, NO_WAIT)
+    return Grant(0, wait) if wait > NO_WAIT else Grant(room, NO_WAIT)
 
 
-def wait_for_query(limits: PaceLimits, spent: Sequence[Spent], now: datetime) -> timedelta:
+def wait_for_query(limits: PaceLimits, spent: Sequence[ApiUsage], now: datetime) -> timedelta:
     """Return how long there will be no room for a query: usually no time at all."""
     return _wait(spent, now, MINUTE, limits.points_per_minute - QUERY_POINTS, _points)
 
 
-def wait_of_others(
-    limits: PaceLimits, counting: Counting, spent: Sequence[Spent], now: datetime, *, writes: bool
+def background_wait(
+    limits: PaceLimits, counting: Counting, spent: Sequence[ApiUsage], now: datetime, *, writes: bool
 ) -> timedelta:
     """Return how long there will be no room for a call that nobody's merge waits for."""
     if writes:
-        wait = room_for_checks(limits.share(WRITES_SHARE), counting, spent, now, 1).wait
+        wait = grant_checks(limits.share(WRITES_SHARE), counting, spent, now, 1).wait
     else:
         wait = wait_for_query(limits.share(READS_SHARE), spent, now)
     return max(wait, SHORTEST_WAIT) if wait > NO_WAIT else NO_WAIT
@@ -105,7 +107,7 @@ def content_of(counting: Counting, checks: int) -> int:
     return {"off": 0, "requests": 1, "aliases": checks}[counting]
 
 
-def counting_after_refusal(before: Counting, spent: Sequence[Spent], now: datetime, limits: PaceLimits) -> Counting:
+def counting_after_refusal(before: Counting, spent: Sequence[ApiUsage], now: datetime, limits: PaceLimits) -> Counting:
     """Return how content is counted from now on, since the code host has refused a mutation.
 
     The milder explanation first: that it counts requests, if there were more of them than it allows.
@@ -116,16 +118,16 @@ def counting_after_refusal(before: Counting, spent: Sequence[Spent], now: dateti
     return "requests" if before == "off" and too_many else "aliases"
 
 
-def _points(one: Spent) -> int:
+def _points(one: ApiUsage) -> int:
     return one.points
 
 
-def _content(one: Spent) -> int:
+def _content(one: ApiUsage) -> int:
     return one.content
 
 
 def _wait(
-    spent: Sequence[Spent], now: datetime, length: timedelta, most: int, size: Callable[[Spent], int]
+    spent: Sequence[ApiUsage], now: datetime, length: timedelta, most: int, size: Callable[[ApiUsage], int]
 ) -> timedelta:
     """Return the time until what was spent within `length` comes down to `most`."""
     recent = [one for one in spent if one.at > now - length]

@@ -18,13 +18,13 @@ from flask import Response, g, redirect, request
 from sqlalchemy import select
 
 from app.edge.operation import LONGEST_CLIENT
-from app.edge.retries import again_when_undone
+from app.edge.retries import retry_on_serialization_failure
 from models.organizations import LoginSession, Membership, Organization, User
 from rules.access.permissions import NOBODY, Actor
 from rules.errors import ServiceError
 from schemas.contract import Contract
 from schemas.dialect import Validators
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.identity import sessions
 from services.identity.cookies import NAME as COOKIE
 from services.identity.cookies import cookie_of, no_cookie
@@ -73,55 +73,55 @@ class Desk:
     """What the pages for people share."""
 
     contract: Contract
-    units: Units
-    organizations: Units
+    uow_factory: UnitOfWorkFactory
+    organizations: UnitOfWorkFactory
     """Opens units of the realm `organization`, for the page that works in one."""
     guard: Guard
     shape: Callable[[str], Shape]
 
-    def work(self, job: Callable[[Unit, Visitor | None], T]) -> T:
+    def work(self, job: Callable[[UnitOfWork, Visitor | None], T]) -> T:
         """Return what the job makes of a unit of the visitor's; a refusal whose effects stay is raised after commit."""
         looks = request.method in {"GET", "HEAD"}
-        return self._in_unit(looks, lambda unit: job(unit, self._visitor(unit)))
+        return self._in_unit(looks, lambda uow: job(uow, self._visitor(uow)))
 
-    def work_as_nobody(self, job: Callable[[Unit], T]) -> T:
+    def work_as_nobody(self, job: Callable[[UnitOfWork], T]) -> T:
         """Do the same for somebody who is not known yet, whatever cookie they bring."""
         return self._in_unit(False, job)
 
-    def _in_unit(self, read_only: bool, job: Callable[[Unit], T]) -> T:  # noqa: FBT001 - as `Units.open` has it
+    def _in_unit(self, read_only: bool, job: Callable[[UnitOfWork], T]) -> T:  # noqa: FBT001 - as `Units.open` has it
         def once() -> T:
-            with self.units.open(_caller(), read_only=read_only) as unit:
+            with self.uow_factory.open(_caller(), read_only=read_only) as uow:
                 try:
-                    return job(unit)
+                    return job(uow)
                 except ServiceError as error:
                     if not error.effects_stay:
                         raise
                     refused = error
             raise refused
 
-        return again_when_undone(once)
+        return retry_on_serialization_failure(once)
 
-    def work_signed_in(self, back: str, job: Callable[[Unit, Visitor], T]) -> T:
+    def work_signed_in(self, back: str, job: Callable[[UnitOfWork, Visitor], T]) -> T:
         """Do the same for somebody who is signed in; raises SignInNeededError."""
 
-        def checked(unit: Unit, visitor: Visitor | None) -> T:
+        def checked(uow: UnitOfWork, visitor: Visitor | None) -> T:
             if visitor is None:
                 raise SignInNeededError(back)
-            return job(unit, visitor)
+            return job(uow, visitor)
 
         return self.work(checked)
 
-    def _visitor(self, unit: Unit) -> Visitor | None:
+    def _visitor(self, uow: UnitOfWork) -> Visitor | None:
         """Return who asks, and have the unit act as them; support looks at organisations, not at people's pages."""
-        session = sessions.find(unit, request.cookies.get(COOKIE, ""))
+        session = sessions.find(uow, request.cookies.get(COOKIE, ""))
         if session is None or session.support:
             return None
-        user = unit.session.get_one(User, session.user_id)
+        user = uow.session.get_one(User, session.user_id)
         actor = Actor("user", user.id, user.name)
-        unit.caller = replace(unit.caller, actor=actor, principal_id=user.id, session_id=session.id)
-        organization_id = _acts_in(unit, session)
+        uow.caller = replace(uow.caller, actor=actor, principal_id=user.id, session_id=session.id)
+        organization_id = _acts_in(uow, session)
         if organization_id is not None:
-            unit.enter(organization_id)
+            uow.bind_organization(organization_id)
         g.visitor = Visitor(session.id, user.id, user.name, user.email, organization_id)
         return g.visitor  # type: ignore[no-any-return]
 
@@ -196,11 +196,11 @@ class Desk:
         return page
 
 
-def open_desk(contract: Contract, units: Units, organizations: Units) -> Desk:
+def open_desk(contract: Contract, uow_factory: UnitOfWorkFactory, organizations: UnitOfWorkFactory) -> Desk:
     """Return the desk of one application."""
     validators = Validators(contract.document)
     shape = cache(lambda name: Shape(contract, validators, contract.operations[name]))
-    return Desk(contract, units, organizations, Guard("forms", units.surroundings.web_url), shape)
+    return Desk(contract, uow_factory, organizations, Guard("forms", uow_factory.dependencies.web_url), shape)
 
 
 def go(address: str) -> Response:
@@ -232,9 +232,9 @@ def _subject() -> str:
     return request.cookies.get(COOKIE, "")
 
 
-def _acts_in(unit: Unit, session: LoginSession) -> str | None:
+def _acts_in(uow: UnitOfWork, session: LoginSession) -> str | None:
     """Return the organisation of a sign-in, if its person still belongs there and it still is."""
-    return unit.session.scalar(
+    return uow.session.scalar(
         select(Organization.id)
         .join(Membership, Membership.organization_id == Organization.id)
         .where(Organization.id == session.organization_id, Membership.user_id == session.user_id)

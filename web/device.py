@@ -12,7 +12,7 @@ from flask import Response, request
 
 from models.identity import DeviceAuthorization
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import devices, sessions
 from services.organizations import memberships
 from web.desk import Desk, Visitor
@@ -53,8 +53,8 @@ class Device:
         if not given["user_code"]:
             raise at("user_code", ServiceError("missing_parameter", "Enter the code that your device shows."))
 
-        def look(unit: Unit, _: Visitor) -> tuple[DeviceAuthorization | None, Sequence[Any]]:
-            return devices.look(unit, given["user_code"]), memberships.list_mine(unit, None, MOST_ORGANIZATIONS).data
+        def look(uow: UnitOfWork, _: Visitor) -> tuple[DeviceAuthorization | None, Sequence[Any]]:
+            return devices.look(uow, given["user_code"]), memberships.list_mine(uow, None, MOST_ORGANIZATIONS).data
 
         device, organizations = self.desk.work_signed_in("/device", look)
         if device is None:
@@ -72,7 +72,7 @@ class Device:
     def _decide(self, given: dict[str, str]) -> Response:
         approve = given["decision"] == "approve"
 
-        def decide(unit: Unit, _: Visitor) -> DeviceAuthorization:
-            return devices.decide(unit, given["user_code"], approve, given["organization_id"] or None)
+        def decide(uow: UnitOfWork, _: Visitor) -> DeviceAuthorization:
+            return devices.decide(uow, given["user_code"], approve, given["organization_id"] or None)
 
         return self.desk.show("decided.html", device=self.desk.work_signed_in("/device", decide))

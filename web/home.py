@@ -6,7 +6,7 @@ from typing import Any
 from flask import Response, request
 
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import session_views, sessions
 from services.organizations import invitations, memberships
 from web.desk import Desk, Visitor, go
@@ -46,15 +46,15 @@ class Home:
         return job(given)
 
     def _switch(self, given: dict[str, str]) -> Response:
-        def switch(unit: Unit, visitor: Visitor) -> None:
-            sessions.set_active(unit, visitor.session_id, given["organization_id"])
+        def switch(uow: UnitOfWork, visitor: Visitor) -> None:
+            sessions.set_active(uow, visitor.session_id, given["organization_id"])
 
         self.desk.work_signed_in("/", switch)
         return go("/?notice=switched")
 
     def _end(self, given: dict[str, str]) -> Response:
-        def end(unit: Unit, visitor: Visitor) -> bool:
-            session_views.end(unit, given["session_id"])
+        def end(uow: UnitOfWork, visitor: Visitor) -> bool:
+            session_views.end(uow, given["session_id"])
             return visitor.session_id == given["session_id"]
 
         own = self.desk.work_signed_in("/", end)
@@ -64,7 +64,7 @@ class Home:
         name = given["name"]
         try:
             self.desk.require("bootstrap_organization", name=name)
-            self.desk.work_signed_in("/", lambda unit, _: memberships.bootstrap(unit, name or None))
+            self.desk.work_signed_in("/", lambda uow, _: memberships.bootstrap(uow, name or None))
         except ServiceError as error:
             return self._show(None, error, name)
         return go("/?notice=made")
@@ -77,11 +77,11 @@ class Home:
         return self.desk.show("home.html", **values)
 
 
-def _gather(unit: Unit, _: Visitor) -> dict[str, Any]:
+def _gather(uow: UnitOfWork, _: Visitor) -> dict[str, Any]:
     return {
-        "organizations": memberships.list_mine(unit, None, MOST).data,
-        "invitations": invitations.list_pending(unit, None, MOST).data,
-        "sessions": session_views.list_sessions(unit, None, MOST).data,
+        "organizations": memberships.list_mine(uow, None, MOST).data,
+        "invitations": invitations.list_pending(uow, None, MOST).data,
+        "sessions": session_views.list_sessions(uow, None, MOST).data,
     }
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import select
 from models.organizations import Membership, Organization
 from rules.access.permissions import role_reaches
 from rules.errors import ServiceError
-from services.core.unit_of_work import Caller, Unit
+from services.core.unit_of_work import Caller, UnitOfWork
 from services.identity import one_time_tokens
 from services.installations import claims, views
 from web.desk import Desk, Visitor
@@ -59,7 +59,7 @@ class Installed:
             return self.desk.show("refused.html", 404, title="Not an authorisation", message=_BARE)
         back = request.full_path
         try:
-            asked = self.desk.work_signed_in(back, lambda unit, visitor: self._asked(unit, visitor, given["state"]))
+            asked = self.desk.work_signed_in(back, lambda uow, visitor: self._asked(uow, visitor, given["state"]))
         except ServiceError as error:
             return self._refused(error)
         return self.desk.show("installed.html", organization=asked.organization, given=given)
@@ -71,15 +71,15 @@ class Installed:
             return self.desk.show("refused.html", 404, title="No organisation", message=_NOWHERE)
         if address:
             self._require_role(place, INSTALL)
-        with self.desk.organizations.open(place.caller, read_only=not address) as unit:
-            url = claims.install_url(unit)["url"] if address else None
-            stands = views.status(unit, None)
+        with self.desk.organizations.open(place.caller, read_only=not address) as uow:
+            url = claims.install_url(uow)["url"] if address else None
+            stands = views.status(uow, None)
         return self.desk.show(
             "connect.html", organization=place.organization, stands=stands, url=url, may=self._may(place, INSTALL)
         )
 
-    def _present(self, unit: Unit, visitor: Visitor) -> Asked | None:
-        return self._place(unit, visitor, visitor.organization_id) if visitor.organization_id else None
+    def _present(self, uow: UnitOfWork, visitor: Visitor) -> Asked | None:
+        return self._place(uow, visitor, visitor.organization_id) if visitor.organization_id else None
 
     def act(self) -> Response:
         """Claim it, or give GitHub's address."""
@@ -88,9 +88,9 @@ class Installed:
             return self._begin(address=True)
         try:
             body = self._body(given)
-            asked = self.desk.work_signed_in("/", lambda unit, visitor: self._asked(unit, visitor, given["state"]))
-            with self.desk.organizations.open(asked.caller) as unit:
-                claimed = claims.claim(unit, body["installationId"], body["state"], body["code"])
+            asked = self.desk.work_signed_in("/", lambda uow, visitor: self._asked(uow, visitor, given["state"]))
+            with self.desk.organizations.open(asked.caller) as uow:
+                claimed = claims.claim(uow, body["installationId"], body["state"], body["code"])
         except ServiceError as error:
             return self._refused(error)
         return self.desk.show("connected.html", organization=asked.organization, installation=claimed)
@@ -102,18 +102,18 @@ class Installed:
         self.desk.shape(CLAIM).require(body)
         return body
 
-    def _asked(self, unit: Unit, visitor: Visitor, state: str) -> Asked:
+    def _asked(self, uow: UnitOfWork, visitor: Visitor, state: str) -> Asked:
         """Return what a state was given for; raises `not_found` for one that is no more, or was not the visitor's."""
-        token = one_time_tokens.look(unit, "installation", state)
+        token = one_time_tokens.look(uow, "installation", state)
         if token is None or token.subject != visitor.user_id:
             raise ServiceError("not_found", _OLD)
-        asked = self._place(unit, visitor, token.organization_id)
+        asked = self._place(uow, visitor, token.organization_id)
         self._require_role(asked, CLAIM)
         return asked
 
-    def _place(self, unit: Unit, visitor: Visitor, organization_id: str | None) -> Asked:
+    def _place(self, uow: UnitOfWork, visitor: Visitor, organization_id: str | None) -> Asked:
         """Return an organisation of the visitor's; raises `not_found` for another one, or none."""
-        found = unit.session.execute(
+        found = uow.session.execute(
             select(Organization, Membership.role)
             .join(Membership, Membership.organization_id == Organization.id)
             .where(Organization.id == organization_id, Membership.user_id == visitor.user_id)
@@ -124,14 +124,14 @@ class Installed:
         organization, role = found
         caller = Caller(
             organization.id,
-            unit.actor,
+            uow.actor,
             "dashboard",
             plan=organization.plan,
             principal_id=visitor.user_id,
-            request_id=unit.caller.request_id,
+            request_id=uow.caller.request_id,
             session_id=visitor.session_id,
-            address=unit.caller.address,
-            client=unit.caller.client,
+            address=uow.caller.address,
+            client=uow.caller.client,
         )
         return Asked(organization.name, role, caller)
 

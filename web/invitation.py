@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from flask import Response, request
 
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.organizations import invitations
 from web.desk import Desk, Visitor, go
 from web.roles import powers
@@ -33,9 +33,9 @@ class Invitation:
         mailed, wanted = request.args.get("token", ""), request.args.get("id", "")
         try:
             if mailed:
-                found = self.desk.work(lambda unit, _: invitations.preview(unit, mailed))
+                found = self.desk.work(lambda uow, _: invitations.preview(uow, mailed))
             else:
-                found = self.desk.work_signed_in(_address(wanted), lambda unit, _: _own(unit, wanted))
+                found = self.desk.work_signed_in(_address(wanted), lambda uow, _: _own(uow, wanted))
         except ServiceError as error:
             if error.code != "invitation_not_found":
                 raise
@@ -48,8 +48,8 @@ class Invitation:
         """Accept it."""
         wanted = self.desk.answers("id")["id"]
 
-        def accept(unit: Unit, _: Visitor) -> None:
-            invitations.accept(unit, wanted)
+        def accept(uow: UnitOfWork, _: Visitor) -> None:
+            invitations.accept(uow, wanted)
 
         try:
             self.desk.work_signed_in(_address(wanted), accept)
@@ -60,8 +60,8 @@ class Invitation:
         return go("/?notice=joined")
 
 
-def _own(unit: Unit, wanted: str) -> dict[str, Any]:
-    for invitation in invitations.list_pending(unit, None, MOST).data:
+def _own(uow: UnitOfWork, wanted: str) -> dict[str, Any]:
+    for invitation in invitations.list_pending(uow, None, MOST).data:
         if invitation["id"] == wanted:
             return dict(invitation)
     raise ServiceError("invitation_not_found", _GONE)

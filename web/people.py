@@ -13,7 +13,7 @@ from werkzeug.exceptions import HTTPException
 
 from rules.errors import ServiceError
 from schemas.contract import Contract
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from web.desk import Desk, SignInNeededError, lead_to_sign_in, open_desk
 from web.device import Device
 from web.forms import ForeignFormError
@@ -39,12 +39,14 @@ class Page(Protocol):
         """Do what its form says."""
 
 
-def people_pages(contract: Contract, units: Units, organizations: Units, refuse: Callable[[], None]) -> Blueprint:
+def people_pages(
+    contract: Contract, uow_factory: UnitOfWorkFactory, organizations: UnitOfWorkFactory, refuse: Callable[[], None]
+) -> Blueprint:
     """Return the pages; `units` are those of the realm `identity`, `organizations` those of the other one.
 
     `refuse` raises while people are to come back later.
     """
-    desk = open_desk(contract, units, organizations)
+    desk = open_desk(contract, uow_factory, organizations)
     pages = Blueprint("people", __name__)
     pages.before_request(refuse)
     for make in PAGES:

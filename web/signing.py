@@ -9,7 +9,7 @@ from flask import Response, request
 
 from models.organizations import User
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, sessions, signing_in, signing_up
 from web.desk import Desk, Visitor, go, way_back
 from web.problems import at
@@ -42,7 +42,7 @@ class SignUp:
         given = self.desk.answers("name", "email", "password")
         try:
             self.desk.require("sign_up", **given)
-            self.desk.work(lambda unit, _: signing_up.sign_up(unit, **given))
+            self.desk.work(lambda uow, _: signing_up.sign_up(uow, **given))
         except ServiceError as error:
             again = {"name": given["name"], "email": given["email"], "least": self._least()}
             return self.desk.show_again("sign_up.html", error, LABELS, **again)
@@ -67,19 +67,19 @@ class Verify:
     def ask(self) -> Response:
         """Show whose address it is, and ask for the password, while the link is good."""
         mailed = request.args.get("token", "")
-        asked = self.desk.work(lambda unit, _: _asked(unit, mailed))
+        asked = self.desk.work(lambda uow, _: _asked(uow, mailed))
         return self.desk.show("verify.html", mailed=mailed, **asked) if asked else self._spent()
 
     def act(self) -> Response:
         """Confirm the address, for whoever chose the password; a wrong one leaves the link as it was."""
         given = self.desk.answers("mailed", "password")
         mailed, password = given["mailed"], given["password"]
-        asked = self.desk.work(lambda unit, _: _asked(unit, mailed))
+        asked = self.desk.work(lambda uow, _: _asked(uow, mailed))
         if asked is None:
             return self._spent()
         try:
             self.desk.require("verify_email", token=mailed, password=password)
-            self.desk.work(lambda unit, _: signing_up.verify_email(unit, mailed, password))
+            self.desk.work(lambda uow, _: signing_up.verify_email(uow, mailed, password))
         except ServiceError as error:
             if error.code == "not_found":
                 return self._spent()
@@ -111,8 +111,8 @@ class SignIn:
         given = self.desk.answers("email", "password", "next")
         back = way_back(given.pop("next"))
 
-        def sign_in(unit: Unit) -> Response:
-            return self.desk.let_in(signing_in.sign_in(unit, **given), unit.now, back)
+        def sign_in(uow: UnitOfWork) -> Response:
+            return self.desk.let_in(signing_in.sign_in(uow, **given), uow.now, back)
 
         try:
             self.desk.require("sign_in", **given)
@@ -160,7 +160,7 @@ class Forgot:
         given = self.desk.answers("email")
         try:
             self.desk.require("forgot_password", **given)
-            self.desk.work(lambda unit, _: signing_in.forgot_password(unit, **given))
+            self.desk.work(lambda uow, _: signing_in.forgot_password(uow, **given))
         except ServiceError as error:
             return self.desk.show_again("forgot.html", error, LABELS, **given)
         message = f"If {given['email']} has an account, we have sent a mail there. Its link is good for an hour."
@@ -178,19 +178,19 @@ class Reset:
     def ask(self) -> Response:
         """Show the form, while the link is good."""
         mailed = request.args.get("token", "")
-        email = self.desk.work(lambda unit, _: _owner(unit, mailed))
+        email = self.desk.work(lambda uow, _: _owner(uow, mailed))
         return self._form(mailed, email) if email else self._spent()
 
     def act(self) -> Response:
         """Change the password, and have its owner sign in with it."""
         given = self.desk.answers("mailed", "password")
         mailed, password = given["mailed"], given["password"]
-        email = self.desk.work(lambda unit, _: _owner(unit, mailed))
+        email = self.desk.work(lambda uow, _: _owner(uow, mailed))
         if email is None:
             return self._spent()
         try:
             self.desk.require("reset_password", token=mailed, password=password)
-            self.desk.work(lambda unit, _: signing_in.reset_password(unit, mailed, password))
+            self.desk.work(lambda uow, _: signing_in.reset_password(uow, mailed, password))
         except ServiceError as error:
             if error.code == "not_found":
                 return self._spent()
@@ -208,23 +208,23 @@ class Reset:
         return self.desk.shape("reset_password").least("password")
 
 
-def _asked(unit: Unit, mailed: str) -> dict[str, Any] | None:
+def _asked(uow: UnitOfWork, mailed: str) -> dict[str, Any] | None:
     """Return which address a mailed link is for, and the name that was given with it."""
-    token = one_time_tokens.look(unit, "verify_email", mailed)
+    token = one_time_tokens.look(uow, "verify_email", mailed)
     return {"email": token.subject, "name": token.details["name"]} if token else None
 
 
-def _owner(unit: Unit, mailed: str) -> str | None:
+def _owner(uow: UnitOfWork, mailed: str) -> str | None:
     """Return the address of the account that a mailed token may change, so that its owner sees whose it is."""
-    token = one_time_tokens.look(unit, "reset_password", mailed)
-    user = unit.session.get(User, token.subject) if token else None
+    token = one_time_tokens.look(uow, "reset_password", mailed)
+    user = uow.session.get(User, token.subject) if token else None
     return user.email if user else None
 
 
-def _end(unit: Unit, visitor: Visitor | None) -> None:
+def _end(uow: UnitOfWork, visitor: Visitor | None) -> None:
     if visitor is not None:
-        sessions.revoke(unit, visitor.session_id)
+        sessions.revoke(uow, visitor.session_id)
 
 
-def _is_known(_: Unit, visitor: Visitor | None) -> bool:
+def _is_known(_: UnitOfWork, visitor: Visitor | None) -> bool:
     return visitor is not None

@@ -14,7 +14,7 @@ from app.database import WORKER_ROLE, make_engine
 from rules.access.permissions import SYSTEM
 from services.audit.verifying import Known, Proof, chained_organizations, verify
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Units
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 
 _EPILOG = """\
 Each entry has a seal: a number, and the hash of the entry and of the seal before. All hashes are computed anew, in a
@@ -63,18 +63,18 @@ def _known(text: str) -> Known:
 def run(given: argparse.Namespace, config: Config) -> int:
     """Verify what the command line names; returns the exit status. Raises OperationalError."""
     engine = make_engine(config.database_url, 1, role=WORKER_ROLE)
-    units = Units(engine, DatabaseClock(), NoWakeups())
+    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups())
     caller = Caller(None, SYSTEM, "system")
     try:
-        with units.open(caller, read_only=True) as unit:
-            named = chained_organizations(unit, given.organization)
+        with uow_factory.open(caller, read_only=True) as uow:
+            named = chained_organizations(uow, given.organization)
         if given.organization is not None and not named:
             say(f"There is no organisation {given.organization!r}: name it by its id, org_..., or its slug.")
             return 1
         faults = 0
         for organization_id, slug in named:
-            with units.open(caller, read_only=True) as unit:
-                proof = verify(unit, organization_id, slug, given.known)
+            with uow_factory.open(caller, read_only=True) as uow:
+                proof = verify(uow, organization_id, slug, given.known)
             faults += len(proof.faults)
             _report(proof)
         return 1 if faults else 0

@@ -10,7 +10,7 @@ from app.database import IDENTITY_ROLE, make_engine
 from rules.access.entitlements import PLANS
 from rules.access.permissions import SYSTEM
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Units
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.organizations.plans import change_plan
 
 _COMMAND = Caller(None, SYSTEM, "system")
@@ -45,8 +45,8 @@ def run(given: argparse.Namespace, config: Config) -> int:
     """Do what the command line says, and return 0; raises ServiceError, OperationalError."""
     engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
     try:
-        with Units(engine, DatabaseClock(), NoWakeups()).open(_COMMAND) as unit:
-            organization, before = change_plan(unit, given.organization, given.plan, by=given.by)
+        with UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups()).open(_COMMAND) as uow:
+            organization, before = change_plan(uow, given.organization, given.plan, by=given.by)
         say(f"{organization.name} ({organization.id}) had the plan {before}, and has {organization.plan} now.")
         return 0
     finally:

@@ -11,10 +11,10 @@ from datetime import timedelta
 from app.commands.operator_cli import NoWakeups, ended, operator_name, say
 from app.config import Config
 from app.database import IDENTITY_ROLE, make_engine
-from app.wiring import surroundings_of
+from app.wiring import dependencies_of
 from rules.access.permissions import SYSTEM
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Units
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.identity import support
 
 LONGEST_MINUTES = 480
@@ -64,28 +64,28 @@ def run(given: argparse.Namespace, config: Config) -> int:
     """Do what the command line says, and return 0; raises ServiceError, OperationalError."""
     engine = make_engine(config.database_url, 1, role=IDENTITY_ROLE)
     try:
-        units = Units(engine, DatabaseClock(), NoWakeups(), surroundings_of(config))
+        uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups(), dependencies_of(config))
         if given.end:
-            _end(units, given)
+            _end(uow_factory, given)
         else:
-            _begin(units, given)
+            _begin(uow_factory, given)
         return 0
     finally:
         engine.dispose()
 
 
-def _begin(units: Units, given: argparse.Namespace) -> None:
+def _begin(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) -> None:
     lifetime = timedelta(minutes=given.minutes)
-    with units.open(_COMMAND) as unit:
-        begun = support.begin(unit, given.organization, by=given.by, reason=given.reason, lifetime=lifetime)
+    with uow_factory.open(_COMMAND) as uow:
+        begun = support.begin(uow, given.organization, by=given.by, reason=given.reason, lifetime=lifetime)
     whose = f"{begun.organization.name} ({begun.organization.id})"
     say(f"{begun.session_id}: {given.by} may read {whose} until {begun.expires_at:%Y-%m-%d %H:%M:%S} UTC.")
     print(begun.token)
 
 
-def _end(units: Units, given: argparse.Namespace) -> None:
-    with units.open(_COMMAND) as unit:
-        ended = support.end_all(unit, given.organization, by=given.by)
+def _end(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) -> None:
+    with uow_factory.open(_COMMAND) as uow:
+        ended = support.end_all(uow, given.organization, by=given.by)
     say(f"{ended} open support session{'' if ended == 1 else 's'} ended.")
 
 

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import orjson
 from prometheus_client import Counter, Histogram
 
-from app.edge.exchange import Exchange
+from app.edge.exchange import RequestContext
 from app.logs import redact
 
 REQUESTS = Counter("http_requests", "Requests answered", ["operation", "status"])
@@ -29,7 +29,7 @@ class AccessLog:
         self._counters: dict[tuple[str, int], Counter] = {}
         self._histograms: dict[str, Histogram] = {}
 
-    def request(self, exchange: Exchange, status: int, code: str | None, seconds: float) -> None:
+    def request(self, exchange: RequestContext, status: int, code: str | None, seconds: float) -> None:
         """Tell of one answered request."""
         operation = exchange.operation_id or "none"
         self._count(operation, status, seconds)

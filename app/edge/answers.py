@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from app.edge.errors import JSON
-from app.edge.exchange import Exchange, Reply
+from app.edge.exchange import Reply, RequestContext
 from schemas.build import Builder
 from schemas.contract import Operation
 from schemas.dialect import Validators
@@ -23,7 +23,7 @@ class NonConformingReplyError(Exception):
     """A handler's answer does not match the contract."""
 
 
-class Answers:
+class ResponseBuilder:
     """Makes the replies of one operation."""
 
     def __init__(self, operation: Operation, builder: Builder, validators: Validators | None) -> None:
@@ -94,7 +94,7 @@ def _headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items()]
 
 
-def make_conditional(reply: Reply, exchange: Exchange) -> Reply:
+def make_conditional(reply: Reply, exchange: RequestContext) -> Reply:
     """Give a reply its strong `ETag`, and turn it into a 304 for a client that has it already."""
     if reply.status != 200:
         return reply

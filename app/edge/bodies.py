@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from app.edge.exchange import Exchange
-from app.edge.validation_errors import INVALID_BODY, MISSING, BodyFaults, Fault
+from app.edge.exchange import RequestContext
+from app.edge.validation_errors import INVALID_BODY, MISSING, BodyFaults, Violation
 from rules.errors import ServiceError
 from schemas import walk
 from schemas.contract import Contract, Operation
@@ -43,12 +43,12 @@ class BodyReader:
         self._instants = [(name, snake_case(name)) for name, node in found.items() if node.get("format") == "date-time"]
         self._defaults = {snake_case(name): node["default"] for name, node in found.items() if "default" in node}
 
-    async def read(self, exchange: Exchange, faults: list[Fault]) -> tuple[dict[str, Any], Any]:
+    async def read(self, exchange: RequestContext, faults: list[Violation]) -> tuple[dict[str, Any], Any]:
         """Return the body as the handler takes it, and as it was sent; what is wrong goes to `faults`."""
         raw = await read_bytes(exchange, self._limit)
         if not raw:
             if self._required:
-                faults.append(Fault("", "a request body is required", MISSING))
+                faults.append(Violation("", "a request body is required", MISSING))
             return dict(self._defaults), None
         require_json(exchange)
         body = parse(raw)
@@ -56,11 +56,11 @@ class BodyReader:
             faults.extend(self._faults.of(body, self._validator.iter_errors(body)))
         if b"\\" in raw and b"\\u0000" in raw:
             faults.extend(
-                Fault(path, f"{path} must not hold a NUL character", INVALID_BODY) for path in _nuls(body, ())
+                Violation(path, f"{path} must not hold a NUL character", INVALID_BODY) for path in _nuls(body, ())
             )
         return ({}, body) if faults else (self._taken(body, faults), body)
 
-    def _taken(self, body: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
+    def _taken(self, body: dict[str, Any], faults: list[Violation]) -> dict[str, Any]:
         names = self._arguments
         taken = {**self._defaults, **{names.get(key, key): value for key, value in body.items()}}
         for key, name in self._instants:
@@ -68,16 +68,16 @@ class BodyReader:
                 taken[name] = self._instant(key, taken[name], faults)
         return taken
 
-    def _instant(self, key: str, text: str, faults: list[Fault]) -> datetime | None:
+    def _instant(self, key: str, text: str, faults: list[Violation]) -> datetime | None:
         """Parse what the validator took for an instant; a leap second or the year 0 is one that nobody can keep."""
         try:
             return read_instant(text)
         except ValueError as error:
-            faults.append(Fault(f"/{key}", f"{key} is {error}", INVALID_BODY))
+            faults.append(Violation(f"/{key}", f"{key} is {error}", INVALID_BODY))
             return None
 
 
-async def read_bytes(exchange: Exchange, limit: int) -> bytes:
+async def read_bytes(exchange: RequestContext, limit: int) -> bytes:
     """Return the whole body; refuses one above `limit` bytes before it is read whole."""
     declared = exchange.header(b"content-length")
     if declared is not None and declared.isdigit() and int(declared[:19]) > limit:
@@ -101,7 +101,7 @@ def _too_large(limit: int) -> ServiceError:
     return ServiceError("payload_too_large", f"the body is larger than {limit} bytes")
 
 
-def require_json(exchange: Exchange) -> None:
+def require_json(exchange: RequestContext) -> None:
     """Refuse a body that is not declared to be JSON in UTF-8."""
     declared = exchange.header(b"content-type")
     if declared == b"application/json":

@@ -6,7 +6,7 @@ its own extension points: the list of middlewares, `AsyncApi.make_operation`, an
 
 Leaned on beyond its documentation, in 3.3.0: `scope["extensions"]["connexion_routing"]` names the operation;
 `AsyncASGIApp.api_cls` and `RoutedAPI.operations`; `ConnexionMiddleware._build_middleware_stack` and the attributes
-that it fills. `tests/app/test_connexion_adapter.py` fails loudly when one of them moves.
+that it fills. `tests/app/edge/test_connexion_adapter.py` fails loudly when one of them moves.
 """
 
 import importlib

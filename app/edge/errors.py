@@ -14,7 +14,7 @@ import psycopg
 import psycopg_pool
 import sqlalchemy.exc
 
-from app.edge.exchange import Exchange, Reply
+from app.edge.exchange import Reply, RequestContext
 from rules.errors import Detail, ServiceError
 from rules.time.instants import format_instant
 from schemas.contract import Contract, ErrorCode
@@ -45,7 +45,7 @@ class MethodNotAllowedError(ServiceError):
         self.allow = allow
 
 
-class ErrorReplies:
+class ErrorMapper:
     """Makes the reply of every exception."""
 
     def __init__(self, contract: Contract, docs_url: str) -> None:
@@ -53,11 +53,11 @@ class ErrorReplies:
         self._families = {row.status: row.type for row in contract.errors.values()}
         self._docs_url = docs_url.rstrip("/")
 
-    def reply(self, error: Exception, exchange: Exchange) -> Reply:
+    def reply(self, error: Exception, exchange: RequestContext) -> Reply:
         """Return the envelope of `error`; logs it when it is nobody's refusal."""
         return self.envelope(self.refusal(error, exchange), exchange.request_id)
 
-    def refusal(self, error: Exception, exchange: Exchange) -> ServiceError:
+    def refusal(self, error: Exception, exchange: RequestContext) -> ServiceError:
         """Return `error` as a code of the catalogue."""
         if isinstance(error, ServiceError):
             if error.code in self._catalogue:
@@ -123,5 +123,5 @@ def _headers(error: ServiceError, status: int) -> list[tuple[bytes, bytes]]:
     return headers
 
 
-def _facts(exchange: Exchange) -> dict[str, Any]:
+def _facts(exchange: RequestContext) -> dict[str, Any]:
     return {"request_id": exchange.request_id, "operation": exchange.operation_id}

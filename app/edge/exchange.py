@@ -34,7 +34,7 @@ class Reply:
     """The body, where it comes block by block; `body` is empty then."""
 
 
-class Exchange:
+class RequestContext:
     """A request on its way through the edge; what is learnt about it is written here."""
 
     __slots__ = (

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from app.edge.access_log import AccessLog
-from app.edge.errors import ErrorReplies
-from app.edge.exchange import Exchange, Reply
+from app.edge.errors import ErrorMapper
+from app.edge.exchange import Reply, RequestContext
 from app.edge.streaming import send_stream
 
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
@@ -14,10 +14,10 @@ _NO_STORE = (b"cache-control", b"no-store")
 _WITHOUT_BODY = (204, 304)
 
 
-class Front:
+class RequestMiddleware:
     """Wraps the whole application."""
 
-    def __init__(self, app: Callable[..., Awaitable[None]], *, errors: ErrorReplies, log: AccessLog) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]], *, errors: ErrorMapper, log: AccessLog) -> None:
         self._app = app
         self._errors = errors
         self._log = log
@@ -27,7 +27,7 @@ class Front:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send)
+        exchange = RequestContext(scope, receive, send)
         scope["exchange"] = exchange
         passed_on = _PassedOn(exchange)
         try:
@@ -50,7 +50,7 @@ class _PassedOn:
 
     __slots__ = ("_exchange", "status")
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: RequestContext) -> None:
         self._exchange = exchange
         self.status: int | None = None
 
@@ -62,7 +62,7 @@ class _PassedOn:
         await self._exchange.send(message)
 
 
-async def _send(exchange: Exchange, reply: Reply) -> None:
+async def _send(exchange: RequestContext, reply: Reply) -> None:
     headers = [(b"x-request-id", exchange.request_id.encode()), _NOSNIFF, *reply.headers]
     if exchange.budget is not None:
         headers.append((b"ratelimit-remaining", b"%d" % max(0, exchange.budget.remaining)))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 _ASK_EVERY_SECONDS = 30.0
 
 
-class SeldomProbe:
+class CachedHealthCheck:
     """Asks a blocking question in a thread, and remembers the answer for half a minute."""
 
     def __init__(self, ask: Callable[[], object]) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 import orjson
 
-from app.edge.errors import ErrorReplies
-from app.edge.exchange import Exchange, Reply
+from app.edge.errors import ErrorMapper
+from app.edge.exchange import Reply, RequestContext
 from models.requests import IdempotencyKey
 from rules.errors import Detail, ServiceError
 from services.core import stored_replies
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 HEADER = "Idempotency-Key"
 _KEPT_REFUSALS = (409, 422)
@@ -34,7 +34,7 @@ class Claim:
     request_hash: bytes
 
 
-def read_claim(exchange: Exchange, body: Any) -> Claim | None:
+def read_claim(exchange: RequestContext, body: Any) -> Claim | None:
     """Return the request's claim, or None when it has no key; refuses an unreadable or repeated key.
 
     Two bodies are the same when they are the same JSON, whatever white space and order a client's library chose.
@@ -54,16 +54,18 @@ def read_claim(exchange: Exchange, body: Any) -> Claim | None:
     return Claim(key, digest.digest())
 
 
-def once(unit: Unit, claim: Claim, exchange: Exchange, errors: ErrorReplies, perform: Callable[[], Reply]) -> Reply:
+def once(
+    uow: UnitOfWork, claim: Claim, exchange: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]
+) -> Reply:
     """Perform a write at most once under its key, inside the unit's transaction."""
-    whose = (unit.caller.organization_id or "", unit.caller.principal_id or "")
+    whose = (uow.caller.organization_id or "", uow.caller.principal_id or "")
     hashed = stored_replies.key_hash(claim.key)
-    if not stored_replies.try_lock(unit.session, *whose, hashed):
+    if not stored_replies.try_lock(uow.session, *whose, hashed):
         raise ServiceError("idempotency_key_reuse", "The same request is still in flight.", retry_after=1)
-    stored = stored_replies.find_reply(unit.session, *whose, hashed, unit.now)
+    stored = stored_replies.find_reply(uow.session, *whose, hashed, uow.now)
     if stored is not None:
-        return _replay(unit, stored, claim, exchange)
-    reply = _perform(unit, exchange, errors, perform)
+        return _replay(uow, stored, claim, exchange)
+    reply = _perform(uow, exchange, errors, perform)
     if reply.status < 300 or reply.status in _KEPT_REFUSALS:
         organization_id, principal_id = whose
         row = IdempotencyKey(
@@ -75,16 +77,16 @@ def once(unit: Unit, claim: Claim, exchange: Exchange, errors: ErrorReplies, per
             headers={name.decode("latin-1"): value.decode("latin-1") for name, value in reply.headers},
             body=stored_replies.seal(claim.key, reply.body) if reply.secret else reply.body,
             secret=reply.secret,
-            created_at=unit.now,
+            created_at=uow.now,
         )
-        stored_replies.store_reply(unit.session, row)
+        stored_replies.store_reply(uow.session, row)
     return reply
 
 
-def _perform(unit: Unit, exchange: Exchange, errors: ErrorReplies, perform: Callable[[], Reply]) -> Reply:
+def _perform(uow: UnitOfWork, exchange: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]) -> Reply:
     """Perform inside a savepoint, so that a refusal leaves nothing but its own reply, unless its effects stay."""
     try:
-        with unit.session.begin_nested():
+        with uow.session.begin_nested():
             try:
                 return perform()
             except ServiceError as error:
@@ -95,14 +97,14 @@ def _perform(unit: Unit, exchange: Exchange, errors: ErrorReplies, perform: Call
         reply = errors.reply(error, exchange)
         if reply.status not in _KEPT_REFUSALS:
             raise
-        unit.wakeups.clear()
+        uow.wakeups.clear()
         return reply
 
 
-def _replay(unit: Unit, stored: IdempotencyKey, claim: Claim, exchange: Exchange) -> Reply:
+def _replay(uow: UnitOfWork, stored: IdempotencyKey, claim: Claim, exchange: RequestContext) -> Reply:
     if stored.request_hash != claim.request_hash:
         raise ServiceError("idempotency_key_reuse", "The key was used for another request; use a new one.")
-    body = stored_replies.body_of(stored, claim.key, unit.now)
+    body = stored_replies.body_of(stored, claim.key, uow.now)
     if body is None:
         raise ServiceError("idempotency_key_reuse", "The reply to this key showed a secret, and has been erased.")
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in stored.headers.items()]

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.edge.answers import Answers, make_conditional
+from app.edge.answers import ResponseBuilder, make_conditional
 from app.edge.auth import Authorizer, Credentials, Identity
 from app.edge.bodies import JSON, BodyReader, read_bytes
-from app.edge.errors import ErrorReplies
-from app.edge.exchange import Exchange, Headers, Reply
+from app.edge.errors import ErrorMapper
+from app.edge.exchange import Headers, Reply, RequestContext
 from app.edge.idempotency import Claim, once, read_claim
 from app.edge.maintenance import Maintenance
 from app.edge.parameters import ParameterReader
 from app.edge.preconditions import require_entitlement, require_installation
 from app.edge.rate_limits import RateLimits, refuse_when_spent
-from app.edge.retries import again_when_undone
-from app.edge.validation_errors import Fault, refuse
+from app.edge.retries import retry_on_serialization_failure
+from app.edge.validation_errors import Violation, refuse
 from app.edge.worker_threads import Workers
 from rules.access.permissions import CODE_HOST, NOBODY
 from rules.errors import ServiceError
@@ -25,7 +25,7 @@ from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Operation, Realm
 from schemas.dialect import Validators
 from services.core.read_context import Downloads, Probe, ReadContext, Reader
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 
 LONGEST_CLIENT = 300
 
@@ -35,12 +35,12 @@ class Edge:
     """What every operation of one application shares."""
 
     contract: Contract
-    errors: ErrorReplies
+    errors: ErrorMapper
     maintenance: Maintenance
     credentials: Credentials
     rate_limits: RateLimits
     workers: Mapping[Realm, Workers]
-    units: Mapping[Realm, Units]
+    uow_factory: Mapping[Realm, UnitOfWorkFactory]
     """By the realm of an operation: whose rows its unit sees, and which threads it runs in."""
     reader: Reader
     downloads: Downloads
@@ -67,7 +67,7 @@ class CompiledOperation:
         self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
         reads_json = JSON in operation.body and not self._takes_raw_body
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
-        self._answers = Answers(operation, edge.builder, edge.validators if edge.check_replies else None)
+        self._answers = ResponseBuilder(operation, edge.builder, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
         self._signs_in = operation.accepts("SessionToken")
         self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session") or self._signs_in
@@ -75,7 +75,7 @@ class CompiledOperation:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
         """Answer one request: `scope["exchange"]` gets the reply, or the exception says why there is none."""
-        exchange: Exchange = scope["exchange"]
+        exchange: RequestContext = scope["exchange"]
         exchange.operation_id = self.operation.id
         if self.operation.security or self.operation.realm == "identity":
             self._edge.maintenance.refuse()
@@ -93,7 +93,7 @@ class CompiledOperation:
             reply = await workers.run(lambda: self._perform(exchange, identity, arguments, claim))
         exchange.reply = make_conditional(reply, exchange) if self.operation.conditional else reply
 
-    async def _identify(self, exchange: Exchange) -> Identity:
+    async def _identify(self, exchange: RequestContext) -> Identity:
         """Tell who asks, and count the request."""
         credentials = self._edge.credentials
         if self._signs_in:
@@ -105,9 +105,9 @@ class CompiledOperation:
         refuse_when_spent(exchange.budget)
         return identity
 
-    async def _read(self, exchange: Exchange) -> tuple[dict[str, Any], Any]:
+    async def _read(self, exchange: RequestContext) -> tuple[dict[str, Any], Any]:
         """Return the handler's arguments, and the body as it was sent; refuses all faults at once."""
-        faults: list[Fault] = []
+        faults: list[Violation] = []
         arguments = self._parameters.read(exchange, faults)
         sent: Any = None
         if self._body is not None:
@@ -122,7 +122,7 @@ class CompiledOperation:
             arguments["headers"] = Headers(exchange.scope["headers"])
         return arguments, sent
 
-    def _context(self, exchange: Exchange, identity: Identity | None) -> ReadContext:
+    def _context(self, exchange: RequestContext, identity: Identity | None) -> ReadContext:
         edge = self._edge
         now = identity.now if identity else datetime.now(UTC)
         principal = identity.principal if identity else None
@@ -130,37 +130,37 @@ class CompiledOperation:
         return ReadContext(edge.reader, edge.downloads, principal, now, headers, edge.probes)
 
     def _perform(
-        self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
+        self, exchange: RequestContext, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
     ) -> Reply:
         """Run the handler in a unit, in a worker thread; what PostgreSQL undid is done again."""
-        return again_when_undone(lambda: self._in_unit(exchange, identity, arguments, claim))
+        return retry_on_serialization_failure(lambda: self._in_unit(exchange, identity, arguments, claim))
 
     def _in_unit(
-        self, exchange: Exchange, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
+        self, exchange: RequestContext, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
     ) -> Reply:
         support = identity is not None and identity.principal.support
-        units = self._edge.units[self.operation.realm]
-        with units.open(_caller(exchange, identity, self.operation.realm), read_only=support) as unit:
+        uow_factory = self._edge.uow_factory[self.operation.realm]
+        with uow_factory.open(_caller(exchange, identity, self.operation.realm), read_only=support) as uow:
             if self.operation.installation_required:
-                require_installation(unit)
+                require_installation(uow)
             if claim is None:
-                return self._answer_or_refuse(unit, exchange, arguments)
-            return once(unit, claim, exchange, self._edge.errors, lambda: self._answer(unit, arguments))
+                return self._answer_or_refuse(uow, exchange, arguments)
+            return once(uow, claim, exchange, self._edge.errors, lambda: self._answer(uow, arguments))
 
-    def _answer_or_refuse(self, unit: Unit, exchange: Exchange, arguments: dict[str, Any]) -> Reply:
+    def _answer_or_refuse(self, uow: UnitOfWork, exchange: RequestContext, arguments: dict[str, Any]) -> Reply:
         """Answer; a refusal whose effects stay is an answer too, since an exception would undo them."""
         try:
-            return self._answer(unit, arguments)
+            return self._answer(uow, arguments)
         except ServiceError as error:
             if not error.effects_stay:
                 raise
             return self._edge.errors.reply(error, exchange)
 
-    def _answer(self, unit: Unit, arguments: dict[str, Any]) -> Reply:
-        return self._answers.reply(self._handler(unit, **arguments))
+    def _answer(self, uow: UnitOfWork, arguments: dict[str, Any]) -> Reply:
+        return self._answers.reply(self._handler(uow, **arguments))
 
 
-def _caller(exchange: Exchange, identity: Identity | None, realm: Realm) -> Caller:
+def _caller(exchange: RequestContext, identity: Identity | None, realm: Realm) -> Caller:
     client = exchange.scope.get("client")
     anybody = Caller(
         None,

@@ -5,8 +5,8 @@ from collections.abc import Callable, Container, Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from app.edge.exchange import Exchange
-from app.edge.validation_errors import INVALID_PARAMETER, MISSING, Fault, parameter_faults
+from app.edge.exchange import RequestContext
+from app.edge.validation_errors import INVALID_PARAMETER, MISSING, Violation, parameter_faults
 from schemas.contract import Contract, Operation, Parameter
 from schemas.dialect import Validators
 from schemas.instants import parse_instant
@@ -50,12 +50,12 @@ class _Reader:
         self._instant = items.get("format") == "date-time"
         self._validator = validators.compile(parameter.schema)
 
-    def value(self, texts: Sequence[str], faults: list[Fault]) -> Any:
+    def value(self, texts: Sequence[str], faults: list[Violation]) -> Any:
         """Return the typed value, or add what is wrong with it to `faults`."""
         if self._many:
             texts = texts if self._explode else texts[-1].split(",")
         elif len(texts) > 1:
-            faults.append(Fault(self.name, f"{self.name} is given more than once", INVALID_PARAMETER))
+            faults.append(Violation(self.name, f"{self.name} is given more than once", INVALID_PARAMETER))
             return None
         values = [self._read(text) for text in texts] if self._read else list(texts)
         value = values if self._many else values[0]
@@ -85,7 +85,7 @@ class ParameterReader:
         self._absent = {reader.argument: reader.default for reader in self._query.values()}
         self._required = [reader for reader in self._query.values() if reader.required]
 
-    def read(self, exchange: Exchange, faults: list[Fault]) -> dict[str, Any]:
+    def read(self, exchange: RequestContext, faults: list[Violation]) -> dict[str, Any]:
         """Return the arguments by Python name, defaults filled in; what is wrong goes to `faults`."""
         arguments = dict(self._absent)
         for name, value in zip(*exchange.scope["route"], strict=True):
@@ -105,7 +105,7 @@ class ParameterReader:
         return arguments
 
 
-def _header(exchange: Exchange, name: bytes, reader: _Reader, faults: list[Fault]) -> Any:
+def _header(exchange: RequestContext, name: bytes, reader: _Reader, faults: list[Violation]) -> Any:
     given = exchange.headers(name)
     if given:
         return reader.value([value.decode("latin-1") for value in given], faults)
@@ -114,16 +114,16 @@ def _header(exchange: Exchange, name: bytes, reader: _Reader, faults: list[Fault
     return reader.default
 
 
-def _missing(name: str) -> Fault:
-    return Fault(name, f"{name} is required", MISSING)
+def _missing(name: str) -> Violation:
+    return Violation(name, f"{name} is required", MISSING)
 
 
-def _unknown(name: str) -> Fault:
+def _unknown(name: str) -> Violation:
     shown = name[:100] if name.isprintable() else ascii(name[:100])
-    return Fault(shown, f"{shown or 'a nameless one'} is not a known query parameter", INVALID_PARAMETER)
+    return Violation(shown, f"{shown or 'a nameless one'} is not a known query parameter", INVALID_PARAMETER)
 
 
-def _pairs(query: bytes, faults: list[Fault]) -> dict[str, list[str]]:
+def _pairs(query: bytes, faults: list[Violation]) -> dict[str, list[str]]:
     """Split and decode a query string; refuses what is not percent-encoded UTF-8 text."""
     pairs: dict[str, list[str]] = {}
     for pair in query.split(b"&", _MOST_PAIRS):
@@ -135,7 +135,7 @@ def _pairs(query: bytes, faults: list[Fault]) -> dict[str, list[str]]:
             pairs.setdefault(_decoded(name), []).append(text)
         except ValueError:
             where = name.decode("ascii", "replace")[:100]
-            faults.append(Fault(where, f"{where!a} is not percent-encoded UTF-8 text", INVALID_PARAMETER))
+            faults.append(Violation(where, f"{where!a} is not percent-encoded UTF-8 text", INVALID_PARAMETER))
     return pairs
 
 

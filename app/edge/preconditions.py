@@ -6,7 +6,7 @@ from models.installations import Installation
 from rules.access.entitlements import PLANS, plan_named
 from rules.errors import ServiceError
 from schemas.contract import Operation
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
 def require_entitlement(plan: str, operation: Operation) -> None:
@@ -17,11 +17,11 @@ def require_entitlement(plan: str, operation: Operation) -> None:
         raise ServiceError("feature_not_available", f"The {plan} plan does not include {wanted}; these do: {having}.")
 
 
-def require_installation(unit: Unit) -> None:
+def require_installation(uow: UnitOfWork) -> None:
     """Refuse with `installation_removed` what needs the code host once the organisation's installation is gone."""
     active = select(func.count()).where(
-        Installation.state == "active", Installation.organization_id == unit.organization
+        Installation.state == "active", Installation.organization_id == uow.organization
     )
-    if not unit.session.execute(active).scalar():
+    if not uow.session.execute(active).scalar():
         message = "The GitHub App is not installed for this organisation, or no longer; see GET /v1/github/install-url."
         raise ServiceError("installation_removed", message)

@@ -11,7 +11,7 @@ _ATTEMPTS = 3
 _STATES = ("40001", "40P01")  # serialization failure, deadlock: PostgreSQL undid the whole unit
 
 
-def again_when_undone(work: Callable[[], T]) -> T:
+def retry_on_serialization_failure(work: Callable[[], T]) -> T:
     """Return what the work returns; it opens a unit of its own each time, and is tried three times at most."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:

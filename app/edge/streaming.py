@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.edge.downloads import LONGEST_SECONDS
-from app.edge.exchange import Exchange
+from app.edge.exchange import RequestContext
 from schemas.replies import Stream
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ PATIENCE = Patience()
 """Of this process."""
 
 
-async def send_stream(exchange: Exchange, start: Mapping[str, Any], stream: Stream) -> str | None:
+async def send_stream(exchange: RequestContext, start: Mapping[str, Any], stream: Stream) -> str | None:
     """Send `start` and every block; returns None, or for the log why it ended early."""
     async with aclosing(stream):
         await exchange.send(start)
@@ -49,7 +49,7 @@ async def send_stream(exchange: Exchange, start: Mapping[str, Any], stream: Stre
             gone.cancel()
 
 
-async def _send_blocks(exchange: Exchange, stream: Stream, gone: "asyncio.Task[None]") -> str | None:
+async def _send_blocks(exchange: RequestContext, stream: Stream, gone: "asyncio.Task[None]") -> str | None:
     try:
         async with asyncio.timeout(PATIENCE.longest):
             async for block in stream:
@@ -67,7 +67,7 @@ async def _send_blocks(exchange: Exchange, stream: Stream, gone: "asyncio.Task[N
     return None
 
 
-async def _send(exchange: Exchange, message: dict[str, Any]) -> None:
+async def _send(exchange: RequestContext, message: dict[str, Any]) -> None:
     """Hand over one message, which waits while the client has not taken enough of those before."""
     async with asyncio.timeout(PATIENCE.stalled):
         await exchange.send(message)
@@ -79,7 +79,7 @@ async def _disconnected(receive: Any) -> None:
         pass
 
 
-def _cut_off(exchange: Exchange) -> None:
+def _cut_off(exchange: RequestContext) -> None:
     """Drop the connection with all that waits in it; closing it would wait until the client has read that.
 
     ASGI has no word for it, so uvicorn's transport is asked; another server closes it when the answer is not completed.

@@ -29,7 +29,7 @@ _FAR = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Violation:
     """One fault: where, what, under which code, and the place that decides which of several comes first."""
 
     path: str
@@ -38,7 +38,7 @@ class Fault:
     order: tuple[Any, ...] = ()
 
 
-def refuse(faults: Sequence[Fault]) -> None:
+def refuse(faults: Sequence[Violation]) -> None:
     """Raise one ServiceError with a row for every fault, under the first one's code."""
     first = faults[0]
     more = len(faults) - 1
@@ -47,12 +47,12 @@ def refuse(faults: Sequence[Fault]) -> None:
     raise ServiceError(first.code, message, details=details)
 
 
-def parameter_faults(name: str, errors: Iterator[jsonschema_rs.ValidationError]) -> Iterator[Fault]:
+def parameter_faults(name: str, errors: Iterator[jsonschema_rs.ValidationError]) -> Iterator[Violation]:
     """Yield what is wrong with one query or path value, each thing once."""
     told = (
         name + "".join(f"[{key}]" for key in path) + f" {words}" for error in errors for path, words in _problems(error)
     )
-    yield from (Fault(name, message, INVALID_PARAMETER) for message in dict.fromkeys(told))
+    yield from (Violation(name, message, INVALID_PARAMETER) for message in dict.fromkeys(told))
 
 
 class BodyFaults:
@@ -62,21 +62,21 @@ class BodyFaults:
         self._document = document
         self._schema = schema
 
-    def of(self, body: Any, errors: Iterator[jsonschema_rs.ValidationError]) -> list[Fault]:
+    def of(self, body: Any, errors: Iterator[jsonschema_rs.ValidationError]) -> list[Violation]:
         """Return every fault of `body` once, the first of the schema's property order first."""
-        found: dict[tuple[str, str], Fault] = {}
+        found: dict[tuple[str, str], Violation] = {}
         for error in errors:
             for path, words in _problems(error):
                 fault = self._fault(body, path, words, missing=words == _REQUIRED)
                 found.setdefault((fault.path, fault.message), fault)
         return sorted(found.values(), key=lambda fault: fault.order)
 
-    def _fault(self, body: Any, path: tuple[str | int, ...], words: str, *, missing: bool) -> Fault:
+    def _fault(self, body: Any, path: tuple[str | int, ...], words: str, *, missing: bool) -> Violation:
         code = walk.own_code(self._document, self._schema, body, path)
         unknown = words == _UNKNOWN
         order = (unknown, walk.order(self._document, self._schema, body, path))
         default = MISSING if missing else INVALID_BODY
-        return Fault(walk.pointer(path), f"{_name(path)} {words}", (not unknown and code) or default, order)
+        return Violation(walk.pointer(path), f"{_name(path)} {words}", (not unknown and code) or default, order)
 
 
 _REQUIRED = "is required"

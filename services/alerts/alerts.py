@@ -13,13 +13,13 @@ from sqlalchemy.dialects.postgresql import insert
 
 from models.attention import AttentionItem
 from rules.ids import new_id
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 Severity = Literal["info", "warning", "critical"]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Alert:
     """Something to look at. `key` names its cause: a second one with the same key changes the open one's words."""
 
     key: str
@@ -32,12 +32,12 @@ class Item:
     """Label, and the address where something can be done: a page of the code host's."""
 
 
-def raise_item(unit: Unit, item: Item) -> None:
+def open_alert(uow: UnitOfWork, item: Alert) -> None:
     """Open an item of the unit's organisation, or bring the open one of the same key up to date."""
-    raise_items(unit, (item,))
+    open_alerts(uow, (item,))
 
 
-def raise_items(unit: Unit, items: Sequence[Item]) -> None:
+def open_alerts(uow: UnitOfWork, items: Sequence[Alert]) -> None:
     """Do what `raise_item` does for all of them at once; of two with one key the last one counts.
 
     Rows are written in the order of their keys, so that two callers never wait for each other in a circle.
@@ -54,24 +54,24 @@ def raise_items(unit: Unit, items: Sequence[Item]) -> None:
         "message": new.message,
         "action": new.action,
     }
-    unit.session.execute(
+    uow.session.execute(
         statement.on_conflict_do_update(
             index_elements=["organization_id", "key"], index_where=text("cleared_at IS NULL"), set_=changed
         ),
-        [_row(unit, latest[key]) for key in sorted(latest)],
+        [_row(uow, latest[key]) for key in sorted(latest)],
     )
 
 
-def _row(unit: Unit, item: Item) -> dict[str, object]:
+def _row(uow: UnitOfWork, item: Alert) -> dict[str, object]:
     kind, subject_id, name = item.subject
     label, url = item.action
     return {
         "id": new_id("att"),
-        "organization_id": unit.organization,
+        "organization_id": uow.organization,
         "key": item.key,
         "type": item.type,
         "severity": item.severity,
-        "since": unit.now,
+        "since": uow.now,
         "subject": {"type": kind, "id": subject_id, "name": name},
         "message": item.message,
         "action": {"label": label, "url": url},
@@ -87,12 +87,12 @@ _CLEAR = text("""
 """)
 
 
-def clear_item(unit: Unit, key: str) -> None:
+def resolve_alert(uow: UnitOfWork, key: str) -> None:
     """Close the open item of that key, if there is one."""
-    clear_items(unit, (key,))
+    resolve_alerts(uow, (key,))
 
 
-def clear_items(unit: Unit, keys: Collection[str]) -> None:
+def resolve_alerts(uow: UnitOfWork, keys: Collection[str]) -> None:
     """Close the open items of all these keys in one statement; keys without one are passed over."""
     if keys:
-        unit.session.execute(_CLEAR, {"organization": unit.organization, "keys": list(keys), "now": unit.now})
+        uow.session.execute(_CLEAR, {"organization": uow.organization, "keys": list(keys), "now": uow.now})

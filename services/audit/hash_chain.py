@@ -14,7 +14,7 @@ import sqlalchemy.exc
 from sqlalchemy import text
 
 from rules.audit.hash_chain import NOTHING_BEFORE, seal_hash
-from services.core.unit_of_work import SYSTEM_CALLER, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
 logger = logging.getLogger(__name__)
 
@@ -56,17 +56,17 @@ _SEAL = text("""
 _DONE = text("DELETE FROM audit_unsealed WHERE entry_id = ANY(:entries)")
 
 
-def seal_entries(units: Units) -> int:
+def seal_entries(uow_factory: UnitOfWorkFactory) -> int:
     """Seal what has been committed, for two seconds at most; returns how many entries. A chore of the sweeper.
 
     An organisation whose chain cannot go on is logged, and keeps no other from its turn.
     """
     end, sealed = monotonic() + LONGEST, 0
-    with units.open(SYSTEM_CALLER) as unit:
-        waiting = unit.session.scalars(_WAITING).all()
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        waiting = uow.session.scalars(_WAITING).all()
     for organization_id in waiting:
         try:
-            sealed += _seal_until(units, organization_id, end)
+            sealed += _seal_until(uow_factory, organization_id, end)
         except sqlalchemy.exc.OperationalError:
             raise  # the database is away from all of them
         except Exception:
@@ -74,28 +74,28 @@ def seal_entries(units: Units) -> int:
     return sealed
 
 
-def _seal_until(units: Units, organization_id: str, end: float) -> int:
+def _seal_until(uow_factory: UnitOfWorkFactory, organization_id: str, end: float) -> int:
     """Seal an organisation's entries piece by piece, until none is left or its time is over."""
     sealed, piece = 0, PIECE
     while piece == PIECE and monotonic() < end:
-        with units.open(SYSTEM_CALLER) as unit:
-            piece = _seal_piece(unit, organization_id)
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            piece = _seal_piece(uow, organization_id)
         sealed += piece
     return sealed
 
 
-def _seal_piece(unit: Unit, organization_id: str) -> int:
+def _seal_piece(uow: UnitOfWork, organization_id: str) -> int:
     """Seal some entries of an organisation; returns how many, 0 also where somebody else is at it."""
-    unit.session.execute(_SAFELY)
-    if not unit.session.scalar(_TRY, {"key": f"audit chain {organization_id}"}):
+    uow.session.execute(_SAFELY)
+    if not uow.session.scalar(_TRY, {"key": f"audit chain {organization_id}"}):
         return 0
-    committed = unit.session.execute(_COMMITTED, {"organization": organization_id, "most": PIECE})
+    committed = uow.session.execute(_COMMITTED, {"organization": organization_id, "most": PIECE})
     entries = [row._asdict() for row in committed]
     if entries:
-        head = unit.session.execute(_HEAD, {"organization": organization_id}).one_or_none()
-        rows = _chained(entries, *(head or (0, NOTHING_BEFORE, unit.now)), now=unit.now)
-        unit.session.execute(_SEAL, rows)
-        unit.session.execute(_DONE, {"entries": rows["entries"]})
+        head = uow.session.execute(_HEAD, {"organization": organization_id}).one_or_none()
+        rows = _chained(entries, *(head or (0, NOTHING_BEFORE, uow.now)), now=uow.now)
+        uow.session.execute(_SEAL, rows)
+        uow.session.execute(_DONE, {"entries": rows["entries"]})
     return len(entries)
 
 

@@ -17,7 +17,7 @@ from rules.audit.actions import ACTIONS
 from services.audit.filters import AuditFilters, matching, shown_since
 from services.audit.hash_chain import LATE
 from services.core.pagination import Page, page_of, page_of_listed, sign_cursor
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 _OPERATION = "list_audit_entries"
 _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), 0)
@@ -39,7 +39,7 @@ class AuditPage:
 
 
 def list_entries(
-    unit: Unit, filters: AuditFilters, order: Literal["asc", "desc"], cursor: str | None, limit: int
+    uow: UnitOfWork, filters: AuditFilters, order: Literal["asc", "desc"], cursor: str | None, limit: int
 ) -> AuditPage:
     """Return a page of what the plan shows; raises `invalid_cursor`, `invalid_parameter` (no such action).
 
@@ -48,35 +48,35 @@ def list_entries(
     ascending = order == "asc"
     sealed = AuditSeal.entry_id == AuditEntry.id
     query = select(AuditEntry, AuditSeal).join(AuditSeal, sealed, isouter=not ascending)
-    since = shown_since(unit.now, unit.caller.plan, filters)
-    query = query.where(*matching(since, unit.organization, filters, AuditSeal if ascending else AuditEntry))
+    since = shown_since(uow.now, uow.caller.plan, filters)
+    query = query.where(*matching(since, uow.organization, filters, AuditSeal if ascending else AuditEntry))
     if ascending:
-        query = query.where(*_within(unit, since, filters.until))
-    unit.session.execute(_PLAN_BY_VALUES)
+        query = query.where(*_within(uow, since, filters.until))
+    uow.session.execute(_PLAN_BY_VALUES)
     keys = _SEALED if ascending else _NEWEST
     bound = {**asdict(filters), "order": order}
-    page = page_of(unit, _OPERATION, bound, query, keys, cursor=cursor, limit=limit, ascending=ascending)
+    page = page_of(uow, _OPERATION, bound, query, keys, cursor=cursor, limit=limit, ascending=ascending)
     data = [_view(entry, seal) for entry, seal in page.data]
-    return AuditPage(data, page.next_cursor, _follow(unit, bound, page, cursor) if ascending else None)
+    return AuditPage(data, page.next_cursor, _follow(uow, bound, page, cursor) if ascending else None)
 
 
-def _within(unit: Unit, since: datetime, until: datetime | None) -> list[ColumnElement[bool]]:
+def _within(uow: UnitOfWork, since: datetime, until: datetime | None) -> list[ColumnElement[bool]]:
     """Return between which seals the entries of a time can be, so that no others are looked at.
 
     A seal is never older than its entry. It is little younger, but for the few that are marked as late: the last of
     those of the time is asked for by their own index.
     """
-    of_organization = AuditSeal.organization_id == unit.organization
+    of_organization = AuditSeal.organization_id == uow.organization
     conditions = [of_organization, AuditSeal.sealed_at >= since]
     if until is not None:
         late = select(func.max(AuditSeal.sealed_at)).join(AuditEntry, AuditEntry.id == AuditSeal.entry_id)
-        last = unit.session.scalar(late.where(of_organization, AuditSeal.late, AuditEntry.at < until))
+        last = uow.session.scalar(late.where(of_organization, AuditSeal.late, AuditEntry.at < until))
         end = min(until, _LAST - LATE) + LATE
         conditions.append(AuditSeal.sealed_at <= (end if last is None else max(end, last)))
     return conditions
 
 
-def _follow(unit: Unit, bound: dict[str, Any], page: Page, cursor: str | None) -> str:
+def _follow(uow: UnitOfWork, bound: dict[str, Any], page: Page, cursor: str | None) -> str:
     if page.data:
         _entry, seal = page.data[-1]
         position: tuple[datetime, int] = (seal.sealed_at, seal.sequence)
@@ -84,7 +84,7 @@ def _follow(unit: Unit, bound: dict[str, Any], page: Page, cursor: str | None) -
         return cursor
     else:
         position = _BEGINNING
-    return sign_cursor(unit.surroundings.cursor_secret, (_OPERATION, unit.organization, bound), position)
+    return sign_cursor(uow.dependencies.cursor_secret, (_OPERATION, uow.organization, bound), position)
 
 
 def _view(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _view(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
     }
 
 
-def list_actions(unit: Unit, cursor: str | None, limit: int) -> Page:
+def list_actions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of the vocabulary in alphabetical order; raises `invalid_cursor`."""
     actions = [{"action": action, "meaning": ACTIONS[action]} for action in sorted(ACTIONS)]
-    return page_of_listed(unit, "list_audit_actions", actions, cursor, limit)
+    return page_of_listed(uow, "list_audit_actions", actions, cursor, limit)

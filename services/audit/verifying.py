@@ -14,7 +14,7 @@ from sqlalchemy import Row, select, text
 from models.organizations import Organization
 from rules.audit.hash_chain import NOTHING_BEFORE, seal_hash
 from services.audit.hash_chain import LATE
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.offboarding.deletion import PURGED_AFTER
 
 SEALED_WITHIN = timedelta(minutes=1)
@@ -71,40 +71,40 @@ class Proof:
     faults: tuple[Fault, ...]
 
 
-def chained_organizations(unit: Unit, reference: str | None) -> list[Row[str, str]]:
+def chained_organizations(uow: UnitOfWork, reference: str | None) -> list[Row[str, str]]:
     """Return id and slug of the organisation of this id or slug, or of all; none that is being erased."""
     query = select(Organization.id, Organization.slug).where(
         Organization.purged_at.is_(None),
-        Organization.deleted_at.is_(None) | (Organization.deleted_at > unit.now - PURGED_AFTER),
+        Organization.deleted_at.is_(None) | (Organization.deleted_at > uow.now - PURGED_AFTER),
     )
     if reference is not None:
         query = query.where((Organization.id == reference) | (Organization.slug == reference))
-    return list(unit.session.execute(query.order_by(Organization.id)))
+    return list(uow.session.execute(query.order_by(Organization.id)))
 
 
-def verify(unit: Unit, organization_id: str, slug: str, known: Known | None = None) -> Proof:
+def verify(uow: UnitOfWork, organization_id: str, slug: str, known: Known | None = None) -> Proof:
     """Walk the chain from its beginning to the first fault, and look for entries that never got a seal.
 
     `known` is a seal that somebody has kept: without it nobody could tell that the end of the chain was cut off.
     """
-    unit.session.execute(_UNHURRIED)
-    sealed, head, faults = _walk(unit, organization_id, known)
+    uow.session.execute(_UNHURRIED)
+    sealed, head, faults = _walk(uow, organization_id, known)
     if known is not None and not faults and sealed < known.sequence:
         message = f"seal {known.sequence}, which is known, is gone: the chain ends with seal {sealed}"
         faults.append(Fault("missing", None, message))
-    values = {"organization": organization_id, "before": unit.now - SEALED_WITHIN}
-    forgotten = unit.session.execute(_FORGOTTEN, values).one_or_none()
+    values = {"organization": organization_id, "before": uow.now - SEALED_WITHIN}
+    forgotten = uow.session.execute(_FORGOTTEN, values).one_or_none()
     if forgotten is not None:
         since = f"{forgotten.at:%Y-%m-%d %H:%M:%S} UTC"
         faults.append(Fault("unsealed", forgotten.id, f"{forgotten.id} of {since} has no seal"))
     return Proof(organization_id, slug, sealed, head, tuple(faults))
 
 
-def _walk(unit: Unit, organization_id: str, known: Known | None) -> tuple[int, bytes, list[Fault]]:
+def _walk(uow: UnitOfWork, organization_id: str, known: Known | None) -> tuple[int, bytes, list[Fault]]:
     """Return how many seals are sound from the first, the hash of the last of them, and what is wrong with the next."""
     sealed, head, sealed_at = 0, NOTHING_BEFORE, _BEGINNING
     values: dict[str, Any] = {"organization": organization_id, "late": LATE}
-    with unit.session.execute(_CHAIN, values, execution_options={"yield_per": _AT_ONCE}) as chain:
+    with uow.session.execute(_CHAIN, values, execution_options={"yield_per": _AT_ONCE}) as chain:
         for seal in chain:
             fault = _fault(seal, sealed + 1, head, sealed_at) or _differs(seal, known)
             if fault is not None:

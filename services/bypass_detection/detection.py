@@ -18,9 +18,9 @@ from sqlalchemy import text
 from integrations.github import BranchHeads, GitHub, GitHubError
 from services.bypass_detection.evidence import Examined, IncompleteError, LandedBranch, examine
 from services.bypass_detection.reports import report
-from services.core.unit_of_work import SYSTEM_CALLER, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
-from services.github_access.failures import LIMITS, pause_when_limited, stops
+from services.github_access.failures import LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.rate_limiter import paced_client
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ _NOTE = text("""
 """)
 
 
-def note_tips(unit: Unit, seen: Iterable[tuple[str, BranchHeads]]) -> None:
+def note_tips(uow: UnitOfWork, seen: Iterable[tuple[str, BranchHeads]]) -> None:
     """Write down the commits that branches (by id) point at; one that moved under a freeze is looked into.
 
     A branch that is seen for the first time only gets a commit to compare with; one that is not there keeps it.
@@ -67,9 +67,9 @@ def note_tips(unit: Unit, seen: Iterable[tuple[str, BranchHeads]]) -> None:
     tips = {branch_id: heads.sha for branch_id, heads in seen if heads.sha is not None}
     if not tips:
         return
-    values = {"ids": list(tips), "shas": list(tips.values()), "now": unit.now, "looking": LOOKING}
-    if any(unit.session.scalars(_NOTE, values).all()):
-        unit.wake("landings")
+    values = {"ids": list(tips), "shas": list(tips.values()), "now": uow.now, "looking": LOOKING}
+    if any(uow.session.scalars(_NOTE, values).all()):
+        uow.wake("landings")
 
 
 _DUE = """
@@ -102,9 +102,9 @@ _LATER = text("""
 """)
 
 
-def landings_wait(unit: Unit) -> bool:
+def landings_wait(uow: UnitOfWork) -> bool:
     """Tell whether commits wait to be looked into; for the sweeper."""
-    return unit.session.scalar(_NEXT, {"now": unit.now}) is not None
+    return uow.session.scalar(_NEXT, {"now": uow.now}) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,45 +116,47 @@ class _Turn:
     branches: Sequence[LandedBranch]
 
 
-def examine_landings(units: Units, github: GitHub) -> bool:
+def examine_landings(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Look into the branches of one installation whose commits are due; False when none is, or others hold them."""
-    turn = _claim(units)
+    turn = _claim(uow_factory)
     if turn is None or not turn.branches:
         return False
-    client = paced_client(units, github, turn.installation_id)
+    client = paced_client(uow_factory, github, turn.installation_id)
     left = list(turn.branches)
     while left:
         branch = left.pop(0)
         try:
-            found = examine(units, client, github.settings.app_id, branch, patient=branch.attempts < MOST_INCOMPLETE)
+            found = examine(
+                uow_factory, client, github.settings.app_id, branch, patient=branch.attempts < MOST_INCOMPLETE
+            )
         except GitHubError as error:
-            given_back = [branch, *left] if stops(error) else [branch]
-            _put_off(units, turn, given_back, error)
-            if stops(error):
+            given_back = [branch, *left] if is_installation_wide(error) else [branch]
+            _put_off(uow_factory, turn, given_back, error)
+            if is_installation_wide(error):
                 break
             continue
-        _finish(units, turn, branch, found)
+        _finish(uow_factory, turn, branch, found)
     return True
 
 
-def _claim(units: Units) -> _Turn | None:
-    with units.open(SYSTEM_CALLER) as unit:
-        installation_id = unit.session.scalar(_NEXT, {"now": unit.now})
+def _claim(uow_factory: UnitOfWorkFactory) -> _Turn | None:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        installation_id = uow.session.scalar(_NEXT, {"now": uow.now})
         if installation_id is None:
             return None
-        until = unit.now + LEASE
-        values = {"installation": installation_id, "now": unit.now, "until": until, "most": BRANCHES_AT_ONCE}
-        return _Turn(installation_id, until, [LandedBranch(*row) for row in unit.session.execute(_CLAIM, values)])
+        until = uow.now + LEASE
+        values = {"installation": installation_id, "now": uow.now, "until": until, "most": BRANCHES_AT_ONCE}
+        return _Turn(installation_id, until, [LandedBranch(*row) for row in uow.session.execute(_CLAIM, values)])
 
 
-def _finish(units: Units, turn: _Turn, branch: LandedBranch, found: Sequence[Examined]) -> None:
+def _finish(uow_factory: UnitOfWorkFactory, turn: _Turn, branch: LandedBranch, found: Sequence[Examined]) -> None:
     for examined in found:
-        report(units, branch, examined)
-    with units.open(SYSTEM_CALLER) as unit:
-        unit.session.execute(_DONE, {"branch": branch.id, "until": turn.until})
+        report(uow_factory, branch, examined)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        uow.session.execute(_DONE, {"branch": branch.id, "until": turn.until})
 
 
-def _put_off(units: Units, turn: _Turn, branches: Sequence[LandedBranch], error: GitHubError) -> None:
+def _put_off(uow_factory: UnitOfWorkFactory, turn: _Turn, branches: Sequence[LandedBranch], error: GitHubError) -> None:
     """Try again when the code host allows it, else after longer each time, seldom where only a person can help.
 
     Waiting for a limit is no attempt: whoever has waited long takes the code host at its word no sooner.
@@ -162,9 +164,9 @@ def _put_off(units: Units, turn: _Turn, branches: Sequence[LandedBranch], error:
     if not isinstance(error, IncompleteError):
         level = logging.WARNING if error.kind in NEEDS_OPERATOR else logging.INFO
         logger.log(level, "what landed on %s cannot be read: %s", [branch.full_name for branch in branches], error)
-    with units.open(SYSTEM_CALLER) as unit:
-        pause_when_limited(unit, turn.installation_id, error)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        pause_when_limited(uow, turn.installation_id, error)
         for branch in sorted(branches, key=lambda branch: branch.id):
-            due = unit.now + backoff(error, branch.attempts)
+            due = uow.now + backoff(error, branch.attempts)
             values = {"branch": branch.id, "until": turn.until, "due": due, "failed": int(error.kind not in LIMITS)}
-            unit.session.execute(_LATER, values)
+            uow.session.execute(_LATER, values)

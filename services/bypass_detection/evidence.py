@@ -20,7 +20,7 @@ from rules.freezes.bypass import (
     held,
     without_exemptions,
 )
-from services.core.unit_of_work import Caller, Units
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 
 MARGIN = timedelta(minutes=15)
 """How far the code host's clock may be behind ours, and a look before what was noted of it; costs no call."""
@@ -79,7 +79,7 @@ class Examined:
 
 
 def examine(
-    units: Units, client: InstallationClient, app_id: int, branch: LandedBranch, *, patient: bool
+    uow_factory: UnitOfWorkFactory, client: InstallationClient, app_id: int, branch: LandedBranch, *, patient: bool
 ) -> list[Examined]:
     """Judge everything that landed on a branch since it was last seen and was not judged before, the oldest first.
 
@@ -88,7 +88,7 @@ def examine(
     listed = client.activity(branch.owner, branch.repository, branch.name, branch.since - MARGIN)
     if patient and branch.tip_sha not in {each.after for each in listed}:
         raise IncompleteError
-    history = _read_history(units, branch)
+    history = _read_history(uow_factory, branch)
     found = []
     for activity in _landings(listed[::-1]):
         if (activity.after, activity.instant) in history.known or not covers(history.freezes, activity.instant):
@@ -183,19 +183,19 @@ _EXEMPTIONS = text("""
 _REQUIRED = text("SELECT verified_at FROM branch_enforcement WHERE branch_id = :branch AND required")
 
 
-def _read_history(units: Units, branch: LandedBranch) -> _History:
-    with units.open(Caller(branch.organization_id, SYSTEM, "system")) as unit:
+def _read_history(uow_factory: UnitOfWorkFactory, branch: LandedBranch) -> _History:
+    with uow_factory.open(Caller(branch.organization_id, SYSTEM, "system")) as uow:
         values = {
             "organization": branch.organization_id,
             "branch": branch.id,
             "since": branch.since - MARGIN,
-            "now": unit.now,
+            "now": uow.now,
         }
-        freezes = [Cover(*row) for row in unit.session.execute(_FREEZES, values)]
+        freezes = [Cover(*row) for row in uow.session.execute(_FREEZES, values)]
         ids = [freeze.freeze_id for freeze in freezes]
         return _History(
             freezes=freezes,
-            known={(sha, landed_at) for sha, landed_at in unit.session.execute(_KNOWN, values)},
-            required_since=unit.session.scalar(_REQUIRED, values),
-            exemptions=[Exemption(*row) for row in unit.session.execute(_EXEMPTIONS, {**values, "freezes": ids})],
+            known={(sha, landed_at) for sha, landed_at in uow.session.execute(_KNOWN, values)},
+            required_since=uow.session.scalar(_REQUIRED, values),
+            exemptions=[Exemption(*row) for row in uow.session.execute(_EXEMPTIONS, {**values, "freezes": ids})],
         )

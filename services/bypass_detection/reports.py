@@ -10,9 +10,9 @@ from rules.access.permissions import Actor
 from rules.freezes.bypass import Classified, Landing
 from rules.ids import new_id
 from rules.time.instants import format_instant
-from services.alerts.alerts import Item, Severity, raise_item
+from services.alerts.alerts import Alert, Severity, open_alert
 from services.bypass_detection.evidence import Examined, LandedBranch
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.client import page
 from services.pull_request_exceptions.using import record_use
 
@@ -33,25 +33,25 @@ DEEDS = {
 }
 
 
-def report(units: Units, branch: LandedBranch, examined: Examined) -> None:
+def report(uow_factory: UnitOfWorkFactory, branch: LandedBranch, examined: Examined) -> None:
     """Write the landing down, audit it and raise its item, all at once; one that is known already changes nothing.
 
     What an exception allowed asks for no attention: the exception tells that it was used.
     """
     landing, judged = examined.landing, examined.judged
     actor = Actor("code_host", None, landing.actor)
-    with units.open(Caller(branch.organization_id, actor, "code_host")) as unit:
-        landing_id = _insert(unit, branch, landing, judged)
+    with uow_factory.open(Caller(branch.organization_id, actor, "code_host")) as uow:
+        landing_id = _insert(uow, branch, landing, judged)
         if landing_id is None:
             return
         if judged.kind not in ITEMS:
-            record_use(unit, examined.exceptions, landing)
+            record_use(uow, examined.exceptions, landing)
             return
-        unit.audit(f"freeze.{judged.kind}", ("branch", branch.id, branch.full_name), **_details(landing, judged))
-        raise_item(unit, _item(unit, landing_id, branch, landing, judged))
+        uow.audit(f"freeze.{judged.kind}", ("branch", branch.id, branch.full_name), **_details(landing, judged))
+        open_alert(uow, _item(uow, landing_id, branch, landing, judged))
 
 
-def _insert(unit: Unit, branch: LandedBranch, landing: Landing, judged: Classified) -> str | None:
+def _insert(uow: UnitOfWork, branch: LandedBranch, landing: Landing, judged: Classified) -> str | None:
     statement = insert(LandingRow).values(
         id=new_id("lan"),
         organization_id=branch.organization_id,
@@ -59,10 +59,10 @@ def _insert(unit: Unit, branch: LandedBranch, landing: Landing, judged: Classifi
         sha=landing.commit,
         kind=judged.kind,
         landed_at=landing.instant,
-        found_at=unit.now,
+        found_at=uow.now,
         details=_details(landing, judged),
     )
-    return unit.session.scalar(statement.on_conflict_do_nothing().returning(LandingRow.id))
+    return uow.session.scalar(statement.on_conflict_do_nothing().returning(LandingRow.id))
 
 
 def _details(landing: Landing, judged: Classified) -> dict[str, object]:
@@ -78,24 +78,24 @@ def _details(landing: Landing, judged: Classified) -> dict[str, object]:
     }
 
 
-def _item(unit: Unit, landing_id: str, branch: LandedBranch, landing: Landing, judged: Classified) -> Item:
+def _item(uow: UnitOfWork, landing_id: str, branch: LandedBranch, landing: Landing, judged: Classified) -> Alert:
     kind, severity = ITEMS[judged.kind]
-    return Item(
+    return Alert(
         key=f"{kind} {landing_id}",
         type=kind,
         severity=severity,
         subject=("branch", branch.id, branch.full_name),
         message=_message(branch, landing, judged),
-        action=_action(unit, branch, landing),
+        action=_action(uow, branch, landing),
     )
 
 
-def _action(unit: Unit, branch: LandedBranch, landing: Landing) -> tuple[str, str]:
+def _action(uow: UnitOfWork, branch: LandedBranch, landing: Landing) -> tuple[str, str]:
     """Lead to what landed, where people see it, talk about it and can revert it."""
     if landing.pull_request:
         number = str(landing.pull_request)
-        return f"Open pull request #{number}", page(unit, branch.owner, branch.repository, "pull", number)
-    return "Open the commit", page(unit, branch.owner, branch.repository, "commit", landing.commit)
+        return f"Open pull request #{number}", page(uow, branch.owner, branch.repository, "pull", number)
+    return "Open the commit", page(uow, branch.owner, branch.repository, "commit", landing.commit)
 
 
 def _message(branch: LandedBranch, landing: Landing, judged: Classified) -> str:
@@ -123,7 +123,7 @@ _OVER = text("""
 """)
 
 
-def clear_what_is_over(unit: Unit) -> None:
+def clear_what_is_over(uow: UnitOfWork) -> None:
     """Close the items of landings whose freezes have all ended and that were shown for a day."""
     types = [kind for kind, _severity in ITEMS.values()]
-    unit.session.execute(_OVER, {"now": unit.now, "before": unit.now - SHOWN, "types": types})
+    uow.session.execute(_OVER, {"now": uow.now, "before": uow.now - SHOWN, "types": types})

@@ -9,7 +9,7 @@ import sqlalchemy.exc
 from sqlalchemy.dialects.postgresql import insert
 
 from models.requests import Chore
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 logger = logging.getLogger(__name__)
 
@@ -29,13 +29,13 @@ def for_each_isolated(found: Iterable[Found], do: Callable[[Found], object]) -> 
     return done
 
 
-def claim_period(unit: Unit, name: str, period: timedelta) -> bool:
+def claim_period(uow: UnitOfWork, name: str, period: timedelta) -> bool:
     """Tell whether the chore is due, and take it: of several sweepers one gets it."""
-    taken = unit.session.scalar(
+    taken = uow.session.scalar(
         insert(Chore)
-        .values(name=name, done_at=unit.now)
+        .values(name=name, done_at=uow.now)
         .on_conflict_do_update(
-            index_elements=[Chore.name], set_={"done_at": unit.now}, where=Chore.done_at <= unit.now - period
+            index_elements=[Chore.name], set_={"done_at": uow.now}, where=Chore.done_at <= uow.now - period
         )
         .returning(Chore.name)
     )

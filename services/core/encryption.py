@@ -16,25 +16,25 @@ _NONCE = 12
 _KEY = 32
 
 
-class CannotOpenError(Exception):
+class DecryptionError(Exception):
     """It was sealed under another secret, for another use or row, or was changed."""
 
 
-def seal(secret: bytes, use: str, row: str, plain: bytes) -> bytes:
+def encrypt(secret: bytes, use: str, row: str, plain: bytes) -> bytes:
     """Return `plain` encrypted and authenticated; it opens only with the same secret, use and row."""
     nonce = secrets.token_bytes(_NONCE)
     return _VERSION + nonce + AESGCM(_key(secret, use)).encrypt(nonce, plain, row.encode())
 
 
-def unseal(secret: bytes, use: str, row: str, sealed: bytes) -> bytes:
+def decrypt(secret: bytes, use: str, row: str, sealed: bytes) -> bytes:
     """Return what was sealed; raises CannotOpenError."""
     version, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
     if version != _VERSION:
-        raise CannotOpenError
+        raise DecryptionError
     try:
         return AESGCM(_key(secret, use)).decrypt(nonce, body, row.encode())
     except (InvalidTag, ValueError) as error:
-        raise CannotOpenError from error
+        raise DecryptionError from error
 
 
 def _key(secret: bytes, use: str) -> bytes:

@@ -8,72 +8,72 @@ from collections.abc import Collection, Iterator
 from sqlalchemy import ColumnElement, func, select
 
 from models.freezes import Freeze
-from models.queries import among
+from models.queries import any_of
 from models.repositories import Repository, WatchedBranch
 from models.schedules import Schedule
 from rules.errors import ServiceError
 from rules.ids import has_prefix
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
-def find_repositories(unit: Unit, references: Collection[str]) -> dict[str, Repository]:
+def find_repositories(uow: UnitOfWork, references: Collection[str]) -> dict[str, Repository]:
     """Return the repositories that the references name, by reference; unknown ones are missing from the answer.
 
     A name is the present one of a repository that is covered, or else one that it had before.
     """
     ids = {reference for reference in references if has_prefix(reference, "rep")}
     names = {reference.lower() for reference in references if reference not in ids}
-    found = {row.id: row for row in _repositories(unit, Repository.id == among(ids))} if ids else {}
+    found = {row.id: row for row in _repositories(uow, Repository.id == any_of(ids))} if ids else {}
     if names:
         full_name = func.lower(Repository.owner + "/" + Repository.name)
-        for row in _repositories(unit, full_name == among(names), Repository.removed_at.is_(None)):
+        for row in _repositories(uow, full_name == any_of(names), Repository.removed_at.is_(None)):
             found.setdefault(row.full_name.lower(), row)
     if former := sorted(names - set(found)):
-        for row in _repositories(unit, Repository.former_names.overlap(former), Repository.removed_at.is_(None)):
+        for row in _repositories(uow, Repository.former_names.overlap(former), Repository.removed_at.is_(None)):
             found |= {name: row for name in row.former_names if name in former and name not in found}
     keys = {reference: reference if reference in ids else reference.lower() for reference in references}
     return {reference: found[key] for reference, key in keys.items() if key in found}
 
 
-def _repositories(unit: Unit, *conditions: ColumnElement[bool]) -> Iterator[Repository]:
-    query = select(Repository).where(Repository.organization_id == unit.organization, *conditions)
-    yield from unit.session.scalars(query.order_by(Repository.created_at.desc(), Repository.id.desc()))
+def _repositories(uow: UnitOfWork, *conditions: ColumnElement[bool]) -> Iterator[Repository]:
+    query = select(Repository).where(Repository.organization_id == uow.organization, *conditions)
+    yield from uow.session.scalars(query.order_by(Repository.created_at.desc(), Repository.id.desc()))
 
 
-def get_repository(unit: Unit, reference: str) -> Repository:
+def get_repository(uow: UnitOfWork, reference: str) -> Repository:
     """Return a repository by `rep_…` or `owner/name`; raises `repository_not_found`."""
-    repository = find_repositories(unit, [reference]).get(reference)
+    repository = find_repositories(uow, [reference]).get(reference)
     if repository is None:
         hint = "" if "/" in reference or has_prefix(reference, "rep") else " Name it as owner/name."
         raise ServiceError("repository_not_found", f"There is no repository {reference!r} in this organisation.{hint}")
     return repository
 
 
-def get_branch(unit: Unit, branch_id: str, *, lock: bool = False) -> WatchedBranch:
+def get_branch(uow: UnitOfWork, branch_id: str, *, lock: bool = False) -> WatchedBranch:
     """Return a watched branch by id; raises `branch_not_found`, also once it is no longer watched."""
     query = select(WatchedBranch).where(
         WatchedBranch.id == branch_id,
-        WatchedBranch.organization_id == unit.organization,
+        WatchedBranch.organization_id == uow.organization,
         WatchedBranch.unwatched_at.is_(None),
     )
-    branch = unit.session.scalar(query.with_for_update() if lock else query)
+    branch = uow.session.scalar(query.with_for_update() if lock else query)
     if branch is None:
         raise ServiceError("branch_not_found", f"No watched branch of this organisation has the id {branch_id!r}.")
     return branch
 
 
-def get_freeze(unit: Unit, freeze_id: str, *, lock: bool = False) -> Freeze:
+def get_freeze(uow: UnitOfWork, freeze_id: str, *, lock: bool = False) -> Freeze:
     """Return a freeze by id, ended or not; raises `freeze_not_found`."""
-    query = select(Freeze).where(Freeze.id == freeze_id, Freeze.organization_id == unit.organization)
-    freeze = unit.session.scalar(query.with_for_update() if lock else query)
+    query = select(Freeze).where(Freeze.id == freeze_id, Freeze.organization_id == uow.organization)
+    freeze = uow.session.scalar(query.with_for_update() if lock else query)
     if freeze is None:
         raise ServiceError("freeze_not_found", f"No freeze of this organisation has the id {freeze_id!r}.")
     return freeze
 
 
-def known_schedule(unit: Unit, schedule_id: str) -> str:
+def known_schedule(uow: UnitOfWork, schedule_id: str) -> str:
     """Return the id of a schedule of the organisation, deleted or not; raises `schedule_not_found`."""
-    known = select(Schedule.id).where(Schedule.organization_id == unit.organization, Schedule.id == schedule_id)
-    if unit.session.scalar(known) is None:
+    known = select(Schedule.id).where(Schedule.organization_id == uow.organization, Schedule.id == schedule_id)
+    if uow.session.scalar(known) is None:
         raise ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
     return schedule_id

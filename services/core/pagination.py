@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Select, tuple_
 from sqlalchemy.orm import InstrumentedAttribute
 
 from rules.errors import Detail, ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 _TAG_BYTES = 16
 _LONGEST = 2000
@@ -34,7 +34,7 @@ class Page:
 
 
 def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names them once
-    unit: Unit,
+    uow: UnitOfWork,
     operation: str,
     filters: Any,
     query: Select[*tuple[Any, ...]],
@@ -51,23 +51,23 @@ def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names 
     is whatever the client narrowed the list by. The list is the organisation's, unless `whose` names the person that
     it is of. Raises `invalid_cursor`.
     """
-    bound = (operation, whose or unit.organization, filters)
+    bound = (operation, whose or uow.organization, filters)
     if cursor is not None:
-        position = open_cursor(unit.surroundings.cursor_secret, bound, cursor)
+        position = open_cursor(uow.dependencies.cursor_secret, bound, cursor)
         here = tuple_(*keys)
         query = query.where(here > tuple_(*position) if ascending else here < tuple_(*position))
     ordered = query.order_by(*(key.asc() if ascending else key.desc() for key in keys))
-    rows = unit.session.execute(ordered.add_columns(*keys).limit(limit + 1)).all()
+    rows = uow.session.execute(ordered.add_columns(*keys).limit(limit + 1)).all()
     shown = [row[: -len(keys)] for row in rows[:limit]]
     data = [row[0] if len(row) == 1 else row for row in shown]
     if len(rows) <= limit:
         return Page(data, None)
-    return Page(data, sign_cursor(unit.surroundings.cursor_secret, bound, rows[limit - 1][-len(keys) :]))
+    return Page(data, sign_cursor(uow.dependencies.cursor_secret, bound, rows[limit - 1][-len(keys) :]))
 
 
-def page_of_listed(unit: Unit, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:
+def page_of_listed(uow: UnitOfWork, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:
     """Return one page of what is known without a query, such as a vocabulary, in its order; raises `invalid_cursor`."""
-    secret, bound = unit.surroundings.cursor_secret, (operation, unit.organization, None)
+    secret, bound = uow.dependencies.cursor_secret, (operation, uow.organization, None)
     start = int(open_cursor(secret, bound, cursor)[0]) if cursor is not None else 0
     end = start + limit
     return Page(listed[start:end], sign_cursor(secret, bound, [end]) if end < len(listed) else None)

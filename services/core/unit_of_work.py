@@ -63,11 +63,11 @@ GITHUB_CALLER = Caller(None, CODE_HOST, "code_host")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Dependencies:
     """What a process is given once, at its start, and every unit can reach."""
 
     github: GitHub | None = None
-    most_targets: int = 10_000
+    max_targets: int = 10_000
     """Watched branches that one freeze request may cover."""
     cursor_secret: bytes = b""
     """Signs the cursors of lists."""
@@ -86,14 +86,14 @@ class Surroundings:
 
 
 @dataclass(slots=True)
-class Unit:
+class UnitOfWork:
     """One transaction with everything a service needs to know about who asks, and when."""
 
     session: Session
     now: datetime
     caller: Caller
     clock: Clock
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    dependencies: Dependencies = field(default_factory=Dependencies)
     wakeups: set[str] = field(default_factory=set)
 
     @property
@@ -113,13 +113,13 @@ class Unit:
         """Who acts."""
         return self.caller.actor
 
-    def enter(self, organization_id: str, actor: Actor | None = None) -> None:
+    def bind_organization(self, organization_id: str, actor: Actor | None = None) -> None:
         """Go on in an organisation, as somebody: for units that begin in none, such as one that makes it."""
         self.caller = replace(self.caller, organization_id=organization_id, actor=actor or self.actor)
         self.session.execute(_BIND, {"organization": organization_id})
 
     @contextmanager
-    def acting(self, **changes: Any) -> Iterator[None]:
+    def impersonate(self, **changes: Any) -> Iterator[None]:
         """Run the block as another caller: `changes` are fields of Caller. Which rows the unit sees stays as it is."""
         caller = self.caller
         self.caller = replace(caller, **changes)
@@ -128,11 +128,11 @@ class Unit:
         finally:
             self.caller = caller
 
-    def acting_as_service(self, **changes: Any) -> AbstractContextManager[None]:
+    def act_as_service(self, **changes: Any) -> AbstractContextManager[None]:
         """Do what would have been done without the unit's actor, as the service itself."""
-        return self.acting(actor=SYSTEM, source="system", **changes)
+        return self.impersonate(actor=SYSTEM, source="system", **changes)
 
-    def catch_up(self) -> None:
+    def refresh_now(self) -> None:
         """Move `now` to the present, after a lock that had to be waited for.
 
         What somebody committed meanwhile would otherwise seem to lie in the future, and be overlooked.
@@ -140,7 +140,7 @@ class Unit:
         self.now = max(self.now, self.clock.read(self.session.execute(text("SELECT clock_timestamp()")).scalar_one()))
 
     @contextmanager
-    def apart(self) -> Iterator[None]:
+    def outside_transaction(self) -> Iterator[None]:
         """Run the block without a transaction, holding no connection, for work that takes long and needs no rows.
 
         What was done before is committed, and stays whatever comes; inside a savepoint nothing can be, and the block
@@ -160,7 +160,7 @@ class Unit:
         anywhere in the details. The action has to be in the vocabulary.
         """
         if action not in ACTIONS:
-            raise RuntimeError(f"the audit knows no action {action!r}: rules/audit/actions.py lists them")
+            raise RuntimeError(f"unknown audit action {action!r}: rules/audit/actions.py lists them")
         kind, target_id, name = target
         self.session.add(
             AuditEntry(
@@ -190,19 +190,19 @@ def _told(value: Any) -> Any:
     return [_told(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-class Units:
+class UnitOfWorkFactory:
     """Opens units on one database; a process has one of these."""
 
     def __init__(
-        self, engine: Engine, clock: Clock, wakeups: Wakeups, surroundings: Surroundings | None = None
+        self, engine: Engine, clock: Clock, wakeups: Wakeups, dependencies: Dependencies | None = None
     ) -> None:
         self.engine = engine
         self.clock = clock
         self.wakeups = wakeups
-        self.surroundings = surroundings or Surroundings()
+        self.dependencies = dependencies or Dependencies()
 
     @contextmanager
-    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[Unit]:
+    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[UnitOfWork]:
         """Run the block in one transaction of the caller's organisation: commits at its end, rolls back on any error.
 
         Row-level security shows the unit only rows of that organisation, and none without one.
@@ -215,8 +215,8 @@ class Units:
                 text("SELECT clock_timestamp(), set_config('app.organization_id', :organization, true)"),
                 {"organization": caller.organization_id or ""},
             ).one()[0]
-            unit = Unit(session, self.clock.read(now), caller, self.clock, self.surroundings)
-            yield unit
+            uow = UnitOfWork(session, self.clock.read(now), caller, self.clock, self.dependencies)
+            yield uow
             session.commit()
-        if unit.wakeups and not read_only:
-            self.wakeups.send(unit.wakeups)
+        if uow.wakeups and not read_only:
+            self.wakeups.send(uow.wakeups)

@@ -19,11 +19,11 @@ from models.enforcement import EnforcementSetup
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.rulesets.plans import Change
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.facts import Facts, gather
-from services.enforcement.probing import ask_for_probes
 from services.enforcement.setups import Pen, note, patient, unready
 from services.enforcement.surveying import Survey
+from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access.failures import LIMITS
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refused_write, paced_client
@@ -70,7 +70,7 @@ class LeaseLostError(Exception):
 class Lease:
     """One setup, ours until `until`."""
 
-    units: Units
+    uow_factory: UnitOfWorkFactory
     setup_id: str
     caller: Caller
     until: datetime
@@ -78,35 +78,35 @@ class Lease:
     failures: list[str] = field(default_factory=list)
     wrote: bool = False
 
-    def keep(self, unit: Unit) -> None:
+    def keep(self, uow: UnitOfWork) -> None:
         """Prolong the lease; raises `LeaseLostError` if it has run out."""
-        values = {"id": self.setup_id, "mine": self.until, "now": unit.now, "until": unit.now + LEASE}
-        renewed = unit.session.execute(_RENEW, values).scalar()
+        values = {"id": self.setup_id, "mine": self.until, "now": uow.now, "until": uow.now + LEASE}
+        renewed = uow.session.execute(_RENEW, values).scalar()
         if renewed is None:
             raise LeaseLostError
         self.until = renewed
 
-    def release(self, unit: Unit, due: datetime | None) -> None:
+    def release(self, uow: UnitOfWork, due: datetime | None) -> None:
         """Give the setup back, due at that time."""
-        unit.session.execute(_RELEASE, {"id": self.setup_id, "mine": self.until, "due": due})
+        uow.session.execute(_RELEASE, {"id": self.setup_id, "mine": self.until, "due": due})
 
 
-def setups_wait(unit: Unit) -> bool:
+def setups_wait(uow: UnitOfWork) -> bool:
     """Tell whether a setup is due that nobody is at; for the sweeper."""
     return bool(
-        unit.session.scalar(
+        uow.session.scalar(
             text(
                 "SELECT EXISTS (SELECT FROM enforcement_setups WHERE due_at <= :now "
                 "AND (lease_until IS NULL OR lease_until <= :now))"
             ),
-            {"now": unit.now},
+            {"now": uow.now},
         )
     )
 
 
-def apply_due(units: Units, github: GitHub) -> bool:
+def apply_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Do one turn of a setup that is due; False when none is."""
-    lease = _lease(units)
+    lease = _lease(uow_factory)
     if lease is None:
         return False
     try:
@@ -120,34 +120,34 @@ def apply_due(units: Units, github: GitHub) -> bool:
     return True
 
 
-def _lease(units: Units) -> Lease | None:
-    with units.open(SYSTEM_CALLER) as unit:
-        unit.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('enforcement setups', 0))"))
-        unit.catch_up()
-        until = unit.now + LEASE
-        row = unit.session.execute(_LEASE, {"now": unit.now, "until": until}).one_or_none()
+def _lease(uow_factory: UnitOfWorkFactory) -> Lease | None:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        uow.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended('enforcement setups', 0))"))
+        uow.refresh_now()
+        until = uow.now + LEASE
+        row = uow.session.execute(_LEASE, {"now": uow.now, "until": until}).one_or_none()
     if row is None:
         return None
-    return Lease(units, row.id, Caller(row.organization_id, Actor(**row.requested_by), "dashboard"), until)
+    return Lease(uow_factory, row.id, Caller(row.organization_id, Actor(**row.requested_by), "dashboard"), until)
 
 
 def _turn(lease: Lease, github: GitHub) -> None:
     """Write what one turn may; raises `GitHubError` for what another try can mend, or nothing can."""
-    with lease.units.open(lease.caller) as unit:
-        lease.keep(unit)
-        setup = unit.session.get_one(EnforcementSetup, lease.setup_id)
-        facts = gather(unit, setup.scope)
+    with lease.uow_factory.open(lease.caller) as uow:
+        lease.keep(uow)
+        setup = uow.session.get_one(EnforcementSetup, lease.setup_id)
+        facts = gather(uow, setup.scope)
         lease.installation_id = facts.installation_id
         lease.failures = list(setup.progress.get("failures", ()))
         due = _repositories_due(facts, setup.progress)
-        if patient(setup, unit.now) and unready(unit, _branches(facts, due[:TURN], setup.progress)):
-            return lease.release(unit, unit.now + LOOK_AGAIN)
-    client = paced_client(lease.units, github, facts.installation_id)
+        if patient(setup, uow.now) and unready(uow, _branches(facts, due[:TURN], setup.progress)):
+            return lease.release(uow, uow.now + LOOK_AGAIN)
+    client = paced_client(lease.uow_factory, github, facts.installation_id)
     with client.together():
         survey = Survey(github, client, facts)
         above = survey.above
     pen = Pen(
-        units=lease.units,
+        uow_factory=lease.uow_factory,
         caller=lease.caller,
         setup_id=lease.setup_id,
         installation_id=facts.installation_id,
@@ -170,8 +170,8 @@ def _turn(lease: Lease, github: GitHub) -> None:
 
 
 def _release(lease: Lease, wait: timedelta) -> None:
-    with lease.units.open(lease.caller) as unit:
-        lease.release(unit, unit.now + wait)
+    with lease.uow_factory.open(lease.caller) as uow:
+        lease.release(uow, uow.now + wait)
 
 
 def _repositories_due(facts: Facts, progress: dict[str, Any]) -> list[str]:
@@ -213,8 +213,8 @@ def _write(lease: Lease, pen: Pen, changes: Iterable[Change]) -> None:
 def _learn(pen: Pen, error: GitHubError) -> None:
     """Have writing count for more where the code host has refused it, so that it is not refused every minute anew."""
     if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
-        with pen.units.open(SYSTEM_CALLER) as unit:
-            learn_from_refused_write(unit, pen.installation_id, unit.surroundings.pace)
+        with pen.uow_factory.open(SYSTEM_CALLER) as uow:
+            learn_from_refused_write(uow, pen.installation_id, uow.dependencies.pace)
 
 
 def _fail(lease: Lease, where: str, error: GitHubError) -> None:
@@ -226,26 +226,26 @@ def _fail(lease: Lease, where: str, error: GitHubError) -> None:
 
 
 def _note(lease: Lease, **progress: Any) -> None:
-    with lease.units.open(lease.caller) as unit:
-        lease.keep(unit)
-        note(unit, lease.setup_id, tries=0, **progress)
+    with lease.uow_factory.open(lease.caller) as uow:
+        lease.keep(uow)
+        note(uow, lease.setup_id, tries=0, **progress)
 
 
 def _put_off(lease: Lease, error: GitHubError) -> None:
     """Have another try later, or give up: after too many, or where nothing can be written any more."""
-    with lease.units.open(lease.caller) as unit:
-        setup = unit.session.get_one(EnforcementSetup, lease.setup_id)
+    with lease.uow_factory.open(lease.caller) as uow:
+        setup = uow.session.get_one(EnforcementSetup, lease.setup_id)
         limited = error.kind in LIMITS
         tries = int(setup.progress.get("tries", 0)) + (not limited)
         hopeless = not error.transient or tries > MOST_TRIES
         if not hopeless:
             wait = max(timedelta(seconds=error.retry_after or 0), _backoff(tries))
             if error.kind is ErrorKind.SECONDARY_RATE_LIMIT and lease.installation_id is not None:
-                pause_installation(unit, lease.installation_id, unit.now + wait)
-            note(unit, lease.setup_id, tries=tries)
+                pause_installation(uow, lease.installation_id, uow.now + wait)
+            note(uow, lease.setup_id, tries=tries)
             setup.last_error_code, setup.last_error_message = error.code, error.message
-            unit.session.flush()
-            lease.release(unit, unit.now + wait)
+            uow.session.flush()
+            lease.release(uow, uow.now + wait)
             return
     _end(lease, [], error.message, error.code)
 
@@ -257,19 +257,19 @@ def _backoff(tries: int) -> timedelta:
 
 def _end(lease: Lease, branch_ids: list[str], message: str | None = None, code: str | None = None) -> None:
     """Finish the setup, done or failed, and have its branches probed."""
-    with lease.units.open(lease.caller) as unit:
+    with lease.uow_factory.open(lease.caller) as uow:
         try:
-            lease.keep(unit)
+            lease.keep(uow)
         except LeaseLostError:
             return
-        setup = unit.session.get_one(EnforcementSetup, lease.setup_id, with_for_update=True)
+        setup = uow.session.get_one(EnforcementSetup, lease.setup_id, with_for_update=True)
         if message is None and lease.failures:
             code = str(setup.progress.get("failureCode"))
             told = "; ".join(list(dict.fromkeys(lease.failures))[:TOLD_FAILURES])
             message = f"{len(lease.failures)} could not be written: {told}"
         setup.state = "failed" if message else "done"
         setup.last_error_code, setup.last_error_message = code, message
-        setup.finished_at, setup.due_at, setup.lease_until = unit.now, None, None
+        setup.finished_at, setup.due_at, setup.lease_until = uow.now, None, None
         if branch_ids:
-            ask_for_probes(unit, branch_ids)
-            unit.wake("verify")
+            schedule_probes(uow, branch_ids)
+            uow.wake("verify")

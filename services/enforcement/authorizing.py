@@ -22,7 +22,7 @@ from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from rules.ids import has_prefix
 from rules.rulesets.plans import Change
-from services.core.unit_of_work import Caller, Unit
+from services.core.unit_of_work import Caller, UnitOfWork
 from services.enforcement.setups import ask_for_heads, new_setup
 from services.enforcement.surveying import Survey
 from services.github_access import client
@@ -32,24 +32,24 @@ VALID = timedelta(minutes=10)
 PATH = "/enforcement/authorized"
 
 
-def refusal(unit: Unit, survey: Survey, scope: dict[str, Any], due: list[Change]) -> ServiceError:
+def refusal(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], due: list[Change]) -> ServiceError:
     """Return the refusal of what the App may not write; its address leads an administrator to where they may."""
     account = survey.facts.account
     counted = f"{len(due)} ruleset{'s'[: len(due) > 1]}"
-    people = client.github(unit).people
+    people = client.github(uow).people
     if people is None:
         message = (
             f"The App may not write {counted} of {account}. Grant it the repository permission "
             "`Administration: write` at GitHub, or write them yourself with the snippets, and apply again."
         )
         return ServiceError(CODE, message, details=(Detail("/scope", message, CODE),))
-    setup = new_setup(unit, scope, "awaiting_authorization", len(due))
-    ask_for_heads(unit, setup, due)
+    setup = new_setup(uow, scope, "awaiting_authorization", len(due))
+    ask_for_heads(uow, setup, due)
     above = any(change.place.level == "organization" for change in due)
     setup.progress = {**setup.progress, "above": above}
-    url = open_way(unit, people, setup)
-    target = ("organization", unit.organization, account)
-    unit.audit("enforcement.authorization_requested", target, scope=scope, changes=len(due), setupId=setup.id)
+    url = open_way(uow, people, setup)
+    target = ("organization", uow.organization, account)
+    uow.audit("enforcement.authorization_requested", target, scope=scope, changes=len(due), setupId=setup.id)
     told = Detail(
         "/scope",
         f"Have an administrator open authorizationUrl before expiresAt: it lets the service write {counted}, once.",
@@ -60,15 +60,15 @@ def refusal(unit: Unit, survey: Survey, scope: dict[str, Any], due: list[Change]
     return ServiceError(CODE, message, details=(told,), effects_stay=True, secret=True)
 
 
-def open_way(unit: Unit, people: People, setup: EnforcementSetup) -> str:
+def open_way(uow: UnitOfWork, people: People, setup: EnforcementSetup) -> str:
     """Let a setup be authorised, for ten minutes, and return where."""
-    state = f"{unit.organization}.{secrets.token_urlsafe(32)}"
+    state = f"{uow.organization}.{secrets.token_urlsafe(32)}"
     verifier = secrets.token_urlsafe(48)
     setup.state, setup.finished_at = "awaiting_authorization", None
-    setup.state_hash, setup.code_verifier, setup.expires_at = _hash(state), verifier, unit.now + VALID
+    setup.state_hash, setup.code_verifier, setup.expires_at = _hash(state), verifier, uow.now + VALID
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     return people.authorization_url(
-        redirect_uri=unit.surroundings.web_url + PATH,
+        redirect_uri=uow.dependencies.web_url + PATH,
         state=state,
         code_challenge=challenge,
         scope="repo admin:org" if setup.progress.get("above") else "repo",
@@ -100,12 +100,12 @@ def _unknown() -> NotAuthorizedError:
     return NotAuthorizedError("Unknown address", message, 404)
 
 
-def awaiting(unit: Unit, state: str, *, lock: bool = False) -> EnforcementSetup:
+def awaiting(uow: UnitOfWork, state: str, *, lock: bool = False) -> EnforcementSetup:
     """Return the setup that a `state` leads to, if it may still be authorised; raises `NotAuthorizedError`."""
     query = select(EnforcementSetup).where(
-        EnforcementSetup.state_hash == _hash(state), EnforcementSetup.organization_id == unit.organization
+        EnforcementSetup.state_hash == _hash(state), EnforcementSetup.organization_id == uow.organization
     )
-    setup = unit.session.scalar(query.with_for_update() if lock else query)
+    setup = uow.session.scalar(query.with_for_update() if lock else query)
     if setup is None:
         raise _unknown()
     if setup.state != "awaiting_authorization":
@@ -113,6 +113,6 @@ def awaiting(unit: Unit, state: str, *, lock: bool = False) -> EnforcementSetup:
         if setup.written < setup.total:
             told += " Apply again for a new one."
         raise NotAuthorizedError("Used already", told, 409)
-    if setup.expires_at is None or setup.expires_at <= unit.now:
+    if setup.expires_at is None or setup.expires_at <= uow.now:
         raise NotAuthorizedError("Too late", "This address was good for ten minutes. Apply again for a new one.", 410)
     return setup

@@ -15,13 +15,13 @@ from models.enforcement import EnforcementSetup
 from models.organizations import Organization
 from rules.access.permissions import Actor
 from rules.rulesets.plans import Change
-from services.core.unit_of_work import Caller, Units
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.enforcement.authorizing import CODE, PATH, NotAuthorizedError, awaiting, open_way, stranger
 from services.enforcement.facts import gather
-from services.enforcement.probing import ask_for_probes
 from services.enforcement.setups import Pen, patient, unready
 from services.enforcement.surveying import Survey, in_parallel
-from services.github_access import client as codehost
+from services.enforcement_status.probe_requests import schedule_probes
+from services.github_access import client as github_client
 from services.github_access.failures import require_no_pause
 
 BUDGET = 15.0
@@ -70,18 +70,18 @@ class _Taken:
 class Authorizations:
     """The two steps of the page: to show what is asked for, and to do it."""
 
-    units: Units
+    uow_factory: UnitOfWorkFactory
     github: GitHub
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
 
     def look(self, state: str) -> Request:
         """Return what is asked for; raises `NotAuthorizedError`, and `GitHubError` when it cannot be planned."""
-        with self.units.open(stranger(state)) as unit:
-            setup = awaiting(unit, state)
-            organization = unit.session.get_one(Organization, unit.organization).name
-            facts = gather(unit, setup.scope)
-            require_no_pause(unit, facts.installation_id)
+        with self.uow_factory.open(stranger(state)) as uow:
+            setup = awaiting(uow, state)
+            organization = uow.session.get_one(Organization, uow.organization).name
+            facts = gather(uow, setup.scope)
+            require_no_pause(uow, facts.installation_id)
         client = self.github.client(facts.installation_id)
         with client.together():
             changes = _due(Survey(self.github, client, facts).everything())
@@ -95,7 +95,7 @@ class Authorizations:
             raise NotAuthorizedError("Not available", "This service has no client secret of the code host.", 404)
         ends = self.clock() + BUDGET
         taken = self._take(state)
-        redirect_uri = self.units.surroundings.web_url + PATH
+        redirect_uri = self.uow_factory.dependencies.web_url + PATH
         try:
             with people.acting(code=code, code_verifier=taken.verifier, redirect_uri=redirect_uri) as person:
                 result = self._act(taken, person, ends)
@@ -111,24 +111,24 @@ class Authorizations:
 
     def _take(self, state: str) -> _Taken:
         """Use the state up: it is good for one confirmation, whatever comes of it, unless nobody is to call now."""
-        with self.units.open(stranger(state)) as unit:
-            setup = awaiting(unit, state, lock=True)
-            require_no_pause(unit, codehost.installation_of(unit))
+        with self.uow_factory.open(stranger(state)) as uow:
+            setup = awaiting(uow, state, lock=True)
+            require_no_pause(uow, github_client.installation_of(uow))
             verifier, setup.code_verifier = setup.code_verifier or "", None
             setup.state = "failed"  # until the end says otherwise, also if this process has none
             setup.last_error_code, setup.last_error_message = CODE, "The authorisation was not carried through."
-            caller = Caller(unit.organization, Actor(**setup.requested_by), "dashboard")
+            caller = Caller(uow.organization, Actor(**setup.requested_by), "dashboard")
             return _Taken(setup.id, caller, verifier, setup.scope)
 
     def _act(self, taken: _Taken, person: PersonClient, ends: float) -> Result:
-        with self.units.open(taken.caller) as unit:
-            facts = gather(unit, taken.scope)
+        with self.uow_factory.open(taken.caller) as uow:
+            facts = gather(uow, taken.scope)
         with person.together():
             login = person.login()
             changes = Survey(self.github, self.github.client(facts.installation_id), facts).everything()
             _require_rights(person, login, _due(changes))
             pen = Pen(
-                units=self.units,
+                uow_factory=self.uow_factory,
                 caller=taken.caller,
                 setup_id=taken.setup_id,
                 installation_id=facts.installation_id,
@@ -162,23 +162,23 @@ class Authorizations:
         return result
 
     def _next(self, pen: Pen, result: Result) -> Change | None:
-        with self.units.open(pen.caller) as unit:
-            waits = patient(unit.session.get_one(EnforcementSetup, pen.setup_id), unit.now)
-            held = unready(unit, [each for change in result.left for each in change.branch_ids]) if waits else set()
+        with self.uow_factory.open(pen.caller) as uow:
+            waits = patient(uow.session.get_one(EnforcementSetup, pen.setup_id), uow.now)
+            held = unready(uow, [each for change in result.left for each in change.branch_ids]) if waits else set()
         ready = (each for each in result.left if held.isdisjoint(each.branch_ids))
         first = next(ready, None)
         removal_too_soon = first is not None and first.removes and first is not result.left[0]
         return None if removal_too_soon else first
 
     def _finish(self, taken: _Taken, people: People, result: Result) -> Result:
-        with self.units.open(taken.caller) as unit:
-            setup = unit.session.get_one(EnforcementSetup, taken.setup_id, with_for_update=True)
+        with self.uow_factory.open(taken.caller) as uow:
+            setup = uow.session.get_one(EnforcementSetup, taken.setup_id, with_for_update=True)
             branch_ids = sorted({each for change in result.written for each in change.branch_ids})
             if branch_ids:
-                ask_for_probes(unit, branch_ids)
-                unit.wake("verify")
-            target = ("organization", unit.organization, result.account)
-            unit.audit(
+                schedule_probes(uow, branch_ids)
+                uow.wake("verify")
+            target = ("organization", uow.organization, result.account)
+            uow.audit(
                 "enforcement.authorized",
                 target,
                 setupId=setup.id,
@@ -186,19 +186,19 @@ class Authorizations:
                 written=len(result.written),
                 left=len(result.left),
             )
-            setup.state, setup.finished_at = "failed" if result.problems or result.left else "done", unit.now
+            setup.state, setup.finished_at = "failed" if result.problems or result.left else "done", uow.now
             problem = "; ".join(result.problems[:TOLD]) or (
                 "Not everything could be written in time." if result.left else None
             )
             setup.last_error_message, setup.last_error_code = problem, CODE if problem else None
             if result.left:
-                result.again = open_way(unit, people, setup)
+                result.again = open_way(uow, people, setup)
         return result
 
     def _failed(self, taken: _Taken, code: str, message: str) -> None:
-        with self.units.open(taken.caller) as unit:
-            setup = unit.session.get_one(EnforcementSetup, taken.setup_id)
-            setup.state, setup.finished_at = "failed", unit.now
+        with self.uow_factory.open(taken.caller) as uow:
+            setup = uow.session.get_one(EnforcementSetup, taken.setup_id)
+            setup.state, setup.finished_at = "failed", uow.now
             setup.last_error_code, setup.last_error_message = code, message
 
 

@@ -13,7 +13,7 @@ from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.rulesets.needs import BranchFact, RepositoryFact
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve_targets
 
 
@@ -46,12 +46,12 @@ class Facts:
     """Repository id and check name where a freeze is in force: these rulesets are not removed."""
 
 
-def gather(unit: Unit, scope: dict[str, Any]) -> Facts:
+def gather(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
     """Read everything that a plan needs; raises `no_targets_in_scope`, and `installation_removed` without one."""
-    reached = {fact.branch_id: fact.repository_id for fact in resolve_targets(unit, scope).branches}
-    installation = unit.session.scalar(
+    reached = {fact.branch_id: fact.repository_id for fact in resolve_targets(uow, scope).branches}
+    installation = uow.session.scalar(
         select(Installation)
-        .where(Installation.organization_id == unit.organization, Installation.state == "active")
+        .where(Installation.organization_id == uow.organization, Installation.state == "active")
         .order_by(Installation.id)
         .limit(1)
     )
@@ -63,20 +63,20 @@ def gather(unit: Unit, scope: dict[str, Any]) -> Facts:
         account=installation.account,
         whole=scope["type"] == "organization" and with_patterns,
         with_patterns=with_patterns,
-        repositories=_repositories(unit, installation.id, reached),
-        owned=_owned(unit, installation.id),
-        begun=_begun(unit),
-        held=held(unit),
+        repositories=_repositories(uow, installation.id, reached),
+        owned=_owned(uow, installation.id),
+        begun=_begun(uow),
+        held=held(uow),
     )
 
 
-def _repositories(unit: Unit, installation_id: int, reached: dict[str, str]) -> dict[str, RepositoryFact]:
+def _repositories(uow: UnitOfWork, installation_id: int, reached: dict[str, str]) -> dict[str, RepositoryFact]:
     ids = sorted(set(reached.values()))
     branches: dict[str, list[BranchFact]] = defaultdict(list)
     query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(ids)).order_by(WatchedBranch.name)
-    for row in unit.session.scalars(query):
+    for row in uow.session.scalars(query):
         branches[row.repository_id].append(BranchFact(row.id, row.name, row.check_name, row.id in reached))
-    rows = unit.session.scalars(
+    rows = uow.session.scalars(
         select(Repository)
         .where(Repository.id.in_(ids), Repository.installation_id == installation_id)
         .order_by(Repository.id)
@@ -96,33 +96,33 @@ def _repositories(unit: Unit, installation_id: int, reached: dict[str, str]) -> 
     }
 
 
-def _owned(unit: Unit, installation_id: int) -> tuple[Owned, ...]:
-    rows = unit.session.scalars(
+def _owned(uow: UnitOfWork, installation_id: int) -> tuple[Owned, ...]:
+    rows = uow.session.scalars(
         select(WrittenRuleset)
-        .where(WrittenRuleset.organization_id == unit.organization, WrittenRuleset.installation_id == installation_id)
+        .where(WrittenRuleset.organization_id == uow.organization, WrittenRuleset.installation_id == installation_id)
         .order_by(WrittenRuleset.ruleset_id)
     )
     return tuple(Owned(row.level, row.ruleset_id, row.repository_id, row.check_name) for row in rows)
 
 
-def _begun(unit: Unit) -> frozenset[tuple[str, str | None, str]]:
+def _begun(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:
     begun = EnforcementSetup.progress["writing"]
-    rows = unit.session.scalars(
+    rows = uow.session.scalars(
         select(begun).where(
-            EnforcementSetup.organization_id == unit.organization, EnforcementSetup.progress.has_key("writing")
+            EnforcementSetup.organization_id == uow.organization, EnforcementSetup.progress.has_key("writing")
         )
     )
     creations = (each for each in rows if each["action"] == "create")
     return frozenset((each["level"], each["repositoryId"], each["name"]) for each in creations)
 
 
-def held(unit: Unit) -> frozenset[tuple[str, str]]:
+def held(uow: UnitOfWork) -> frozenset[tuple[str, str]]:
     """Return repository id and check name of every rule that a freeze in force stands on."""
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         select(WatchedBranch.repository_id, WatchedBranch.check_name)
         .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)
         .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
-        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        .where(Freeze.organization_id == uow.organization, in_force(uow.now))
         .distinct()
     )
     return frozenset((repository_id, check_name) for repository_id, check_name in rows)

@@ -21,8 +21,8 @@ from models.enforcement import WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
 from rules.rulesets.plans import Change, Existing, Place, plan_without
-from services.alerts.alerts import Item, clear_items, raise_items
-from services.core.unit_of_work import Caller, Unit, Units
+from services.alerts.alerts import Alert, open_alerts, resolve_alerts
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.facts import held
 from services.enforcement.setups import carry_out, record
 from services.github_access.client import page
@@ -61,44 +61,44 @@ class _Seen:
     """Rulesets that somebody else has removed, or from which we took what nobody writes for."""
 
 
-def look_for_orphans(units: Units, github: GitHub, caller: Caller, installation_id: int) -> None:
+def look_for_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, installation_id: int) -> None:
     """Tell of every repository of the installation that is not covered and still has a ruleset of ours over it.
 
     What the code host fails to answer leaves everything as it was, until the next comparison.
     """
-    with units.open(caller) as unit:
-        known = _read(unit, installation_id)
+    with uow_factory.open(caller) as uow:
+        known = _read(uow, installation_id)
     seen = _Seen()
     if known.gone and known.written:
         try:
-            _look(paced_client(units, github, installation_id), github.installation(installation_id), known, seen)
+            _look(paced_client(uow_factory, github, installation_id), github.installation(installation_id), known, seen)
         except GitHubError as error:
             logger.warning("rulesets over repositories that are not covered could not be read: %s", error)
             seen.hidden |= known.gone.keys()
-    with units.open(caller) as unit:
+    with uow_factory.open(caller) as uow:
         for row, change in seen.removed:
-            record(unit, installation_id, change, row.ruleset_id)
-        raise_items(unit, [_item(unit, known.gone[number], place) for number, place in seen.orphans.items()])
-        _clear(unit, installation_id, seen.orphans.keys() | seen.hidden)
+            record(uow, installation_id, change, row.ruleset_id)
+        open_alerts(uow, [_item(uow, known.gone[number], place) for number, place in seen.orphans.items()])
+        _clear(uow, installation_id, seen.orphans.keys() | seen.hidden)
 
 
-def _read(unit: Unit, installation_id: int) -> _Known:
-    repositories = unit.session.scalars(
+def _read(uow: UnitOfWork, installation_id: int) -> _Known:
+    repositories = uow.session.scalars(
         select(Repository).where(
-            Repository.organization_id == unit.organization,
+            Repository.organization_id == uow.organization,
             Repository.installation_id == installation_id,
             Repository.removed_at.is_not(None),
         )
     )
     gone = {row.id: row for row in repositories}
-    rows = unit.session.scalars(
+    rows = uow.session.scalars(
         select(WrittenRuleset)
-        .where(WrittenRuleset.organization_id == unit.organization, WrittenRuleset.installation_id == installation_id)
+        .where(WrittenRuleset.organization_id == uow.organization, WrittenRuleset.installation_id == installation_id)
         .order_by(WrittenRuleset.level, WrittenRuleset.ruleset_id)
     )
     written = [row for row in rows if row.repository_id is None or row.repository_id in gone]
-    account = unit.session.get_one(Installation, installation_id).account
-    return _Known(account, gone, written, held(unit), unit.now)
+    account = uow.session.get_one(Installation, installation_id).account
+    return _Known(account, gone, written, held(uow), uow.now)
 
 
 def _look(client: InstallationClient, installation: InstallationInfo, known: _Known, seen: _Seen) -> None:
@@ -189,11 +189,11 @@ def _settled(known: _Known, repository: Repository, check_name: str) -> bool:
     return (repository.id, check_name) not in known.held and since is not None and since + SETTLED <= known.now
 
 
-def _item(unit: Unit, repository: Repository, place: Place) -> Item:
+def _item(uow: UnitOfWork, repository: Repository, place: Place) -> Alert:
     where = "its own ruleset" if place.level == "repository" else "the organisation's ruleset"
     above = ("organizations", place.account, "settings", "rules")
     below = (*repository.full_name.split("/", 1), "settings", "rules")
-    return Item(
+    return Alert(
         key=_key(repository.id),
         type=TYPE,
         severity="warning",
@@ -203,7 +203,7 @@ def _item(unit: Unit, repository: Repository, place: Place) -> Item:
             "nobody writes it, so new pull requests cannot merge. Take our check or the repository out of the ruleset, "
             "or let the installation cover the repository again."
         ),
-        action=("Open the rulesets", page(unit, *(below if place.level == "repository" else above))),
+        action=("Open the rulesets", page(uow, *(below if place.level == "repository" else above))),
     )
 
 
@@ -219,6 +219,6 @@ _OPEN = text("""
 """)
 
 
-def _clear(unit: Unit, installation_id: int, kept: Collection[str]) -> None:
-    values = {"organization": unit.organization, "type": TYPE, "installation": installation_id}
-    clear_items(unit, [_key(each) for each in unit.session.scalars(_OPEN, values) if each not in kept])
+def _clear(uow: UnitOfWork, installation_id: int, kept: Collection[str]) -> None:
+    values = {"organization": uow.organization, "type": TYPE, "installation": installation_id}
+    resolve_alerts(uow, [_key(each) for each in uow.session.scalars(_OPEN, values) if each not in kept])

@@ -3,54 +3,54 @@
 from typing import Any
 
 from rules.rulesets.plans import Change
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.enforcement import authorizing
 from services.enforcement.facts import gather
 from services.enforcement.setups import ask_for_heads, new_setup, record
 from services.enforcement.surveying import Survey
-from services.github_access import client as codehost
+from services.github_access import client as github_client
 
 
-def set_up(unit: Unit, scope: dict[str, Any], mode: str) -> dict[str, Any]:
+def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     """Plan the rulesets of a scope (`mode` plan), or have a job write them (apply).
 
     The code host is read first, within the deadline of one call, while no lock is held. Raises what `gather` and
     `client_of` raise, what the code host answers, and for apply `admin_authorization_required` where the App may not
     write; its effects stay, because the address that it shows leads back to them.
     """
-    survey, changes = _surveyed(unit, scope)
+    survey, changes = _surveyed(uow, scope)
     due = [change for change in changes if change.action != "none"]
     state = "planned"
     if mode == "apply":
         if not all(survey.permits(change) for change in due):
-            raise authorizing.refusal(unit, survey, scope, due)
-        state = _apply(unit, survey, scope, changes)
+            raise authorizing.refusal(uow, survey, scope, due)
+        state = _apply(uow, survey, scope, changes)
     return {"mode": mode, "state": state, "level": survey.level, "changes": [_view(change) for change in changes]}
 
 
-def _surveyed(unit: Unit, scope: dict[str, Any]) -> tuple[Survey, list[Change]]:
-    facts = gather(unit, scope)
-    client = codehost.client_of(unit, facts.installation_id)
+def _surveyed(uow: UnitOfWork, scope: dict[str, Any]) -> tuple[Survey, list[Change]]:
+    facts = gather(uow, scope)
+    client = github_client.client_of(uow, facts.installation_id)
     with client.together():
-        survey = Survey(codehost.github(unit), client, facts)
+        survey = Survey(github_client.github(uow), client, facts)
         return survey, survey.everything()
 
 
-def _apply(unit: Unit, survey: Survey, scope: dict[str, Any], changes: list[Change]) -> str:
+def _apply(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], changes: list[Change]) -> str:
     """Have the changes written; what is ours and was not recorded is recorded here and now."""
     due = [change for change in changes if change.action != "none"]
     for change in changes:
         if change.adopted:
-            record(unit, survey.facts.installation_id, change, change.ruleset_id or 0)
-    organization = ("organization", unit.organization, survey.facts.account)
+            record(uow, survey.facts.installation_id, change, change.ruleset_id or 0)
+    organization = ("organization", uow.organization, survey.facts.account)
     if due:
-        setup = new_setup(unit, scope, "queued", len(due))
-        setup.due_at = unit.now
-        ask_for_heads(unit, setup, due)
-        unit.wake("setup")
-        unit.audit("enforcement.setup_requested", organization, scope=scope, changes=len(due), setupId=setup.id)
+        setup = new_setup(uow, scope, "queued", len(due))
+        setup.due_at = uow.now
+        ask_for_heads(uow, setup, due)
+        uow.wake("setup")
+        uow.audit("enforcement.setup_requested", organization, scope=scope, changes=len(due), setupId=setup.id)
     else:
-        unit.audit("enforcement.setup_requested", organization, scope=scope, changes=0)
+        uow.audit("enforcement.setup_requested", organization, scope=scope, changes=0)
     return "applying" if due else "applied"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import text
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 LEASE = timedelta(seconds=60)
 """Longer than one call to the code host may take (20 s)."""
@@ -81,33 +81,33 @@ _RENEW = text("""
 """)
 
 
-def probes_wait(unit: Unit) -> bool:
+def probes_wait(uow: UnitOfWork) -> bool:
     """Tell whether a probe is due that nobody is at; for the sweeper."""
-    return bool(unit.session.scalar(_WAITS, {"now": unit.now}))
+    return bool(uow.session.scalar(_WAITS, {"now": uow.now}))
 
 
-def claim_probes(unit: Unit, *, most: int = BRANCHES_PER_PROBE) -> ProbeClaim | None:
+def claim_probes(uow: UnitOfWork, *, most: int = BRANCHES_PER_PROBE) -> ProbeClaim | None:
     """Lease due branches of the installation that has waited longest; None when nothing is due."""
-    installation_id = unit.session.scalar(_FIRST, {"now": unit.now})
+    installation_id = uow.session.scalar(_FIRST, {"now": uow.now})
     if installation_id is None:
         return None
-    until = unit.now + LEASE
-    values = {"installation": installation_id, "now": unit.now, "until": until, "most": most}
-    probes = tuple(ClaimedProbe(*row) for row in unit.session.execute(_LEASE, values))
-    return ProbeClaim(installation_id, unit.now, until, probes)
+    until = uow.now + LEASE
+    values = {"installation": installation_id, "now": uow.now, "until": until, "most": most}
+    probes = tuple(ClaimedProbe(*row) for row in uow.session.execute(_LEASE, values))
+    return ProbeClaim(installation_id, uow.now, until, probes)
 
 
-def renew_probes(unit: Unit, claim: ProbeClaim) -> None:
+def renew_probes(uow: UnitOfWork, claim: ProbeClaim) -> None:
     """Prolong the leases that still hold."""
-    hold(unit, claim, claim.probes, until=unit.now + LEASE)
-    claim.until = unit.now + LEASE
+    hold(uow, claim, claim.probes, until=uow.now + LEASE)
+    claim.until = uow.now + LEASE
 
 
 def hold(
-    unit: Unit, claim: ProbeClaim, probes: Collection[ClaimedProbe], *, until: datetime | None = None
+    uow: UnitOfWork, claim: ProbeClaim, probes: Collection[ClaimedProbe], *, until: datetime | None = None
 ) -> Sequence[ClaimedProbe]:
     """Return the probes whose leases still hold, and keep their rows locked until the commit."""
     ids = [probe.branch_id for probe in probes]
-    values = {"ids": ids, "token": claim.until, "now": unit.now, "until": until or claim.until}
-    held = set(unit.session.scalars(_RENEW, values))
+    values = {"ids": ids, "token": claim.until, "now": uow.now, "until": until or claim.until}
+    held = set(uow.session.scalars(_RENEW, values))
     return [probe for probe in probes if probe.branch_id in held]

@@ -14,8 +14,8 @@ from sqlalchemy.sql import bindparam
 from integrations.github import GitHubError
 from rules.rulesets.enforcement import Enforcement
 from rules.rulesets.findings import NOBODY_WRITES_IT
-from services.alerts.alerts import Item, clear_items, raise_items
-from services.core.unit_of_work import Unit
+from services.alerts.alerts import Alert, open_alerts, resolve_alerts
+from services.core.unit_of_work import UnitOfWork
 from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, hold
 from services.github_access.backoff import backoff
 from services.github_access.client import page
@@ -68,18 +68,18 @@ _FAIL = text("""
 """)
 
 
-def record(unit: Unit, claim: ProbeClaim, probed: Sequence[Probed]) -> None:
+def record(uow: UnitOfWork, claim: ProbeClaim, probed: Sequence[Probed]) -> None:
     """Write down what was found of the branches of the unit's organisation, unless a later probe has begun."""
-    held = {probe.branch_id for probe in hold(unit, claim, [each.probe for each in probed])}
+    held = {probe.branch_id for probe in hold(uow, claim, [each.probe for each in probed])}
     kept = [each for each in probed if each.probe.branch_id in held]
     if kept:
-        unit.session.execute(_RECORD, [{**_row(each), "begun": claim.begun} for each in kept])
+        uow.session.execute(_RECORD, [{**_row(each), "begun": claim.begun} for each in kept])
     for each in kept:
         if each.lost or each.restored:
-            _audit(unit, each)
+            _audit(uow, each)
     for each in {each.found.ruleset.id: each for each in kept if each.touched and each.found.ruleset}.values():
-        _audit_change(unit, each)
-    _attend(unit, kept)
+        _audit_change(uow, each)
+    _attend(uow, kept)
 
 
 def _row(each: Probed) -> dict[str, object]:
@@ -98,9 +98,9 @@ def _row(each: Probed) -> dict[str, object]:
     }
 
 
-def _audit(unit: Unit, each: Probed) -> None:
+def _audit(uow: UnitOfWork, each: Probed) -> None:
     found = each.found
-    unit.audit(
+    uow.audit(
         "enforcement.lost" if each.lost else "enforcement.restored",
         _subject(each.probe),
         before={"light": each.probe.light, "findings": [str(finding["code"]) for finding in each.probe.findings]},
@@ -112,11 +112,11 @@ def _audit(unit: Unit, each: Probed) -> None:
     )
 
 
-def _audit_change(unit: Unit, each: Probed) -> None:
+def _audit_change(uow: UnitOfWork, each: Probed) -> None:
     """Tell that a ruleset was changed, once for all branches that were looked at together."""
     before, after = (each.probe.ruleset or {}), each.found.ruleset
     if after is not None:
-        unit.audit(
+        uow.audit(
             "enforcement.ruleset_changed",
             ("ruleset", str(after.id), after.name),
             before={"light": each.probe.light, "updatedAt": before.get("updated_at")},
@@ -129,9 +129,9 @@ def _subject(probe: ClaimedProbe) -> tuple[str, str, str]:
     return ("branch", probe.branch_id, f"{probe.full_name}:{probe.branch}")
 
 
-def _attend(unit: Unit, probed: Collection[Probed]) -> None:
+def _attend(uow: UnitOfWork, probed: Collection[Probed]) -> None:
     """Raise what somebody should look at, and clear what is in order again."""
-    raised: list[Item] = []
+    raised: list[Alert] = []
     cleared: list[str] = []
     for each in probed:
         orphaned = any(finding.code in NOBODY_WRITES_IT for finding in each.found.findings)
@@ -140,39 +140,39 @@ def _attend(unit: Unit, probed: Collection[Probed]) -> None:
             ("orphaned_requirement", orphaned and not each.probe.watched),
         ):
             if raises:
-                raised.append(_item(unit, kind, each))
+                raised.append(_item(uow, kind, each))
             else:
                 cleared.append(_key(kind, each.probe))
-    raise_items(unit, raised)
-    clear_items(unit, cleared)
+    open_alerts(uow, raised)
+    resolve_alerts(uow, cleared)
 
 
 def _key(kind: str, probe: ClaimedProbe) -> str:
     return f"{kind} {probe.branch_id}"
 
 
-def _item(unit: Unit, kind: str, each: Probed) -> Item:
+def _item(uow: UnitOfWork, kind: str, each: Probed) -> Alert:
     place = f"{each.probe.full_name}:{each.probe.branch}"
     worst = each.found.findings[0].message
-    rules = page(unit, *each.probe.full_name.split("/", 1), "rules", ref=f"refs/heads/{each.probe.branch}")
+    rules = page(uow, *each.probe.full_name.split("/", 1), "rules", ref=f"refs/heads/{each.probe.branch}")
     action = ("Open the branch's rules", rules)
     if kind == "orphaned_requirement":
-        return Item(_key(kind, each.probe), kind, "warning", _subject(each.probe), f"{place}: {worst}", action)
+        return Alert(_key(kind, each.probe), kind, "warning", _subject(each.probe), f"{place}: {worst}", action)
     worst_code = each.found.findings[0].code
     message = f"{place}: {worst}" if worst_code in NOBODY_WRITES_IT else f"Freezes do not block {place}. {worst}"
-    return Item(_key(kind, each.probe), kind, "critical", _subject(each.probe), message, action)
+    return Alert(_key(kind, each.probe), kind, "critical", _subject(each.probe), message, action)
 
 
-def fail(unit: Unit, claim: ProbeClaim, failed: Sequence[tuple[ClaimedProbe, GitHubError]]) -> None:
+def fail(uow: UnitOfWork, claim: ProbeClaim, failed: Sequence[tuple[ClaimedProbe, GitHubError]]) -> None:
     """Give back branches that could not be read, and say when each is tried again."""
     errors = {probe.branch_id: error for probe, error in failed}
     rows = [
         {
             "branch": probe.branch_id,
             "due": probe.due_at,
-            "next": unit.now + backoff(errors[probe.branch_id], probe.attempts),
+            "next": uow.now + backoff(errors[probe.branch_id], probe.attempts),
         }
-        for probe in hold(unit, claim, [probe for probe, _error in failed])
+        for probe in hold(uow, claim, [probe for probe, _error in failed])
     ]
     if rows:
-        unit.session.execute(_FAIL, rows)
+        uow.session.execute(_FAIL, rows)

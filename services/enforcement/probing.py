@@ -22,28 +22,13 @@ from rules.access.permissions import CODE_HOST
 from rules.freezes.batches import batches
 from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Units
-from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_probes, probes_wait, renew_probes
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_probes, renew_probes
 from services.enforcement.probe_reading import facts_of, read_details, read_rules
 from services.enforcement.probe_records import Probed, fail, record
-from services.enforcement_status.probe_requests import (
-    ask_for_every_probe,
-    ask_for_probes,
-    ask_for_probes_of_installation,
-    ask_for_probes_of_repository,
-)
-from services.github_access.failures import LIMITS, pause_when_limited, stops
+from services.github_access.failures import LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.rate_limiter import paced_client
-from services.installations.status import examine
-
-__all__ = [
-    "ask_for_every_probe",
-    "ask_for_probes",
-    "ask_for_probes_of_installation",
-    "ask_for_probes_of_repository",
-    "probe_due",
-    "probes_wait",
-]
+from services.installations.status import refresh_status
 
 logger = logging.getLogger(__name__)
 
@@ -51,23 +36,23 @@ logger = logging.getLogger(__name__)
 Failed = list[tuple[ClaimedProbe, GitHubError]]
 
 
-def probe_due(units: Units, github: GitHub) -> bool:
+def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Probe the branches of one installation that are due; False when none is."""
-    with units.open(SYSTEM_CALLER) as unit:
-        claim = claim_probes(unit)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        claim = claim_probes(uow)
     if claim is None:
         return False
     failed: Failed = []
     try:
-        permissions = _permissions(units, github, claim)
-        probed = list(_look(units, github, claim, permissions, failed))
+        permissions = _permissions(uow_factory, github, claim)
+        probed = list(_look(uow_factory, github, claim, permissions, failed))
     except GitHubError as error:
-        _give_back(units, claim, [(probe, error) for probe in claim.probes])
+        _give_back(uow_factory, claim, [(probe, error) for probe in claim.probes])
         return True
     for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
-        with units.open(Caller(organization_id, CODE_HOST, "code_host")) as unit:
-            record(unit, claim, list(found))
-    _give_back(units, claim, failed)
+        with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
+            record(uow, claim, list(found))
+    _give_back(uow_factory, claim, failed)
     return True
 
 
@@ -75,28 +60,28 @@ def _organization(probed: Probed) -> str:
     return probed.probe.organization_id
 
 
-def _permissions(units: Units, github: GitHub, claim: ProbeClaim) -> Mapping[str, str]:
+def _permissions(uow_factory: UnitOfWorkFactory, github: GitHub, claim: ProbeClaim) -> Mapping[str, str]:
     """Return what the App may do in the installation at present; also notices one that was removed or suspended."""
-    examine(units, github, claim.installation_id)
-    with units.open(SYSTEM_CALLER) as unit:
-        return dict(unit.session.get_one(Installation, claim.installation_id).permissions)
+    refresh_status(uow_factory, github, claim.installation_id)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        return dict(uow.session.get_one(Installation, claim.installation_id).permissions)
 
 
 def _look(
-    units: Units, github: GitHub, claim: ProbeClaim, permissions: Mapping[str, str], failed: Failed
+    uow_factory: UnitOfWorkFactory, github: GitHub, claim: ProbeClaim, permissions: Mapping[str, str], failed: Failed
 ) -> Iterator[Probed]:
     """Read every claimed branch and judge it; those that could not be read go to `failed`."""
-    client = paced_client(units, github, claim.installation_id)
+    client = paced_client(uow_factory, github, claim.installation_id)
     seen: list[tuple[ClaimedProbe, BranchRules]] = []
     for chunk in batches(claim.probes, github.settings.repositories_per_query):
-        _renew(units, claim)
+        _renew(uow_factory, claim)
         try:
-            seen += read_rules(client, chunk, partial(_renew, units, claim))
+            seen += read_rules(client, chunk, partial(_renew, uow_factory, claim))
         except GitHubError as error:
-            if stops(error):
+            if is_installation_wide(error):
                 raise
             failed += [(probe, error) for probe in chunk]
-    _renew(units, claim)
+    _renew(uow_factory, claim)
     details = read_details(client, seen)
     for probe, found in seen:
         facts = facts_of(probe, found, details, permissions, github.settings.app_id)
@@ -106,18 +91,18 @@ def _look(
             yield Probed(probe, evaluate(facts, [from_json(finding) for finding in probe.findings]))
 
 
-def _renew(units: Units, claim: ProbeClaim) -> None:
-    with units.open(SYSTEM_CALLER) as unit:
-        renew_probes(unit, claim)
+def _renew(uow_factory: UnitOfWorkFactory, claim: ProbeClaim) -> None:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        renew_probes(uow, claim)
 
 
-def _give_back(units: Units, claim: ProbeClaim, failed: Failed) -> None:
+def _give_back(uow_factory: UnitOfWorkFactory, claim: ProbeClaim, failed: Failed) -> None:
     """Have branches tried again that could not be read; a limit of the code host holds everybody back."""
     if not failed:
         return
     limit = next((error for _probe, error in failed if error.kind in LIMITS), None)
-    with units.open(SYSTEM_CALLER) as unit:
-        pause_when_limited(unit, claim.installation_id, limit)
-        fail(unit, claim, failed)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        pause_when_limited(uow, claim.installation_id, limit)
+        fail(uow, claim, failed)
     codes = {error.code for _probe, error in failed}
     logger.warning("%d branches of installation %s could not be probed: %s", len(failed), claim.installation_id, codes)

@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import text
 
 from models.organizations import Organization
-from models.queries import raise_generation
+from models.queries import mark_dirty
 from rules.freezes.scope import BranchFact
-from services.core.unit_of_work import Unit
-from services.enforcement.probing import ask_for_probes
+from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.scopes import resolve_targets
 
 NAMED = 100
@@ -46,31 +46,31 @@ _HEADS = text("""
 """)
 
 
-def verify(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
+def verify(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     """Have the rules of every branch in the scope looked at; raises what `resolve_targets` raises."""
-    reached = resolve_targets(unit, scope).branches
-    ask_for_probes(unit, [fact.branch_id for fact in reached])
-    _audit(unit, "enforcement.verify_requested", scope, reached)
-    return {"branch_count": len(reached), "requested_at": unit.now}
+    reached = resolve_targets(uow, scope).branches
+    schedule_probes(uow, [fact.branch_id for fact in reached])
+    _audit(uow, "enforcement.verify_requested", scope, reached)
+    return {"branch_count": len(reached), "requested_at": uow.now}
 
 
-def seed(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
+def seed(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     """Have every head of the scope's branches written anew with its present verdict.
 
     The branches are locked before their heads, as by whoever writes them. Raises what `resolve_targets` raises.
     """
-    reached = resolve_targets(unit, scope).branches
+    reached = resolve_targets(uow, scope).branches
     ids = sorted(fact.branch_id for fact in reached)
-    raise_generation(unit.session, ids, unit.now)
-    unit.session.execute(_FORGET, {"ids": ids})
-    heads = unit.session.execute(_HEADS, {"ids": ids}).scalar_one()
-    unit.wake("reconcile")
-    _audit(unit, "enforcement.seed_requested", scope, reached, heads=heads)
-    return {"branch_count": len(reached), "head_count": heads, "requested_at": unit.now}
+    mark_dirty(uow.session, ids, uow.now)
+    uow.session.execute(_FORGET, {"ids": ids})
+    heads = uow.session.execute(_HEADS, {"ids": ids}).scalar_one()
+    uow.wake("reconcile")
+    _audit(uow, "enforcement.seed_requested", scope, reached, heads=heads)
+    return {"branch_count": len(reached), "head_count": heads, "requested_at": uow.now}
 
 
-def _audit(unit: Unit, action: str, scope: dict[str, Any], reached: list[BranchFact], **more: Any) -> None:
+def _audit(uow: UnitOfWork, action: str, scope: dict[str, Any], reached: list[BranchFact], **more: Any) -> None:
     named = [fact.branch_id for fact in reached[:NAMED]]
-    organization = unit.session.get_one(Organization, unit.organization)
+    organization = uow.session.get_one(Organization, uow.organization)
     target = ("organization", organization.id, organization.name)
-    unit.audit(action, target, scope=scope, branches=len(reached), branchIds=named, **more)
+    uow.audit(action, target, scope=scope, branches=len(reached), branchIds=named, **more)

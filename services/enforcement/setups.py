@@ -17,10 +17,10 @@ from sqlalchemy.dialects.postgresql import insert
 from integrations.github import ErrorKind, GitHubError
 from integrations.github.rulesets import Rulesets
 from models.enforcement import EnforcementSetup, WrittenRuleset
-from models.queries import raise_generation
+from models.queries import mark_dirty
 from rules.ids import new_id
 from rules.rulesets.plans import Change, Place, settled
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 
 HEADS_WAIT = timedelta(minutes=15)
 """How long heads without a verdict hold a ruleset back; after that it is written all the same."""
@@ -40,12 +40,12 @@ class Writer(Protocol):
 class Pen:
     """What writing one setup's rulesets takes."""
 
-    units: Units
+    uow_factory: UnitOfWorkFactory
     caller: Caller
     setup_id: str
     installation_id: int
     writer: Writer
-    keep: Callable[[Unit], None]
+    keep: Callable[[UnitOfWork], None]
     """Called in each transaction that records something; raises when the setup is no longer ours."""
     details: dict[str, Any]
     """What the audit tells besides, of each ruleset."""
@@ -56,9 +56,9 @@ class Pen:
         It is announced in our database first, so that one whose process died before the record is recognised.
         """
         if change.action != "none":
-            with self.units.open(self.caller) as unit:
-                self.keep(unit)
-                note(unit, self.setup_id, writing=_announced(change))
+            with self.uow_factory.open(self.caller) as uow:
+                self.keep(uow)
+                note(uow, self.setup_id, writing=_announced(change))
         try:
             ruleset_id = carry_out(self.access(change.place), change)
         except GitHubError as error:
@@ -69,16 +69,16 @@ class Pen:
 
     def _forget(self, change: Change) -> None:
         """Take back the announcement of what the code host refused: a like one that appears later is not ours."""
-        with self.units.open(self.caller) as unit:
-            self.keep(unit)
-            forget_announced(unit, change)
+        with self.uow_factory.open(self.caller) as uow:
+            self.keep(uow)
+            forget_announced(uow, change)
 
     def settle(self, change: Change, ruleset_id: int) -> None:
         """Record and audit what has been done."""
-        with self.units.open(self.caller) as unit:
-            self.keep(unit)
-            record(unit, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
-            unit.session.execute(_COUNT, {"id": self.setup_id})
+        with self.uow_factory.open(self.caller) as uow:
+            self.keep(uow)
+            record(uow, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
+            uow.session.execute(_COUNT, {"id": self.setup_id})
 
     def recover(self, announced: dict[str, Any]) -> bool:
         """Settle a change that was announced and not recorded, if it has happened, and tell whether it has.
@@ -167,24 +167,24 @@ _COUNT = text(
 _NOTE = text("UPDATE enforcement_setups SET progress = progress || CAST(:changes AS jsonb) WHERE id = :id")
 
 
-def note(unit: Unit, setup_id: str, **changes: Any) -> None:
+def note(uow: UnitOfWork, setup_id: str, **changes: Any) -> None:
     """Remember members of a setup's `progress`."""
-    unit.session.execute(_NOTE, {"id": setup_id, "changes": orjson.dumps(changes).decode()})
+    uow.session.execute(_NOTE, {"id": setup_id, "changes": orjson.dumps(changes).decode()})
 
 
-def forget_announced(unit: Unit, change: Change) -> None:
+def forget_announced(uow: UnitOfWork, change: Change) -> None:
     """Take back every announcement of a ruleset of this name in this place: its writing is over."""
     place = change.place
     values = {"level": place.level, "name": change.name, "repository": place.repository_id}
-    unit.session.execute(_FORGET, {"organization": unit.organization, **values})
+    uow.session.execute(_FORGET, {"organization": uow.organization, **values})
 
 
-def record(unit: Unit, installation_id: int, change: Change, ruleset_id: int, **details: Any) -> None:
+def record(uow: UnitOfWork, installation_id: int, change: Change, ruleset_id: int, **details: Any) -> None:
     """Record and audit that a ruleset was written; one that was only recognised was created by us before."""
     place = change.place
-    _own(unit, installation_id, change, ruleset_id)
-    forget_announced(unit, change)
-    unit.audit(
+    _own(uow, installation_id, change, ruleset_id)
+    forget_announced(uow, change)
+    uow.audit(
         _ACTIONS[change.action],
         ("ruleset", str(ruleset_id), change.name),
         level=place.level,
@@ -204,7 +204,7 @@ _ACTIONS = {
 }
 
 
-def _own(unit: Unit, installation_id: int, change: Change, ruleset_id: int) -> None:
+def _own(uow: UnitOfWork, installation_id: int, change: Change, ruleset_id: int) -> None:
     """Remember that a ruleset is ours, or is no more; it takes the place of those that are gone from there."""
     place = change.place
     in_repository = (
@@ -212,9 +212,9 @@ def _own(unit: Unit, installation_id: int, change: Change, ruleset_id: int) -> N
         if place.repository_id
         else WrittenRuleset.repository_id.is_(None)
     )
-    unit.session.execute(
+    uow.session.execute(
         delete(WrittenRuleset).where(
-            WrittenRuleset.organization_id == unit.organization,
+            WrittenRuleset.organization_id == uow.organization,
             WrittenRuleset.level == place.level,
             in_repository,
             WrittenRuleset.check_name == change.check_name,
@@ -223,43 +223,43 @@ def _own(unit: Unit, installation_id: int, change: Change, ruleset_id: int) -> N
     if change.removes:
         return
     columns = {
-        "organization_id": unit.organization,
+        "organization_id": uow.organization,
         "installation_id": installation_id,
         "repository_id": place.repository_id,
         "check_name": change.check_name,
-        "written_at": unit.now,
+        "written_at": uow.now,
     }
-    unit.session.execute(
+    uow.session.execute(
         insert(WrittenRuleset)
         .values(level=place.level, ruleset_id=ruleset_id, **columns)
         .on_conflict_do_update(index_elements=["level", "ruleset_id"], set_=columns)
     )
 
 
-def new_setup(unit: Unit, scope: dict[str, Any], state: str, total: int) -> EnforcementSetup:
+def new_setup(uow: UnitOfWork, scope: dict[str, Any], state: str, total: int) -> EnforcementSetup:
     """Add the row of a setup that the caller asks for."""
     row = EnforcementSetup(
         id=new_id("stp"),
-        organization_id=unit.organization,
+        organization_id=uow.organization,
         scope=scope,
         state=state,
-        requested_by=unit.actor.as_json(),
-        created_at=unit.now,
+        requested_by=uow.actor.as_json(),
+        created_at=uow.now,
         total=total,
         progress={},
     )
-    unit.session.add(row)
+    uow.session.add(row)
     return row
 
 
-def ask_for_heads(unit: Unit, setup: EnforcementSetup, changes: Iterable[Change]) -> None:
+def ask_for_heads(uow: UnitOfWork, setup: EnforcementSetup, changes: Iterable[Change]) -> None:
     """Have the heads of the changes' branches judged, so that requiring the check blocks nobody by surprise."""
     branch_ids = {branch_id for change in changes for branch_id in change.branch_ids}
-    unit.session.flush()
+    uow.session.flush()
     if branch_ids:
-        raise_generation(unit.session, sorted(branch_ids), unit.now)
-        unit.wake("reconcile")
-    setup.progress = {**setup.progress, "headsAskedAt": unit.now.isoformat()}
+        mark_dirty(uow.session, sorted(branch_ids), uow.now)
+        uow.wake("reconcile")
+    setup.progress = {**setup.progress, "headsAskedAt": uow.now.isoformat()}
 
 
 def patient(setup: EnforcementSetup, now: datetime) -> bool:
@@ -274,6 +274,6 @@ _UNREADY = text("""
 """)
 
 
-def unready(unit: Unit, branch_ids: Collection[str]) -> set[str]:
+def unready(uow: UnitOfWork, branch_ids: Collection[str]) -> set[str]:
     """Return the branches with heads that still lack their verdict."""
-    return set(unit.session.scalars(_UNREADY, {"ids": list(branch_ids)}))
+    return set(uow.session.scalars(_UNREADY, {"ids": list(branch_ids)}))

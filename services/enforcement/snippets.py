@@ -11,28 +11,28 @@ from models.repositories import Repository, WatchedBranch
 from rules.rulesets.rulesets import desired_ruleset, pattern_of, ruleset_name, spared
 from rules.rulesets.snippets import Place, snippets_of
 from services.core.lookups import get_branch
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.github_access.client import github
 
 
-def snippets(unit: Unit, branch_id: str) -> dict[str, Any]:
+def snippets(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     """Return the snippets of a branch: for its repository, and for all repositories of its owner that need the rule.
 
     Raises `branch_not_found`, and `github_unavailable` where no App is configured that a rule could be pinned to.
     """
-    branch = get_branch(unit, branch_id)
-    repository = unit.session.get_one(Repository, branch.repository_id)
+    branch = get_branch(uow, branch_id)
+    repository = uow.session.get_one(Repository, branch.repository_id)
     return {
         "branch_id": branch.id,
         "check_name": branch.check_name,
-        "snippets": [asdict(snippet) for snippet in snippets_of(_places(unit, branch, repository))],
+        "snippets": [asdict(snippet) for snippet in snippets_of(_places(uow, branch, repository))],
     }
 
 
-def _places(unit: Unit, branch: WatchedBranch, repository: Repository) -> list[Place]:
-    settings = github(unit).settings
-    found_as = _found_as(unit, branch)
-    spare = _spared(unit, branch, [repository, *_others(unit, branch, repository)])
+def _places(uow: UnitOfWork, branch: WatchedBranch, repository: Repository) -> list[Place]:
+    settings = github(uow).settings
+    found_as = _found_as(uow, branch)
+    spare = _spared(uow, branch, [repository, *_others(uow, branch, repository)])
     exclude = spare[repository]
     alike = [row.github_id for row, patterns in spare.items() if patterns == exclude]
     own = desired_ruleset(branch.check_name, settings.app_id, None, exclude)
@@ -43,27 +43,27 @@ def _places(unit: Unit, branch: WatchedBranch, repository: Repository) -> list[P
     ]
 
 
-def _found_as(unit: Unit, branch: WatchedBranch) -> str:
+def _found_as(uow: UnitOfWork, branch: WatchedBranch) -> str:
     """Return the name of the ruleset that requires the check now, or that of the one we would write."""
-    seen = unit.session.get(BranchEnforcement, branch.id)
+    seen = uow.session.get(BranchEnforcement, branch.id)
     if seen is not None and seen.ruleset is not None:
         return str(seen.ruleset["name"])
     return ruleset_name(pattern_of(branch.check_name))
 
 
-def _spared(unit: Unit, branch: WatchedBranch, repositories: Sequence[Repository]) -> dict[Repository, list[str]]:
+def _spared(uow: UnitOfWork, branch: WatchedBranch, repositories: Sequence[Repository]) -> dict[Repository, list[str]]:
     """Return for each repository what a rule of the branch's pattern has to spare there."""
     pattern = pattern_of(branch.check_name)
     query = select(WatchedBranch.repository_id, WatchedBranch.name, WatchedBranch.check_name).where(
         WatchedBranch.repository_id.in_([repository.id for repository in repositories])
     )
     names: dict[str, dict[str, str]] = {repository.id: {} for repository in repositories}
-    for repository_id, name, check_name in unit.session.execute(query) if "*" in pattern else ():
+    for repository_id, name, check_name in uow.session.execute(query) if "*" in pattern else ():
         names[repository_id][name] = check_name
     return {row: spared(pattern, [*row.auto_watch, *row.former_globs], names[row.id]) for row in repositories}
 
 
-def _others(unit: Unit, branch: WatchedBranch, repository: Repository) -> list[Repository]:
+def _others(uow: UnitOfWork, branch: WatchedBranch, repository: Repository) -> list[Repository]:
     """Return the owner's other enabled repositories that need a rule of the same pattern."""
     query = select(Repository).where(
         Repository.installation_id == repository.installation_id,
@@ -71,7 +71,7 @@ def _others(unit: Unit, branch: WatchedBranch, repository: Repository) -> list[R
         Repository.id != repository.id,
         _needs(branch),
     )
-    return list(unit.session.scalars(query.order_by(Repository.id)))
+    return list(uow.session.scalars(query.order_by(Repository.id)))
 
 
 def _needs(branch: WatchedBranch) -> ColumnElement[bool]:

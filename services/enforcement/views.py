@@ -10,7 +10,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.rulesets.findings import NOT_VERIFIED, worst
 from services.core.lookups import get_branch
 from services.core.pagination import page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.lights import LIGHTS, counts, light_of, reached, shown_light
 from services.repositories.repositories import visible
 
@@ -47,24 +47,24 @@ class EnforcementFilters:
     repo: str | None = None
 
 
-def overview(unit: Unit, filters: EnforcementFilters, cursor: str | None, limit: int) -> dict[str, Any]:
+def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, limit: int) -> dict[str, Any]:
     """Return the organisation's light, and a page of its branches, the one watched last first.
 
     Raises `repository_not_found` for an unknown repository, and `invalid_cursor`.
     """
-    query = _rows().where(*reached(unit))
+    query = _rows().where(*reached(uow))
     if filters.repo is not None:
-        query = query.where(WatchedBranch.repository_id == visible(unit, filters.repo).id)
+        query = query.where(WatchedBranch.repository_id == visible(uow, filters.repo).id)
     if filters.light is not None:
         query = query.where(shown_light() == filters.light)
     keys = (WatchedBranch.created_at, WatchedBranch.id)
-    page = page_of(unit, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
-    count = counts(unit)
+    page = page_of(uow, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
+    count = counts(uow)
     return {
         "light": worst(light for light in LIGHTS if count[light]),
         "counts": count,
-        "pending": _pending(unit),
-        "last_setup": _last_setup(unit),
+        "pending": _pending(uow),
+        "last_setup": _last_setup(uow),
         "data": [_view(*row) for row in page.data],
         "next_cursor": page.next_cursor,
     }
@@ -78,11 +78,11 @@ def _rows() -> Select[WatchedBranch, BranchEnforcement, str, str]:
     )
 
 
-def show(unit: Unit, branch_id: str) -> dict[str, Any]:
+def show(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     """Return what is known of one watched branch, and the state of its checks; raises `branch_not_found`."""
-    branch = get_branch(unit, branch_id)
-    row = unit.session.execute(_rows().where(WatchedBranch.id == branch.id)).one()
-    return {**_view(*row), "checks": _checks(unit, branch)}
+    branch = get_branch(uow, branch_id)
+    row = uow.session.execute(_rows().where(WatchedBranch.id == branch.id)).one()
+    return {**_view(*row), "checks": _checks(uow, branch)}
 
 
 def _view(branch: WatchedBranch, found: BranchEnforcement | None, owner: str, name: str) -> dict[str, Any]:
@@ -107,14 +107,14 @@ def _ruleset(found: dict[str, Any] | None) -> dict[str, Any] | None:
     return found and {key: found[key] for key in ("id", "name", "enforcement")}
 
 
-def _checks(unit: Unit, branch: WatchedBranch) -> dict[str, Any]:
+def _checks(uow: UnitOfWork, branch: WatchedBranch) -> dict[str, Any]:
     values = {
         "repository": branch.repository_id,
         "branch": branch.name,
         "name": branch.check_name,
         "id": branch.id,
     }
-    total, written = unit.session.execute(_HEADS, values).one()
+    total, written = uow.session.execute(_HEADS, values).one()
     code = branch.last_error_code
     pending = branch.written_generation < branch.wanted_generation
     return {
@@ -125,7 +125,7 @@ def _checks(unit: Unit, branch: WatchedBranch) -> dict[str, Any]:
     }
 
 
-def _pending(unit: Unit) -> dict[str, int]:
+def _pending(uow: UnitOfWork) -> dict[str, int]:
     """Return how much of what was asked for is not done yet."""
     branches = (
         select(
@@ -135,23 +135,23 @@ def _pending(unit: Unit) -> dict[str, int]:
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*reached(unit))
+        .where(*reached(uow))
     )
-    verify, seed = unit.session.execute(branches).one()
+    verify, seed = uow.session.execute(branches).one()
     setups = select(func.count()).where(
-        EnforcementSetup.organization_id == unit.organization, EnforcementSetup.state == "queued"
+        EnforcementSetup.organization_id == uow.organization, EnforcementSetup.state == "queued"
     )
-    return {"verify": verify, "seed": seed, "setup": unit.session.scalar(setups) or 0}
+    return {"verify": verify, "seed": seed, "setup": uow.session.scalar(setups) or 0}
 
 
-def _last_setup(unit: Unit) -> dict[str, Any] | None:
+def _last_setup(uow: UnitOfWork) -> dict[str, Any] | None:
     """Return how far the setup has come that was asked for last."""
-    mine = select(EnforcementSetup).where(EnforcementSetup.organization_id == unit.organization)
-    last = unit.session.scalar(mine.order_by(EnforcementSetup.created_at.desc(), EnforcementSetup.id.desc()).limit(1))
+    mine = select(EnforcementSetup).where(EnforcementSetup.organization_id == uow.organization)
+    last = uow.session.scalar(mine.order_by(EnforcementSetup.created_at.desc(), EnforcementSetup.id.desc()).limit(1))
     if last is None:
         return None
     state = _SETUP_STATES[last.state]
-    if state == "awaiting_authorization" and last.expires_at is not None and last.expires_at <= unit.now:
+    if state == "awaiting_authorization" and last.expires_at is not None and last.expires_at <= uow.now:
         state = "expired"
     code = last.last_error_code
     return {

@@ -15,7 +15,7 @@ from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
 from rules.rulesets.plans import Change, Existing, Place, is_as_announced, plan_removal
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.setups import carry_out, forget_announced, recalled, record
 from services.github_access.failures import LIMITS
 from services.github_access.rate_limiter import paced_client
@@ -49,14 +49,16 @@ class _Owned:
         return Left(self.place.repository or self.place.account, self.ruleset_id, self.check_name, message, transient)
 
 
-def withdraw(units: Units, github: GitHub, caller: Caller, keep: Callable[[], None] = lambda: None) -> list[Left]:
+def withdraw(
+    uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, keep: Callable[[], None] = lambda: None
+) -> list[Left]:
     """Remove the rulesets that we wrote for the caller's organisation, and return those that are left.
 
     One that somebody else has removed counts as removed. May be called again: what is left is tried once more. `keep`
     is called before each one, and stops everything by raising. Once the code host limits us, nothing more is asked.
     """
-    with units.open(caller) as unit:
-        owned = [*_owned(unit), *_begun(unit)]
+    with uow_factory.open(caller) as uow:
+        owned = [*_owned(uow), *_begun(uow)]
     left: list[Left] = []
     limited: str | None = None
     for each in owned:
@@ -65,19 +67,19 @@ def withdraw(units: Units, github: GitHub, caller: Caller, keep: Callable[[], No
             continue
         keep()
         try:
-            _remove(units, github, caller, each)
+            _remove(uow_factory, github, caller, each)
         except GitHubError as error:
             left.append(each.left(error.message, transient=error.transient))
             limited = error.message if error.kind in LIMITS else None
     return left
 
 
-def _owned(unit: Unit) -> list[_Owned]:
-    rows = unit.session.execute(
+def _owned(uow: UnitOfWork) -> list[_Owned]:
+    rows = uow.session.execute(
         select(WrittenRuleset, Installation.account, Repository.owner, Repository.name)
         .join(Installation, Installation.id == WrittenRuleset.installation_id)
         .outerjoin(Repository, Repository.id == WrittenRuleset.repository_id)
-        .where(WrittenRuleset.organization_id == unit.organization)
+        .where(WrittenRuleset.organization_id == uow.organization)
         .order_by(WrittenRuleset.level, WrittenRuleset.ruleset_id)
     )
     return [
@@ -91,15 +93,15 @@ def _owned(unit: Unit) -> list[_Owned]:
     ]
 
 
-def _begun(unit: Unit) -> list[_Owned]:
+def _begun(uow: UnitOfWork) -> list[_Owned]:
     """Return the creations that a worker which died may have done, or not."""
     writing = EnforcementSetup.progress["writing"]
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         select(writing, Installation.id)
         .join(Installation, Installation.account == writing["account"].astext)
         .where(
-            EnforcementSetup.organization_id == unit.organization,
-            Installation.organization_id == unit.organization,
+            EnforcementSetup.organization_id == uow.organization,
+            Installation.organization_id == uow.organization,
             writing["action"].astext == "create",
         )
         .order_by(EnforcementSetup.id)
@@ -112,19 +114,19 @@ def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
     return Place("repository", owner, row.repository_id, f"{owner}/{name}")
 
 
-def _remove(units: Units, github: GitHub, caller: Caller, owned: _Owned) -> None:
+def _remove(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, owned: _Owned) -> None:
     """Remove one at the code host, and record it; raises `GitHubError`."""
-    access = _access(paced_client(units, github, owned.installation_id), owned.place)
+    access = _access(paced_client(uow_factory, github, owned.installation_id), owned.place)
     if owned.announced is None:
         change: Change | None = _carry_out(access, owned)
     else:
         found = _find(access, owned.announced)
         change = _carry_out(access, replace(owned, ruleset_id=found)) if found is not None else None
-    with units.open(caller) as unit:
+    with uow_factory.open(caller) as uow:
         if change is not None:
-            record(unit, owned.installation_id, change, change.ruleset_id or 0)
+            record(uow, owned.installation_id, change, change.ruleset_id or 0)
         if owned.announced is not None:
-            forget_announced(unit, owned.announced)
+            forget_announced(uow, owned.announced)
 
 
 def _find(access: Rulesets, announced: Change) -> int | None:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, String, case, func, literal_column, select
 from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
 from rules.rulesets.findings import Light
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 LIGHTS: tuple[Light, ...] = ("green", "amber", "red")
 
@@ -37,11 +37,11 @@ def shown_light() -> ColumnElement[str]:
     )
 
 
-def lights(unit: Unit, branch_ids: Collection[str]) -> Mapping[str, Known]:
+def lights(uow: UnitOfWork, branch_ids: Collection[str]) -> Mapping[str, Known]:
     """Return what is known of these branches; those that nobody has looked at are missing."""
     if not branch_ids:
         return {}
-    rows = unit.session.scalars(
+    rows = uow.session.scalars(
         select(BranchEnforcement).where(
             BranchEnforcement.branch_id.in_(branch_ids), BranchEnforcement.verified_at.is_not(None)
         )
@@ -49,32 +49,32 @@ def lights(unit: Unit, branch_ids: Collection[str]) -> Mapping[str, Known]:
     return {row.branch_id: light_of(row) for row in rows}
 
 
-def not_known_to_block(unit: Unit, branch_ids: Collection[str]) -> int:
+def count_unenforced(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
     """Count the branches that a freeze is not known to block: red ones, and those that nobody has looked at."""
-    known = lights(unit, branch_ids)
+    known = lights(uow, branch_ids)
     return sum(known.get(branch_id, NEVER_LOOKED_AT).last_verified_at is None for branch_id in branch_ids) + sum(
         one.light == "red" for one in known.values()
     )
 
 
-def counts(unit: Unit) -> dict[Light, int]:
+def counts(uow: UnitOfWork) -> dict[Light, int]:
     """Return how many watched branches of the organisation's enabled repositories have each light."""
     query = (
         select(shown_light(), func.count())
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*reached(unit))
+        .where(*reached(uow))
         .group_by(shown_light())
     )
-    found = {row[0]: row[1] for row in unit.session.execute(query)}
+    found = {row[0]: row[1] for row in uow.session.execute(query)}
     return {light: found.get(light, 0) for light in LIGHTS}
 
 
-def reached(unit: Unit) -> tuple[ColumnElement[bool], ...]:
+def reached(uow: UnitOfWork) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of what a freeze can reach: watched branches of enabled repositories that are covered."""
     return (
-        WatchedBranch.organization_id == unit.organization,
+        WatchedBranch.organization_id == uow.organization,
         WatchedBranch.unwatched_at.is_(None),
         Repository.enabled.is_(True),
         Repository.removed_at.is_(None),

@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from sqlalchemy import text
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 _ASK = """
     INSERT INTO branch_enforcement AS e (branch_id, organization_id, probe_due_at)
@@ -39,30 +39,30 @@ _FORGET = text("""
 """)
 
 
-def ask_for_probes(unit: Unit, branch_ids: Collection[str]) -> None:
+def schedule_probes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Have branches probed now."""
     if branch_ids:
-        unit.session.execute(_THESE, {"ids": list(branch_ids), "now": unit.now})
-        unit.wake("verify")
+        uow.session.execute(_THESE, {"ids": list(branch_ids), "now": uow.now})
+        uow.wake("verify")
 
 
-def ask_for_probes_of_repository(unit: Unit, github_id: int) -> None:
+def schedule_repository_probes(uow: UnitOfWork, github_id: int) -> None:
     """Have every branch probed that is known of a repository, watched or not."""
-    unit.session.execute(_OF_REPOSITORY, {"github_id": github_id, "now": unit.now})
-    unit.wake("verify")
+    uow.session.execute(_OF_REPOSITORY, {"github_id": github_id, "now": uow.now})
+    uow.wake("verify")
 
 
-def ask_for_probes_of_installation(unit: Unit, installation_id: int) -> None:
+def schedule_installation_probes(uow: UnitOfWork, installation_id: int) -> None:
     """Have every branch probed that is known of an installation, watched or not."""
-    unit.session.execute(_OF_INSTALLATION, {"installation": installation_id, "now": unit.now})
-    unit.wake("verify")
+    uow.session.execute(_OF_INSTALLATION, {"installation": installation_id, "now": uow.now})
+    uow.wake("verify")
 
 
-def ask_for_every_probe(unit: Unit) -> None:
+def schedule_all_probes(uow: UnitOfWork) -> None:
     """Have every branch of every active installation probed; for the full pass.
 
     What a probe once found needs nobody's attention any more where there is nothing left that could be probed.
     """
-    unit.session.execute(_FORGET, {"now": unit.now})
-    unit.session.execute(_EVERY, {"now": unit.now})
-    unit.wake("verify")
+    uow.session.execute(_FORGET, {"now": uow.now})
+    uow.session.execute(_EVERY, {"now": uow.now})
+    uow.wake("verify")

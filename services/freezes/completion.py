@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from sqlalchemy import text
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 # The rows are locked before they are judged complete: of two workers that finish the last two targets at once, the
 # second then sees what the first has done.
@@ -33,15 +33,15 @@ _INCOMPLETE = text("""
 """)
 
 
-def complete(unit: Unit, freeze_ids: Collection[str]) -> None:
+def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
     """Write down of these freezes whether they are enforced or released as a whole, as of now."""
     if freeze_ids:
-        listed = {"freezes": sorted(freeze_ids), "now": unit.now}
-        unit.session.execute(_LOCK, listed)
-        unit.session.execute(_ENFORCED, listed)
-        unit.session.execute(_RELEASED, listed)
+        listed = {"freezes": sorted(freeze_ids), "now": uow.now}
+        uow.session.execute(_LOCK, listed)
+        uow.session.execute(_ENFORCED, listed)
+        uow.session.execute(_RELEASED, listed)
 
 
-def complete_forgotten(unit: Unit) -> None:
+def repair_completion(uow: UnitOfWork) -> None:
     """Give the receipts that a worker was about to give when it died."""
-    complete(unit, unit.session.scalars(_INCOMPLETE).all())
+    mark_complete(uow, uow.session.scalars(_INCOMPLETE).all())

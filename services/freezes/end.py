@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import covering_freezes, in_force, raise_generation
+from models.queries import covering_freezes, in_force, mark_dirty
 from models.repositories import WatchedBranch
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
@@ -19,7 +19,7 @@ from rules.freezes.scope import scope_contains
 from rules.freezes.verdict import CoveringFreeze
 from rules.freezes.verdict import in_force as is_in_force
 from services.core.lookups import get_freeze
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.freezes.start import checked_reason
 from services.freezes.views import ended_by_time, views
@@ -28,31 +28,31 @@ SHOWN = 100
 """Branches that are named as still frozen."""
 
 
-def lift(unit: Unit, freeze_id: str, reason: str | None) -> Freeze:
+def lift(uow: UnitOfWork, freeze_id: str, reason: str | None) -> Freeze:
     """End a freeze by hand; raises `freeze_not_found`, and `not_frozen` once it has ended."""
-    freeze = get_freeze(unit, freeze_id, lock=True)
-    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+    freeze = get_freeze(uow, freeze_id, lock=True)
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
-    end(unit, freeze, "lifted", unit.now, unit.actor)
-    audit_end(unit, "freeze.lifted", freeze, reason=_trimmed(reason))
+    end(uow, freeze, "lifted", uow.now, uow.actor)
+    audit_end(uow, "freeze.lifted", freeze, reason=_trimmed(reason))
     return freeze
 
 
-def override(unit: Unit, freeze_id: str, reason: str) -> Freeze:
+def override(uow: UnitOfWork, freeze_id: str, reason: str) -> Freeze:
     """End a schedule's freeze inside its window, and nothing else: its occurrence is then past, later ones go on.
 
     Raises `reason_required`, `freeze_not_found`, `invalid_state` for a freeze that no schedule started, and
     `not_frozen` once it has ended.
     """
     why = checked_reason(reason)
-    freeze = get_freeze(unit, freeze_id, lock=True)
+    freeze = get_freeze(uow, freeze_id, lock=True)
     if freeze.source != "schedule":
         raise ServiceError("invalid_state", "No schedule started this freeze; lift it instead.")
-    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")
-    end(unit, freeze, "overridden", unit.now, unit.actor)
+    end(uow, freeze, "overridden", uow.now, uow.actor)
     of = {"scheduleId": freeze.schedule_id, "occurrenceId": freeze.occurrence_id}
-    audit_end(unit, "freeze.overridden", freeze, reason=why, **of)
+    audit_end(uow, "freeze.overridden", freeze, reason=why, **of)
     return freeze
 
 
@@ -60,10 +60,10 @@ def _trimmed(reason: str | None) -> str | None:
     return reason.strip() if reason is not None else None
 
 
-def lock_branches(unit: Unit, freezes: Collection[Freeze]) -> None:
+def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze]) -> None:
     """Lock the branches of several freezes that are about to end, in the order in which everybody locks them."""
     covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
-    unit.session.execute(
+    uow.session.execute(
         select(WatchedBranch.id)
         .where(WatchedBranch.id.in_(covered))
         .order_by(WatchedBranch.id)
@@ -71,13 +71,13 @@ def lock_branches(unit: Unit, freezes: Collection[Freeze]) -> None:
     )
 
 
-def end(unit: Unit, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:
+def end(uow: UnitOfWork, freeze: Freeze, end_reason: str, ended_at: datetime, actor: Actor) -> None:
     """Record the end of a locked freeze, and make the reconciler release its branches."""
     freeze.ended_at, freeze.end_reason, freeze.ended_by = ended_at, end_reason, actor.as_json()
-    unit.session.flush()
+    uow.session.flush()
     branches = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
-    raise_generation(unit.session, unit.session.scalars(branches).all(), unit.now)
-    unit.session.execute(
+    mark_dirty(uow.session, uow.session.scalars(branches).all(), uow.now)
+    uow.session.execute(
         text(
             "UPDATE freeze_targets t SET operation = 'release', state = 'releasing', generation = b.wanted_generation, "
             "heads_total = 0, heads_written = 0, attempts = 0, last_error_code = NULL, last_error_message = NULL, "
@@ -85,12 +85,12 @@ def end(unit: Unit, freeze: Freeze, end_reason: str, ended_at: datetime, actor: 
         ),
         {"freeze": freeze.id},
     )
-    unit.wake("reconcile")
+    uow.wake("reconcile")
 
 
-def audit_end(unit: Unit, action: str, freeze: Freeze, **details: Any) -> None:
+def audit_end(uow: UnitOfWork, action: str, freeze: Freeze, **details: Any) -> None:
     """Record the end of a freeze in the audit."""
-    unit.audit(
+    uow.audit(
         action,
         ("freeze", freeze.id, freeze.reason),
         before={"endedAt": None, "endReason": None},
@@ -99,24 +99,24 @@ def audit_end(unit: Unit, action: str, freeze: Freeze, **details: Any) -> None:
     )
 
 
-def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict[str, Any]:
+def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) -> dict[str, Any]:
     """End every freeze in force whose own scope lies inside `scope`.
 
     Raises `not_frozen` when no branch of the scope is frozen, `invalid_state` (naming the freezes) when the ones
     that are reach further than the scope, and what resolving a scope raises.
     """
-    covered = resolve(unit, scope).ids
-    running = _lock_running(unit)
-    inside = _inside(unit, scope, set(covered), running)
+    covered = resolve(uow, scope).ids
+    running = _lock_running(uow)
+    inside = _inside(uow, scope, set(covered), running)
     if not inside:
-        raise _nothing_to_lift(covering_freezes(unit.session, covered, unit.now))
-    lock_branches(unit, inside)
+        raise _nothing_to_lift(covering_freezes(uow.session, covered, uow.now))
+    lock_branches(uow, inside)
     for freeze in inside:
-        end(unit, freeze, "lifted", unit.now, unit.actor)
-        audit_end(unit, "freeze.lifted", freeze, reason=_trimmed(reason), scope=scope)
-    still = covering_freezes(unit.session, covered, unit.now)
+        end(uow, freeze, "lifted", uow.now, uow.actor)
+        audit_end(uow, "freeze.lifted", freeze, reason=_trimmed(reason), scope=scope)
+    still = covering_freezes(uow.session, covered, uow.now)
     return {
-        "data": views(unit, inside),
+        "data": views(uow, inside),
         "still_frozen": [
             {"branch_id": branch_id, "freeze_ids": [freeze.id for freeze in freezes]}
             for branch_id, freezes in sorted(still.items())[:SHOWN]
@@ -125,27 +125,27 @@ def lift_matching(unit: Unit, scope: dict[str, Any], reason: str | None) -> dict
     }
 
 
-def _lock_running(unit: Unit) -> Sequence[Freeze]:
+def _lock_running(uow: UnitOfWork) -> Sequence[Freeze]:
     """Lock every freeze of the organisation that is in force, and return them.
 
     Waiting for the locks takes time, in which another freeze can start; then they are locked anew, so that what is
     decided on them and what is read afterwards agree.
     """
     while True:
-        own = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        own = select(Freeze).where(Freeze.organization_id == uow.organization, in_force(uow.now))
         locking = own.order_by(Freeze.id).with_for_update().execution_options(populate_existing=True)
-        running = unit.session.scalars(locking).all()
-        unit.catch_up()
-        present = select(Freeze.id).where(Freeze.organization_id == unit.organization, in_force(unit.now))
-        if set(unit.session.scalars(present)) <= {freeze.id for freeze in running}:
+        running = uow.session.scalars(locking).all()
+        uow.refresh_now()
+        present = select(Freeze.id).where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        if set(uow.session.scalars(present)) <= {freeze.id for freeze in running}:
             return running
 
 
-def _inside(unit: Unit, scope: dict[str, Any], covered: set[str], running: Sequence[Freeze]) -> list[Freeze]:
+def _inside(uow: UnitOfWork, scope: dict[str, Any], covered: set[str], running: Sequence[Freeze]) -> list[Freeze]:
     verdicts = {freeze.id: scope_contains(scope, freeze.scope) for freeze in running}
     by_targets = [freeze_id for freeze_id, verdict in verdicts.items() if verdict is None]
     targets: dict[str, set[str]] = {}
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         select(FreezeTarget.freeze_id, FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_(by_targets))
     )
     for freeze_id, branch_id in rows:
@@ -168,12 +168,12 @@ def _nothing_to_lift(covering: Mapping[str, Iterable[CoveringFreeze]]) -> Servic
     )
 
 
-def end_what_is_over(unit: Unit, freeze_id: str) -> bool:
+def expire_freeze(uow: UnitOfWork, freeze_id: str) -> bool:
     """Record the end of a freeze whose time has passed; False if somebody else has ended or extended it meanwhile."""
-    freeze = get_freeze(unit, freeze_id, lock=True)
-    if freeze.ended_at is not None or freeze.ends_at is None or unit.now < freeze.ends_at:
+    freeze = get_freeze(uow, freeze_id, lock=True)
+    if freeze.ended_at is not None or freeze.ends_at is None or uow.now < freeze.ends_at:
         return False
     recorded = ended_by_time(freeze)
-    end(unit, freeze, recorded["end_reason"], freeze.ends_at, unit.actor)
-    audit_end(unit, "freeze.expired", freeze)
+    end(uow, freeze, recorded["end_reason"], freeze.ends_at, uow.actor)
+    audit_end(uow, "freeze.expired", freeze)
     return True

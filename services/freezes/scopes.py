@@ -12,8 +12,8 @@ from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchFact, Scope, compile_scope
 from services.core.lookups import find_repositories
-from services.core.unit_of_work import Unit
-from services.enforcement_status.lights import not_known_to_block
+from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.lights import count_unenforced
 
 PREVIEWED = 100
 """Repositories listed in a preview."""
@@ -32,15 +32,15 @@ class Resolved:
         return [fact.branch_id for fact in self.branches]
 
 
-def resolve(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
+def resolve(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
     """Resolve the contract's scope object.
 
     Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have.
     A `stored` one was good when it was written: what it names and has gone since is passed over.
     What is known may cover no watched branch of an enabled repository: the answer is then empty.
     """
-    compiled = _compile(unit, scope, stored=stored)
-    found = watched_branches(unit.session, unit.organization, *_narrowed(compiled))
+    compiled = _compile(uow, scope, stored=stored)
+    found = watched_branches(uow.session, uow.organization, *_narrowed(compiled))
     return Resolved(compiled, [fact for fact in found if compiled.covers(fact)])
 
 
@@ -52,12 +52,12 @@ def _narrowed(scope: Scope) -> Iterator[ColumnElement[bool]]:
         yield WatchedBranch.id == scope.branch_id
 
 
-def resolve_targets(unit: Unit, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
+def resolve_targets(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
     """Resolve a scope that has to reach something; raises `no_targets_in_scope` besides.
 
     A stored one that is open-ended need not: what it will reach is taken in when it comes.
     """
-    resolved = resolve(unit, scope, stored=stored)
+    resolved = resolve(uow, scope, stored=stored)
     if not resolved.branches and not (stored and resolved.scope.open_ended):
         raise ServiceError(
             "no_targets_in_scope",
@@ -67,35 +67,35 @@ def resolve_targets(unit: Unit, scope: dict[str, Any], *, stored: bool = False) 
     return resolved
 
 
-def _compile(unit: Unit, scope: dict[str, Any], *, stored: bool) -> Scope:
+def _compile(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool) -> Scope:
     if scope["type"] == "repositories":
         references = scope["repositories"]
-        found = find_repositories(unit, references)
+        found = find_repositories(uow, references)
         unknown = [(index, name) for index, name in enumerate(references) if name not in found]
         if unknown and not stored:
             raise _unknown((f"/scope/repositories/{index}", f"repository {name!r}") for index, name in unknown)
         return compile_scope(scope, repositories=[repository.id for repository in found.values()])
     if scope["type"] == "branch":
-        return compile_scope(scope, branch_id=_branch(unit, scope, stored=stored))
+        return compile_scope(scope, branch_id=_branch(uow, scope, stored=stored))
     return compile_scope(scope)
 
 
-def _branch(unit: Unit, scope: dict[str, Any], *, stored: bool) -> str | None:
+def _branch(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool) -> str | None:
     """Return the id of the one branch, or None when its repository is known and the branch is not watched."""
     query = select(WatchedBranch.id).where(
-        WatchedBranch.organization_id == unit.organization, WatchedBranch.unwatched_at.is_(None)
+        WatchedBranch.organization_id == uow.organization, WatchedBranch.unwatched_at.is_(None)
     )
     if "branchId" in scope:
-        branch_id = unit.session.scalar(query.where(WatchedBranch.id == scope["branchId"]))
+        branch_id = uow.session.scalar(query.where(WatchedBranch.id == scope["branchId"]))
         if branch_id is None and not stored:
             raise _unknown([("/scope/branchId", f"watched branch {scope['branchId']!r}")])
         return branch_id
-    repository = find_repositories(unit, [scope["repository"]]).get(scope["repository"])
+    repository = find_repositories(uow, [scope["repository"]]).get(scope["repository"])
     if repository is None:
         if stored:
             return None
         raise _unknown([("/scope/repository", f"repository {scope['repository']!r}")])
-    return unit.session.scalar(
+    return uow.session.scalar(
         query.where(WatchedBranch.repository_id == repository.id, WatchedBranch.name == scope["branch"])
     )
 
@@ -107,10 +107,10 @@ def _unknown(references: Any) -> ServiceError:
     )
 
 
-def preview(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
+def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
     """Tell what a freeze with this scope would reach now; changes nothing."""
-    resolved = resolve(unit, scope)
-    frozen = covering_freezes(unit.session, resolved.ids, unit.now)
+    resolved = resolve(uow, scope)
+    frozen = covering_freezes(uow.session, resolved.ids, uow.now)
     by_repository: dict[str, list[BranchFact]] = {}
     for fact in resolved.branches:
         by_repository.setdefault(fact.repository_id, []).append(fact)
@@ -118,9 +118,9 @@ def preview(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
     return {
         "repository_count": len(by_repository),
         "branch_count": len(resolved.branches),
-        "open_pull_request_count": _open_pull_requests(unit, resolved.ids),
+        "open_pull_request_count": _open_pull_requests(uow, resolved.ids),
         "frozen_branch_count": len(frozen),
-        "unenforced_branch_count": not_known_to_block(unit, resolved.ids),
+        "unenforced_branch_count": count_unenforced(uow, resolved.ids),
         "repositories": [
             {
                 "id": repository_id,
@@ -136,7 +136,7 @@ def preview(unit: Unit, scope: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _open_pull_requests(unit: Unit, branch_ids: list[str]) -> int:
+def _open_pull_requests(uow: UnitOfWork, branch_ids: list[str]) -> int:
     query = (
         select(func.count())
         .select_from(PullRequest)
@@ -148,4 +148,4 @@ def _open_pull_requests(unit: Unit, branch_ids: list[str]) -> int:
         .join(Repository, Repository.id == PullRequest.repository_id)
         .where(WatchedBranch.id.in_(branch_ids), PullRequest.state == "open")
     )
-    return unit.session.scalar(query) or 0
+    return uow.session.scalar(query) or 0

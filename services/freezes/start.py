@@ -7,14 +7,14 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import lock_coverage, raise_generation
+from models.queries import lock_coverage, mark_dirty
 from rules.errors import Detail, ServiceError
 from rules.freezes.reasons import SHORTEST_REASON, is_reason
 from rules.freezes.scope import OPEN_ENDED
 from rules.freezes.verdict import in_force as is_in_force
 from rules.ids import new_id
 from services.core.lookups import get_freeze
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve_targets
 
 
@@ -35,7 +35,7 @@ class NewFreeze:
     """How long after its window had begun a schedule comes to it; None: in time."""
 
 
-def start(unit: Unit, wanted: NewFreeze, *, most_targets: int) -> Freeze:
+def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
     """Start a freeze now on every branch of its scope.
 
     Faults are told in the order of the request's properties. Raises what resolving a scope raises,
@@ -47,20 +47,20 @@ def start(unit: Unit, wanted: NewFreeze, *, most_targets: int) -> Freeze:
     follow in batches (`targets.cover_more`).
     """
     scheduled = wanted.source == "schedule"
-    lock_coverage(unit.session, unit.organization, exclusive=False)
-    resolved = resolve_targets(unit, wanted.scope, stored=scheduled)
+    lock_coverage(uow.session, uow.organization, exclusive=False)
+    resolved = resolve_targets(uow, wanted.scope, stored=scheduled)
     reason = checked_reason(wanted.reason)
-    require_future(unit, wanted.ends_at)
+    require_future(uow, wanted.ends_at)
     _require_preview(wanted)
-    if len(resolved.branches) > most_targets and not scheduled:
+    if len(resolved.branches) > max_targets and not scheduled:
         raise ServiceError(
             "too_many_targets",
-            f"The scope reaches {len(resolved.branches)} watched branches; one freeze request takes {most_targets}.",
+            f"The scope reaches {len(resolved.branches)} watched branches; one freeze request takes {max_targets}.",
         )
-    freeze = _insert(unit, wanted, reason)
-    freeze.partly_covered = len(resolved.branches) > most_targets
-    add_targets(unit, freeze, resolved.ids[:most_targets])
-    unit.audit(
+    freeze = _insert(uow, wanted, reason)
+    freeze.partly_covered = len(resolved.branches) > max_targets
+    add_targets(uow, freeze, resolved.ids[:max_targets])
+    uow.audit(
         "freeze.started",
         ("freeze", freeze.id, freeze.reason),
         before=None,
@@ -81,24 +81,24 @@ def _window(wanted: NewFreeze) -> dict[str, Any]:
     return of if wanted.seconds_late is None else {**of, "late": wanted.seconds_late}
 
 
-def _insert(unit: Unit, wanted: NewFreeze, reason: str) -> Freeze:
+def _insert(uow: UnitOfWork, wanted: NewFreeze, reason: str) -> Freeze:
     freeze = Freeze(
         id=new_id("frz"),
-        organization_id=unit.organization,
+        organization_id=uow.organization,
         reason=reason,
         scope=wanted.scope,
         source=wanted.source,
-        started_at=unit.now,
+        started_at=uow.now,
         ends_at=wanted.ends_at,
         exceptions_allowed=wanted.exceptions_allowed,
         previewed_repo_count=wanted.previewed_repo_count,
         impact_acknowledged=wanted.impact_acknowledged,
         schedule_id=wanted.schedule_id,
         occurrence_id=wanted.occurrence_id,
-        created_by=unit.actor.as_json(),
+        created_by=uow.actor.as_json(),
     )
-    unit.session.add(freeze)
-    unit.session.flush()
+    uow.session.add(freeze)
+    uow.session.flush()
     return freeze
 
 
@@ -113,9 +113,9 @@ def checked_reason(reason: str) -> str:
     return trimmed
 
 
-def require_future(unit: Unit, end: datetime | None, name: str = "endsAt") -> None:
+def require_future(uow: UnitOfWork, end: datetime | None, name: str = "endsAt") -> None:
     """Raise `invalid_parameter` for an end, the property `name` of a body, that is not in the future."""
-    if end is not None and end <= unit.now:
+    if end is not None and end <= uow.now:
         message = "has to be in the future"
         raise ServiceError(
             "invalid_parameter", f"{name} {message}.", details=(Detail(f"/{name}", message, "invalid_parameter"),)
@@ -136,10 +136,10 @@ def _require_preview(wanted: NewFreeze) -> None:
         )
 
 
-def add_targets(unit: Unit, freeze: Freeze, branch_ids: list[str]) -> None:
+def add_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
     """Cover the branches with the freeze, and make the reconciler look at them at once."""
-    raise_generation(unit.session, branch_ids, unit.now)
-    unit.session.execute(
+    mark_dirty(uow.session, branch_ids, uow.now)
+    uow.session.execute(
         text(
             "INSERT INTO freeze_targets (id, organization_id, freeze_id, branch_id, generation) "
             "SELECT new.id, :organization, :freeze, b.id, b.wanted_generation "
@@ -148,24 +148,24 @@ def add_targets(unit: Unit, freeze: Freeze, branch_ids: list[str]) -> None:
             "ON CONFLICT (freeze_id, branch_id) DO NOTHING"
         ),
         {
-            "organization": unit.organization,
+            "organization": uow.organization,
             "freeze": freeze.id,
             "ids": [new_id("tgt") for _ in branch_ids],
             "branches": branch_ids,
         },
     )
-    unit.wake("reconcile")
+    uow.wake("reconcile")
 
 
-def extend(unit: Unit, freeze_id: str, ends_at: datetime | None) -> Freeze:
+def extend(uow: UnitOfWork, freeze_id: str, ends_at: datetime | None) -> Freeze:
     """Move the end of a freeze: a bounded end only moves later, or away (None); an open one takes any future end.
 
     Raises `freeze_not_found`, `invalid_state` once it has ended, `invalid_parameter` for an end that is no extension.
     """
-    freeze = get_freeze(unit, freeze_id, lock=True)
-    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now):
+    freeze = get_freeze(uow, freeze_id, lock=True)
+    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now):
         raise ServiceError("invalid_state", "The freeze has ended; start a new one.")
-    require_future(unit, ends_at)
+    require_future(uow, ends_at)
     if freeze.ends_at is not None and ends_at is not None and ends_at < freeze.ends_at:
         message = "is earlier than the present end; lift the freeze to end it sooner"
         raise ServiceError(
@@ -174,9 +174,9 @@ def extend(unit: Unit, freeze_id: str, ends_at: datetime | None) -> Freeze:
     before, freeze.ends_at = freeze.ends_at, ends_at
     if before != ends_at:
         covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
-        raise_generation(unit.session, unit.session.scalars(covered).all(), unit.now)
-        unit.wake("reconcile")
-    unit.audit(
+        mark_dirty(uow.session, uow.session.scalars(covered).all(), uow.now)
+        uow.wake("reconcile")
+    uow.audit(
         "freeze.extended",
         ("freeze", freeze.id, freeze.reason),
         before={"endsAt": before},

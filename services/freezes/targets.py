@@ -6,21 +6,21 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import in_force, lock_coverage, raise_generation, watched_branches
+from models.queries import in_force, lock_coverage, mark_dirty, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.scope import OPEN_ENDED, compile_scope
 from rules.freezes.verdict import in_force as is_in_force
 from services.core.lookups import get_freeze
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.freezes.start import add_targets
 
 
-def list_targets(unit: Unit, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
+def list_targets(uow: UnitOfWork, freeze_id: str, state: str | None, cursor: str | None, limit: int) -> Page:
     """Return a page of a freeze's targets, newest first; raises `freeze_not_found`."""
-    freeze = get_freeze(unit, freeze_id)
+    freeze = get_freeze(uow, freeze_id)
     query = (
         select(FreezeTarget, WatchedBranch.name, Repository.owner, Repository.name)
         .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
@@ -30,7 +30,7 @@ def list_targets(unit: Unit, freeze_id: str, state: str | None, cursor: str | No
     if state is not None:
         query = query.where(FreezeTarget.state == state)
     page = page_of(
-        unit, "list_freeze_targets", (freeze_id, state), query, (FreezeTarget.id,), cursor=cursor, limit=limit
+        uow, "list_freeze_targets", (freeze_id, state), query, (FreezeTarget.id,), cursor=cursor, limit=limit
     )
     return Page([_view(*row) for row in page.data], page.next_cursor)
 
@@ -54,76 +54,76 @@ def _view(target: FreezeTarget, branch: str, owner: str, name: str) -> dict[str,
     }
 
 
-def retry(unit: Unit, freeze_id: str) -> Freeze:
+def retry(uow: UnitOfWork, freeze_id: str) -> Freeze:
     """Try the failed targets of a freeze again now, in force or ended; raises `invalid_state` if none has failed."""
-    freeze = get_freeze(unit, freeze_id, lock=True)
-    failed = unit.session.scalars(
+    freeze = get_freeze(uow, freeze_id, lock=True)
+    failed = uow.session.scalars(
         select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id, FreezeTarget.state == "failed")
     ).all()
     if not failed:
         raise ServiceError("invalid_state", "No target of this freeze has failed; there is nothing to retry.")
-    raise_generation(unit.session, failed, unit.now)
-    unit.session.execute(
+    mark_dirty(uow.session, failed, uow.now)
+    uow.session.execute(
         text(
             "UPDATE freeze_targets t SET state = CASE operation WHEN 'apply' THEN 'pending' ELSE 'releasing' END, "
             "generation = b.wanted_generation, next_attempt_at = :now "
             "FROM watched_branches b WHERE b.id = t.branch_id AND t.freeze_id = :freeze AND t.state = 'failed'"
         ),
-        {"freeze": freeze.id, "now": unit.now},
+        {"freeze": freeze.id, "now": uow.now},
     )
-    unit.wake("reconcile")
-    unit.audit("freeze.retried", ("freeze", freeze.id, freeze.reason), targets=len(failed))
+    uow.wake("reconcile")
+    uow.audit("freeze.retried", ("freeze", freeze.id, freeze.reason), targets=len(failed))
     return freeze
 
 
-def take_in(unit: Unit, branch_ids: Collection[str]) -> None:
+def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Judge branches anew, and cover them with every open-ended freeze in force whose scope reaches them.
 
     The caller holds the coverage lock exclusively. The freezes are locked against ending, so that none of them
     gains a target after its release has begun; and before the branches, in the order in which an ending locks them.
     """
     wanted = set(branch_ids)
-    facts = [fact for fact in watched_branches(unit.session, unit.organization) if fact.branch_id in wanted]
-    running = unit.session.scalars(
+    facts = [fact for fact in watched_branches(uow.session, uow.organization) if fact.branch_id in wanted]
+    running = uow.session.scalars(
         select(Freeze)
-        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        .where(Freeze.organization_id == uow.organization, in_force(uow.now))
         .order_by(Freeze.id)
         .with_for_update(read=True)
     ).all()
-    raise_generation(unit.session, branch_ids, unit.now)
-    unit.wake("reconcile")
+    mark_dirty(uow.session, branch_ids, uow.now)
+    uow.wake("reconcile")
     for freeze in running:
         if freeze.scope["type"] not in OPEN_ENDED:
             continue
-        scope, covered = compile_scope(freeze.scope), _covered(unit, freeze, wanted)
+        scope, covered = compile_scope(freeze.scope), _covered(uow, freeze, wanted)
         reached = [fact.branch_id for fact in facts if fact.branch_id not in covered and scope.covers(fact)]
         if reached:
-            add_targets(unit, freeze, reached)
-            unit.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), branchIds=reached)
+            add_targets(uow, freeze, reached)
+            uow.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), branchIds=reached)
 
 
-def _covered(unit: Unit, freeze: Freeze, branch_ids: Collection[str]) -> set[str]:
+def _covered(uow: UnitOfWork, freeze: Freeze, branch_ids: Collection[str]) -> set[str]:
     query = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id == freeze.id)
-    return set(unit.session.scalars(query.where(FreezeTarget.branch_id.in_(branch_ids))))
+    return set(uow.session.scalars(query.where(FreezeTarget.branch_id.in_(branch_ids))))
 
 
-def cover_more(unit: Unit, freeze_id: str, *, most_targets: int) -> bool:
+def add_remaining_targets(uow: UnitOfWork, freeze_id: str, *, max_targets: int) -> bool:
     """Cover another batch of what a freeze that began partly covered reaches; False when none of it is left.
 
     A branch that begins to be watched meanwhile is taken in by whoever watches it, or is found here: the coverage lock
     orders the two. The freeze is locked against ending.
     """
-    lock_coverage(unit.session, unit.organization, exclusive=False)
-    unit.catch_up()
-    freeze = get_freeze(unit, freeze_id, lock=True)
-    running = is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now)
+    lock_coverage(uow.session, uow.organization, exclusive=False)
+    uow.refresh_now()
+    freeze = get_freeze(uow, freeze_id, lock=True)
+    running = is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now)
     if not (freeze.partly_covered and running):
         freeze.partly_covered = False
         return False
-    reached = resolve(unit, freeze.scope, stored=True).ids
-    covered = _covered(unit, freeze, reached)
+    reached = resolve(uow, freeze.scope, stored=True).ids
+    covered = _covered(uow, freeze, reached)
     left = [branch_id for branch_id in reached if branch_id not in covered]
-    add_targets(unit, freeze, left[:most_targets])
-    unit.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), targets=len(left[:most_targets]))
-    freeze.partly_covered = len(left) > most_targets
+    add_targets(uow, freeze, left[:max_targets])
+    uow.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), targets=len(left[:max_targets]))
+    freeze.partly_covered = len(left) > max_targets
     return freeze.partly_covered

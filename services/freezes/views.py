@@ -14,7 +14,7 @@ from rules.access.permissions import SYSTEM
 from rules.freezes.verdict import in_force as is_in_force
 from services.core.lookups import get_branch, get_freeze, get_repository, known_schedule
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 STATES = ("pending", "applied", "releasing", "released", "failed")
 
@@ -32,62 +32,62 @@ class FreezeFilters:
     started_before: datetime | None = None
 
 
-def list_freezes(unit: Unit, filters: FreezeFilters, cursor: str | None, limit: int) -> Page:
+def list_freezes(uow: UnitOfWork, filters: FreezeFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of freezes, the one that started last first."""
-    query = _filtered(unit, filters)
-    page = page_of(unit, "list_freezes", filters, query, (Freeze.started_at, Freeze.id), cursor=cursor, limit=limit)
-    return Page(views(unit, page.data), page.next_cursor)
+    query = _filtered(uow, filters)
+    page = page_of(uow, "list_freezes", filters, query, (Freeze.started_at, Freeze.id), cursor=cursor, limit=limit)
+    return Page(views(uow, page.data), page.next_cursor)
 
 
-def _filtered(unit: Unit, filters: FreezeFilters) -> Select[Freeze]:
-    query = select(Freeze).where(Freeze.organization_id == unit.organization)
+def _filtered(uow: UnitOfWork, filters: FreezeFilters) -> Select[Freeze]:
+    query = select(Freeze).where(Freeze.organization_id == uow.organization)
     if filters.state is not None:
-        running = in_force(unit.now)
+        running = in_force(uow.now)
         query = query.where(running if filters.state == "in_force" else ~running)
     if filters.schedule_id is not None:
-        query = query.where(Freeze.schedule_id == known_schedule(unit, filters.schedule_id))
+        query = query.where(Freeze.schedule_id == known_schedule(uow, filters.schedule_id))
     if filters.source is not None:
         query = query.where(Freeze.source == filters.source)
     if filters.started_after is not None:
         query = query.where(Freeze.started_at >= filters.started_after)
     if filters.started_before is not None:
         query = query.where(Freeze.started_at < filters.started_before)
-    return _covering(unit, filters, query)
+    return _covering(uow, filters, query)
 
 
-def _covering(unit: Unit, filters: FreezeFilters, query: Select[Freeze]) -> Select[Freeze]:
+def _covering(uow: UnitOfWork, filters: FreezeFilters, query: Select[Freeze]) -> Select[Freeze]:
     if filters.repo is not None:
-        repository = get_repository(unit, filters.repo)
+        repository = get_repository(uow, filters.repo)
         branches = select(WatchedBranch.id).where(WatchedBranch.repository_id == repository.id)
         covered = select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id.in_(branches))
         query = query.where(Freeze.id.in_(covered))
     if filters.branch_id is not None:
-        branch = get_branch(unit, filters.branch_id)
+        branch = get_branch(uow, filters.branch_id)
         query = query.where(Freeze.id.in_(select(FreezeTarget.freeze_id).where(FreezeTarget.branch_id == branch.id)))
     return query
 
 
-def show(unit: Unit, freeze_id: str) -> dict[str, Any]:
+def show(uow: UnitOfWork, freeze_id: str) -> dict[str, Any]:
     """Return one freeze, ended or not; raises `freeze_not_found`."""
-    return view(unit, get_freeze(unit, freeze_id))
+    return view(uow, get_freeze(uow, freeze_id))
 
 
-def view(unit: Unit, freeze: Freeze) -> dict[str, Any]:
+def view(uow: UnitOfWork, freeze: Freeze) -> dict[str, Any]:
     """Return the freeze with its receipts."""
-    return views(unit, [freeze])[0]
+    return views(uow, [freeze])[0]
 
 
-def views(unit: Unit, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
+def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
     """Return the freezes with their receipts, counted in one query."""
     counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(STATES, 0) for freeze in freezes}
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         select(FreezeTarget.freeze_id, FreezeTarget.state, func.count())
         .where(FreezeTarget.freeze_id.in_(list(counts)))
         .group_by(FreezeTarget.freeze_id, FreezeTarget.state)
     )
     for freeze_id, state, count in rows:
         counts[freeze_id][state] = count
-    return [_view(freeze, counts[freeze.id], unit.now) for freeze in freezes]
+    return [_view(freeze, counts[freeze.id], uow.now) for freeze in freezes]
 
 
 def _view(freeze: Freeze, counts: dict[str, int], now: datetime) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import text
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 ONE_TROUBLE = timedelta(minutes=5)
 """Limits that are met again so soon after a pause are still the same trouble."""
@@ -13,19 +13,19 @@ ONE_TROUBLE = timedelta(minutes=5)
 _PAUSED_UNTIL = text("SELECT paused_until FROM installations WHERE id = :id AND paused_until > :now")
 
 
-def pause_installation(unit: Unit, installation_id: int, until: datetime) -> None:
+def pause_installation(uow: UnitOfWork, installation_id: int, until: datetime) -> None:
     """Keep every worker away from an installation that the code host has limited."""
-    unit.session.execute(
+    uow.session.execute(
         text(
             "UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until), "
             "paused_since = CASE WHEN paused_until >= :recent THEN coalesce(paused_since, :now) ELSE :now END "
             "WHERE id = :id"
         ),
-        {"until": until, "id": installation_id, "now": unit.now, "recent": unit.now - ONE_TROUBLE},
+        {"until": until, "id": installation_id, "now": uow.now, "recent": uow.now - ONE_TROUBLE},
     )
 
 
-def pause_left(unit: Unit, installation_id: int) -> timedelta:
+def pause_left(uow: UnitOfWork, installation_id: int) -> timedelta:
     """Return for how long an installation is still to be left alone; whoever is at work in it asks before each call."""
-    until = unit.session.scalar(_PAUSED_UNTIL, {"id": installation_id, "now": unit.now})
-    return timedelta(0) if until is None else until - unit.now
+    until = uow.session.scalar(_PAUSED_UNTIL, {"id": installation_id, "now": uow.now})
+    return timedelta(0) if until is None else until - uow.now

@@ -6,10 +6,10 @@ from sqlalchemy import select
 
 from models.organizations import Membership, Organization, User
 from rules.access.permissions import Actor
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
-def organizations_of(unit: Unit, user_id: str) -> list[str]:
+def organizations_of(uow: UnitOfWork, user_id: str) -> list[str]:
     """Return the organisations that a person belongs to, in the order of their ids; deleted ones are left out."""
     query = (
         select(Membership.organization_id)
@@ -17,7 +17,7 @@ def organizations_of(unit: Unit, user_id: str) -> list[str]:
         .where(Membership.user_id == user_id, Organization.deleted_at.is_(None))
         .order_by(Membership.organization_id)
     )
-    return list(unit.session.scalars(query))
+    return list(uow.session.scalars(query))
 
 
 def actor_of(user: User) -> Actor:
@@ -25,12 +25,12 @@ def actor_of(user: User) -> Actor:
     return Actor("user", user.id, user.name)
 
 
-def record(unit: Unit, user: User, action: str, target: tuple[str, str, str], **details: Any) -> None:
+def record(uow: UnitOfWork, user: User, action: str, target: tuple[str, str, str], **details: Any) -> None:
     """Audit what a person did, in each of their organisations; in that of nobody where they have none.
 
     A unit of somebody who is not signed in yet acts as the person.
     """
-    actor = unit.actor if unit.caller.principal_id else actor_of(user)
-    for organization_id in organizations_of(unit, user.id):
-        with unit.acting(organization_id=organization_id, actor=actor):
-            unit.audit(action, target, **details)
+    actor = uow.actor if uow.caller.principal_id else actor_of(user)
+    for organization_id in organizations_of(uow, user.id):
+        with uow.impersonate(organization_id=organization_id, actor=actor):
+            uow.audit(action, target, **details)

@@ -9,7 +9,7 @@ from sqlalchemy.orm import SessionTransaction
 from models.organizations import User
 from rules.access import passwords
 from rules.errors import Detail, ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
 def normal(email: str) -> str:
@@ -17,10 +17,10 @@ def normal(email: str) -> str:
     return email.strip().lower()
 
 
-def account_of(unit: Unit, email: str, *, lock: bool = False) -> User | None:
+def account_of(uow: UnitOfWork, email: str, *, lock: bool = False) -> User | None:
     """Return the account of an address that is in lower case; `lock` keeps it from changing meanwhile."""
     query = select(User).where(User.email == email)
-    return unit.session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
+    return uow.session.scalar(query.with_for_update().execution_options(populate_existing=True) if lock else query)
 
 
 def require_good(password: str, email: str) -> None:
@@ -31,9 +31,9 @@ def require_good(password: str, email: str) -> None:
 
 
 @contextmanager
-def in_vain(unit: Unit) -> Iterator[SessionTransaction]:
+def in_vain(uow: UnitOfWork) -> Iterator[SessionTransaction]:
     """Run the block and undo it: it takes the time of the real thing, and leaves nothing behind."""
-    with unit.session.begin_nested() as savepoint:
+    with uow.session.begin_nested() as savepoint:
         yield savepoint
-        unit.session.flush()
+        uow.session.flush()
         savepoint.rollback()

@@ -17,7 +17,7 @@ from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from rules.ids import new_id
 from services.core.pagination import Page, page_of, page_of_listed
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 
 LONGEST_OF_AGENTS = timedelta(days=90)
@@ -37,72 +37,72 @@ class NewKey:
     agent: bool = False
 
 
-def list_scopes(unit: Unit, vocabulary: Mapping[str, str], cursor: str | None, limit: int) -> Page:
+def list_scopes(uow: UnitOfWork, vocabulary: Mapping[str, str], cursor: str | None, limit: int) -> Page:
     """Return a page of the vocabulary, scope → what it lets a key do, in its own order; raises `invalid_cursor`."""
     scopes = [{"name": name, "description": description} for name, description in vocabulary.items()]
-    return page_of_listed(unit, "list_api_key_scopes", scopes, cursor, limit)
+    return page_of_listed(uow, "list_api_key_scopes", scopes, cursor, limit)
 
 
-def list_keys(unit: Unit, state: State | None, cursor: str | None, limit: int) -> Page:
+def list_keys(uow: UnitOfWork, state: State | None, cursor: str | None, limit: int) -> Page:
     """Return a page of the organisation's keys, the newest first; None: of any state. Raises `invalid_cursor`."""
-    query = select(ApiKey, _grace_end(unit.now)).where(ApiKey.organization_id == unit.organization)
+    query = select(ApiKey, _grace_end(uow.now)).where(ApiKey.organization_id == uow.organization)
     if state is not None:
-        query = query.where(_is(state, unit.now))
+        query = query.where(_is(state, uow.now))
     keys = (ApiKey.created_at, ApiKey.id)
-    page = page_of(unit, "list_api_keys", {"state": state}, query, keys, cursor=cursor, limit=limit)
-    return Page([_view(key, grace_ends_at, unit.now) for key, grace_ends_at in page.data], page.next_cursor)
+    page = page_of(uow, "list_api_keys", {"state": state}, query, keys, cursor=cursor, limit=limit)
+    return Page([_view(key, grace_ends_at, uow.now) for key, grace_ends_at in page.data], page.next_cursor)
 
 
-def create(unit: Unit, wanted: NewKey) -> dict[str, Any]:
+def create(uow: UnitOfWork, wanted: NewKey) -> dict[str, Any]:
     """Make a key, and return it with its secret, which is shown this once.
 
     Raises `invalid_parameter` for an expiry that is not in the future, or too far away (or missing) for an agent.
     """
-    _require_expiry(wanted, unit.now)
+    _require_expiry(wanted, uow.now)
     secret = new_secret()
     key = ApiKey(
         id=new_id("key"),
-        organization_id=unit.organization,
+        organization_id=uow.organization,
         name=wanted.name,
         scopes=wanted.scopes,
         agent=wanted.agent,
         prefix=secret[:_SHOWN],
-        created_by=unit.actor.as_json(),
-        created_at=unit.now,
+        created_by=uow.actor.as_json(),
+        created_at=uow.now,
         expires_at=wanted.expires_at,
     )
-    unit.session.add(key)
-    unit.session.flush()
-    _keep(unit, key, secret)
+    uow.session.add(key)
+    uow.session.flush()
+    _keep(uow, key, secret)
     told = {"scopes": key.scopes, "agent": key.agent, "expiresAt": key.expires_at, "prefix": key.prefix}
-    _audit(unit, "created", key, None, told)
-    return {"api_key": _view(key, None, unit.now), "secret": secret}
+    _audit(uow, "created", key, None, told)
+    return {"api_key": _view(key, None, uow.now), "secret": secret}
 
 
-def rotate(unit: Unit, key_id: str, grace_seconds: int) -> dict[str, Any]:
+def rotate(uow: UnitOfWork, key_id: str, grace_seconds: int) -> dict[str, Any]:
     """Give a key another secret and return them; the present one goes on for the grace, and no older one any more.
 
     The grace never passes the key's expiry. Raises `api_key_not_found`, `invalid_state` for one that is not active.
     """
-    key = _active(unit, key_id)
-    grace_ends_at = unit.now + timedelta(seconds=grace_seconds)
+    key = _active(uow, key_id)
+    grace_ends_at = uow.now + timedelta(seconds=grace_seconds)
     if key.expires_at is not None:
         grace_ends_at = min(grace_ends_at, key.expires_at)
-    working = or_(ApiKeySecret.ends_at.is_(None), ApiKeySecret.ends_at > unit.now)
-    for old in unit.session.scalars(select(ApiKeySecret).where(ApiKeySecret.api_key_id == key.id, working)):
-        old.ends_at = grace_ends_at if old.ends_at is None else unit.now
+    working = or_(ApiKeySecret.ends_at.is_(None), ApiKeySecret.ends_at > uow.now)
+    for old in uow.session.scalars(select(ApiKeySecret).where(ApiKeySecret.api_key_id == key.id, working)):
+        old.ends_at = grace_ends_at if old.ends_at is None else uow.now
     secret = new_secret()
-    before, key.prefix, key.rotated_at = key.prefix, secret[:_SHOWN], unit.now
-    _keep(unit, key, secret)
-    _audit(unit, "rotated", key, {"prefix": before}, {"prefix": key.prefix, "graceEndsAt": grace_ends_at})
-    return {"api_key": _view(key, grace_ends_at if grace_seconds else None, unit.now), "secret": secret}
+    before, key.prefix, key.rotated_at = key.prefix, secret[:_SHOWN], uow.now
+    _keep(uow, key, secret)
+    _audit(uow, "rotated", key, {"prefix": before}, {"prefix": key.prefix, "graceEndsAt": grace_ends_at})
+    return {"api_key": _view(key, grace_ends_at if grace_seconds else None, uow.now), "secret": secret}
 
 
-def revoke(unit: Unit, key_id: str) -> None:
+def revoke(uow: UnitOfWork, key_id: str) -> None:
     """End a key with all its secrets; raises `api_key_not_found`, `invalid_state` for one that is not active."""
-    key = _active(unit, key_id)
-    key.revoked_at = unit.now
-    _audit(unit, "revoked", key, {"state": "active"}, {"state": "revoked"})
+    key = _active(uow, key_id)
+    key.revoked_at = uow.now
+    _audit(uow, "revoked", key, {"state": "active"}, {"state": "revoked"})
 
 
 def state_of(key: ApiKey, now: datetime) -> State:
@@ -129,27 +129,27 @@ def _grace_end(now: datetime) -> ScalarSelect[datetime | None]:
     )
 
 
-def _active(unit: Unit, key_id: str) -> ApiKey:
+def _active(uow: UnitOfWork, key_id: str) -> ApiKey:
     """Lock a key that is active, so that its changes come one after the other."""
-    query = select(ApiKey).where(ApiKey.id == key_id, ApiKey.organization_id == unit.organization)
-    key = unit.session.scalar(query.with_for_update())
+    query = select(ApiKey).where(ApiKey.id == key_id, ApiKey.organization_id == uow.organization)
+    key = uow.session.scalar(query.with_for_update())
     if key is None:
         raise ServiceError("api_key_not_found", f"No API key of this organisation has the id {key_id!r}.")
-    unit.catch_up()
-    state = state_of(key, unit.now)
+    uow.refresh_now()
+    state = state_of(key, uow.now)
     if state != "active":
         raise ServiceError("invalid_state", f"The API key is {state}; that cannot be changed, create another.")
     return key
 
 
-def _keep(unit: Unit, key: ApiKey, secret: str) -> None:
+def _keep(uow: UnitOfWork, key: ApiKey, secret: str) -> None:
     """Keep the hash of a secret, and nothing else of it."""
-    unit.session.add(
+    uow.session.add(
         ApiKeySecret(
             secret_hash=secret_hash(secret),
             organization_id=key.organization_id,
             api_key_id=key.id,
-            created_at=unit.now,
+            created_at=uow.now,
         )
     )
 
@@ -165,8 +165,8 @@ def _require_expiry(wanted: NewKey, now: datetime) -> None:
         raise ServiceError("invalid_parameter", f"expiresAt {fault}.", details=details)
 
 
-def _audit(unit: Unit, what: str, key: ApiKey, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
-    unit.audit(f"api_key.{what}", ("api_key", key.id, key.name), before=before, after=after)
+def _audit(uow: UnitOfWork, what: str, key: ApiKey, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+    uow.audit(f"api_key.{what}", ("api_key", key.id, key.name), before=before, after=after)
 
 
 def _view(key: ApiKey, grace_ends_at: datetime | None, now: datetime) -> dict[str, Any]:

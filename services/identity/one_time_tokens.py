@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, select, update
 
 from models.identity import OneTimeToken
 from services.core.tokens import new_one_time_token, token_hash
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 Purpose = Literal["verify_email", "reset_password", "invitation", "installation"]
 LONGEST = 128
@@ -15,7 +15,7 @@ LONGEST = 128
 
 
 def issue(
-    unit: Unit,
+    uow: UnitOfWork,
     purpose: Purpose,
     subject: str,
     lifetime: timedelta,
@@ -25,55 +25,55 @@ def issue(
 ) -> str:
     """Return a fresh token; `subject` says whom or what it is for, `details` what its user will need to know."""
     token = new_one_time_token()
-    unit.session.add(
+    uow.session.add(
         OneTimeToken(
             token_hash=token_hash(token),
             purpose=purpose,
             subject=subject,
             organization_id=organization_id,
             details=details or {},
-            created_at=unit.now,
-            expires_at=unit.now + lifetime,
+            created_at=uow.now,
+            expires_at=uow.now + lifetime,
         )
     )
-    unit.session.flush()
+    uow.session.flush()
     return token
 
 
-def look(unit: Unit, purpose: Purpose, token: str) -> OneTimeToken | None:
+def look(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
     """Return the row of a token that is still good, without using it up."""
     if len(token) > LONGEST or not token.isascii():
         return None
-    return unit.session.scalar(select(OneTimeToken).where(*_good(unit, purpose, token)))
+    return uow.session.scalar(select(OneTimeToken).where(*_good(uow, purpose, token)))
 
 
-def use(unit: Unit, purpose: Purpose, token: str) -> OneTimeToken | None:
+def use(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
     """Use a token up and return its row, or None when it is unknown, expired, or was used before.
 
     The row is locked: of several who come at once, one gets it.
     """
     if len(token) > LONGEST or not token.isascii():
         return None
-    row = unit.session.scalar(select(OneTimeToken).where(*_good(unit, purpose, token)).with_for_update())
+    row = uow.session.scalar(select(OneTimeToken).where(*_good(uow, purpose, token)).with_for_update())
     if row is not None:
-        row.used_at = unit.now
-        unit.session.flush()
+        row.used_at = uow.now
+        uow.session.flush()
     return row
 
 
-def void(unit: Unit, purpose: Purpose, subject: str) -> None:
+def void(uow: UnitOfWork, purpose: Purpose, subject: str) -> None:
     """Make every token of a subject worthless that has not been used."""
-    unit.session.execute(
+    uow.session.execute(
         update(OneTimeToken)
         .where(OneTimeToken.purpose == purpose, OneTimeToken.subject == subject, OneTimeToken.used_at.is_(None))
-        .values(used_at=unit.now)
+        .values(used_at=uow.now)
     )
 
 
-def _good(unit: Unit, purpose: Purpose, token: str) -> tuple[ColumnElement[bool], ...]:
+def _good(uow: UnitOfWork, purpose: Purpose, token: str) -> tuple[ColumnElement[bool], ...]:
     return (
         OneTimeToken.token_hash == token_hash(token),
         OneTimeToken.purpose == purpose,
         OneTimeToken.used_at.is_(None),
-        OneTimeToken.expires_at > unit.now,
+        OneTimeToken.expires_at > uow.now,
     )

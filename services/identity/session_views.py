@@ -8,43 +8,43 @@ from sqlalchemy import select
 from models.organizations import LoginSession
 from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import sessions
 from services.identity.sessions import SignedIn
 
 
-def list_sessions(unit: Unit, cursor: str | None, limit: int) -> Page:
+def list_sessions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """List what is signed in as the person who asks, the newest first."""
-    person = str(unit.caller.principal_id)
+    person = str(uow.caller.principal_id)
     page = page_of(
-        unit,
+        uow,
         "list_sessions",
         None,
         select(LoginSession).where(
             LoginSession.user_id == person,
             LoginSession.support.is_(False),
             LoginSession.revoked_at.is_(None),
-            LoginSession.expires_at > unit.now,
+            LoginSession.expires_at > uow.now,
         ),
         (LoginSession.created_at, LoginSession.id),
         cursor=cursor,
         limit=limit,
         whose=person,
     )
-    return Page([view(unit, session) for session in page.data], page.next_cursor)
+    return Page([view(uow, session) for session in page.data], page.next_cursor)
 
 
-def end(unit: Unit, session_id: str) -> None:
+def end(uow: UnitOfWork, session_id: str) -> None:
     """End a session of the person who asks; raises `not_found` for anything else, and for one that has ended."""
-    session = unit.session.get(LoginSession, session_id)
-    own = session is not None and session.user_id == unit.caller.principal_id and not session.support
-    if not own or not sessions.revoke(unit, session_id):
+    session = uow.session.get(LoginSession, session_id)
+    own = session is not None and session.user_id == uow.caller.principal_id and not session.support
+    if not own or not sessions.revoke(uow, session_id):
         raise ServiceError("not_found", "You have no open session with this id.")
 
 
-def view(unit: Unit, session: LoginSession) -> Mapping[str, Any]:
+def view(uow: UnitOfWork, session: LoginSession) -> Mapping[str, Any]:
     """Return a session as the contract's `LoginSession`."""
-    return _view(session, current=session.id == unit.caller.session_id)
+    return _view(session, current=session.id == uow.caller.session_id)
 
 
 def view_signed_in(signed_in: SignedIn) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from models.organizations import LoginSession, Membership, Organization, User
 from rules.errors import ServiceError
 from rules.ids import new_id
 from services.core.tokens import SESSION_PREFIX, new_session_token, token_hash
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import mint_session_jwt
 from services.identity.account_audit import organizations_of, record
 from services.identity.signing_keys import current_signer
@@ -43,7 +43,7 @@ class MintedToken:
     organization_id: str | None
 
 
-def start(unit: Unit, user: User, *, kind: Kind = "browser", organization_id: str | None = None) -> SignedIn:
+def start(uow: UnitOfWork, user: User, *, kind: Kind = "browser", organization_id: str | None = None) -> SignedIn:
     """Sign a person in, always under a new token and a new id, whatever the client had before.
 
     Acts in `organization_id`, or else in the person's only organisation; with several, none is active yet.
@@ -52,69 +52,69 @@ def start(unit: Unit, user: User, *, kind: Kind = "browser", organization_id: st
     session = LoginSession(
         id=new_id("ses"),
         user_id=user.id,
-        organization_id=organization_id or _only_organization(unit, user.id),
+        organization_id=organization_id or _only_organization(uow, user.id),
         support=False,
         kind=kind,
         token_hash=token_hash(token),
-        client=unit.caller.client,
-        address=unit.caller.address,
-        created_at=unit.now,
-        expires_at=unit.now + LIFETIME,
+        client=uow.caller.client,
+        address=uow.caller.address,
+        created_at=uow.now,
+        expires_at=uow.now + LIFETIME,
     )
-    unit.session.add(session)
-    unit.session.flush()
-    record(unit, user, "session.started", _target(session), before=None, after={"kind": kind})
+    uow.session.add(session)
+    uow.session.flush()
+    record(uow, user, "session.started", _target(session), before=None, after={"kind": kind})
     return SignedIn(token, session, user)
 
 
-def find(unit: Unit, token: str) -> LoginSession | None:
+def find(uow: UnitOfWork, token: str) -> LoginSession | None:
     """Return the sign-in that a session token stands for now, or None."""
     if not token.startswith(SESSION_PREFIX) or len(token) > _LONGEST_TOKEN or not token.isascii():
         return None
-    return unit.session.scalar(
+    return uow.session.scalar(
         select(LoginSession).where(
             LoginSession.token_hash == token_hash(token),
             LoginSession.revoked_at.is_(None),
-            LoginSession.expires_at > unit.now,
+            LoginSession.expires_at > uow.now,
         )
     )
 
 
-def mint(unit: Unit, session_id: str) -> MintedToken:
+def mint(uow: UnitOfWork, session_id: str) -> MintedToken:
     """Return a session JWT of a sign-in; raises `invalid_token` when that has ended.
 
     Who has lost the membership that they acted in acts nowhere, until they choose: never in another one unasked.
     """
-    session = _live(unit, session_id)
+    session = _live(uow, session_id)
     if session is None:
         raise ServiceError("invalid_token", "The session has ended.")
     if not session.support:
-        session.last_used_at = unit.now
+        session.last_used_at = uow.now
         if session.organization_id is None:
-            session.organization_id = _only_organization(unit, session.user_id)
-    organization_id = session.organization_id if session.support or _belongs(unit, session) else None
-    lifetime = min(unit.surroundings.token_lifetime, session.expires_at - unit.now) // _SECOND * _SECOND
+            session.organization_id = _only_organization(uow, session.user_id)
+    organization_id = session.organization_id if session.support or _belongs(uow, session) else None
+    lifetime = min(uow.dependencies.token_lifetime, session.expires_at - uow.now) // _SECOND * _SECOND
     token = mint_session_jwt(
-        current_signer(unit),
+        current_signer(uow),
         user=session.user_id,
         organization=organization_id,
         sid=session.id,
         ttl=lifetime,
-        now=unit.now,
+        now=uow.now,
         support=session.support,
     )
-    return MintedToken(token, unit.now.replace(microsecond=0) + lifetime, organization_id)
+    return MintedToken(token, uow.now.replace(microsecond=0) + lifetime, organization_id)
 
 
-def set_active(unit: Unit, session_id: str, organization_id: str) -> LoginSession:
+def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginSession:
     """Make a sign-in act in one of the person's organisations, with the next JWT that is minted from it.
 
     Raises `not_found` for an organisation that the person is no member of, `organization_deleted`, `invalid_token`.
     """
-    session = _live(unit, session_id)
+    session = _live(uow, session_id)
     if session is None:
         raise ServiceError("invalid_token", "The session has ended.")
-    organization = unit.session.scalar(
+    organization = uow.session.scalar(
         select(Organization)
         .join(Membership, Membership.organization_id == Organization.id)
         .where(Organization.id == organization_id, Membership.user_id == session.user_id)
@@ -124,48 +124,48 @@ def set_active(unit: Unit, session_id: str, organization_id: str) -> LoginSessio
     if organization.deleted_at is not None:
         raise ServiceError("organization_deleted", "The organisation has been deleted.")
     session.organization_id = organization_id
-    unit.session.flush()
-    unit.enter(organization_id)
-    unit.audit("session.organization_chosen", _target(session))
+    uow.session.flush()
+    uow.bind_organization(organization_id)
+    uow.audit("session.organization_chosen", _target(session))
     return session
 
 
-def revoke(unit: Unit, session_id: str) -> bool:
+def revoke(uow: UnitOfWork, session_id: str) -> bool:
     """End a sign-in, at once and in every process; tells whether it was open."""
-    session = _live(unit, session_id)
+    session = _live(uow, session_id)
     if session is None:
         return False
-    session.revoked_at = unit.now
-    unit.session.flush()
-    person = unit.session.get_one(User, session.user_id)
-    record(unit, person, "session.ended", _target(session), before={"kind": session.kind}, after=None)
+    session.revoked_at = uow.now
+    uow.session.flush()
+    person = uow.session.get_one(User, session.user_id)
+    record(uow, person, "session.ended", _target(session), before={"kind": session.kind}, after=None)
     return True
 
 
-def revoke_all(unit: Unit, user_id: str, *, but: str | None = None) -> None:
+def revoke_all(uow: UnitOfWork, user_id: str, *, but: str | None = None) -> None:
     """End every sign-in of a person, except perhaps one."""
-    unit.session.execute(
+    uow.session.execute(
         update(LoginSession)
         .where(LoginSession.user_id == user_id, LoginSession.revoked_at.is_(None), LoginSession.id != (but or ""))
-        .values(revoked_at=unit.now)
+        .values(revoked_at=uow.now)
     )
 
 
-def _live(unit: Unit, session_id: str) -> LoginSession | None:
+def _live(uow: UnitOfWork, session_id: str) -> LoginSession | None:
     query = select(LoginSession).where(
-        LoginSession.id == session_id, LoginSession.revoked_at.is_(None), LoginSession.expires_at > unit.now
+        LoginSession.id == session_id, LoginSession.revoked_at.is_(None), LoginSession.expires_at > uow.now
     )
-    reads_only = unit.caller.actor.type == "support"
-    return unit.session.scalar(query if reads_only else query.with_for_update())
+    reads_only = uow.caller.actor.type == "support"
+    return uow.session.scalar(query if reads_only else query.with_for_update())
 
 
-def _belongs(unit: Unit, session: LoginSession) -> bool:
+def _belongs(uow: UnitOfWork, session: LoginSession) -> bool:
     key = (session.organization_id, session.user_id)
-    return session.organization_id is not None and unit.session.get(Membership, key) is not None
+    return session.organization_id is not None and uow.session.get(Membership, key) is not None
 
 
-def _only_organization(unit: Unit, user_id: str) -> str | None:
-    organizations = organizations_of(unit, user_id)
+def _only_organization(uow: UnitOfWork, user_id: str) -> str | None:
+    organizations = organizations_of(uow, user_id)
     return organizations[0] if len(organizations) == 1 else None
 
 

@@ -22,8 +22,8 @@ from sqlalchemy import select, text
 
 from models.organizations import SigningKey
 from rules.ids import new_id
-from services.core.encryption import CannotOpenError, seal, unseal
-from services.core.unit_of_work import Unit
+from services.core.encryption import DecryptionError, decrypt, encrypt
+from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import Signer, new_key_pair
 
 logger = logging.getLogger(__name__)
@@ -40,39 +40,39 @@ PUBLISHED = "SELECT kid, algorithm, public_key FROM signing_keys ORDER BY create
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('signing_keys', 0))")
 
 
-def current_signer(unit: Unit) -> Signer:
+def current_signer(uow: UnitOfWork) -> Signer:
     """Return what signs now; makes the first key where there is none."""
-    signer = _signing(unit)
+    signer = _signing(uow)
     if signer is None:
-        unit.session.execute(_LOCK)
-        unit.catch_up()  # somebody who began a moment later may have made it meanwhile
-        signer = _signing(unit) or _opened(unit, _add(unit, active_in=timedelta()))
+        uow.session.execute(_LOCK)
+        uow.refresh_now()  # somebody who began a moment later may have made it meanwhile
+        signer = _signing(uow) or _opened(uow, _add(uow, active_in=timedelta()))
     if signer is None:
         raise RuntimeError("a key that was sealed just now does not open")
     return signer
 
 
-def rotate(unit: Unit) -> None:
+def rotate(uow: UnitOfWork) -> None:
     """Publish the next key when its time has come, retire the one that it replaced, remove those that are done.
 
     May be asked at any time, and by several at once: what is due is seen in the rows.
     """
-    unit.session.execute(_LOCK)
+    uow.session.execute(_LOCK)
     keys = list(
-        unit.session.scalars(
+        uow.session.scalars(
             select(SigningKey).where(SigningKey.active_from.is_not(None)).order_by(SigningKey.active_from)
         )
     )
     for key, successor in pairwise(keys):
-        if key.retired_at is None and successor.active_from is not None and successor.active_from <= unit.now:
+        if key.retired_at is None and successor.active_from is not None and successor.active_from <= uow.now:
             key.retired_at = successor.active_from
     for key in keys:
-        if key.retired_at is not None and key.retired_at + KEPT_AFTER <= unit.now:
-            unit.session.delete(key)
+        if key.retired_at is not None and key.retired_at + KEPT_AFTER <= uow.now:
+            uow.session.delete(key)
     newest = keys[-1].active_from if keys else None
-    if newest is not None and newest + SIGNS_FOR - PUBLISHED_BEFORE <= unit.now:
-        _add(unit, active_in=PUBLISHED_BEFORE)
-    unit.session.flush()
+    if newest is not None and newest + SIGNS_FOR - PUBLISHED_BEFORE <= uow.now:
+        _add(uow, active_in=PUBLISHED_BEFORE)
+    uow.session.flush()
 
 
 def public_jwk(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,37 +85,37 @@ def public_jwk(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**jwk, "kid": row["kid"], "alg": row["algorithm"], "use": "sig"}
 
 
-def _signing(unit: Unit) -> Signer | None:
+def _signing(uow: UnitOfWork) -> Signer | None:
     """Return the newest key that has begun to sign and can be opened; one without a beginning only verifies."""
     begun = (
         select(SigningKey)
-        .where(SigningKey.active_from <= unit.now, SigningKey.sealed_private_key.is_not(None))
+        .where(SigningKey.active_from <= uow.now, SigningKey.sealed_private_key.is_not(None))
         .order_by(SigningKey.active_from.desc(), SigningKey.kid)
     )
-    return next((signer for key in unit.session.scalars(begun) if (signer := _opened(unit, key)) is not None), None)
+    return next((signer for key in uow.session.scalars(begun) if (signer := _opened(uow, key)) is not None), None)
 
 
-def _opened(unit: Unit, key: SigningKey) -> Signer | None:
-    around = unit.surroundings
+def _opened(uow: UnitOfWork, key: SigningKey) -> Signer | None:
+    around = uow.dependencies
     try:
-        private = unseal(around.secret_key, USE, key.kid, key.sealed_private_key or b"").decode()
-    except CannotOpenError:
+        private = decrypt(around.secret_key, USE, key.kid, key.sealed_private_key or b"").decode()
+    except DecryptionError:
         logger.warning("signing key %s was sealed under another SECRET_KEY; it only verifies", key.kid)
         return None
     return Signer(key.kid, key.algorithm, private, around.token_issuer, around.token_audience)
 
 
-def _add(unit: Unit, *, active_in: timedelta) -> SigningKey:
+def _add(uow: UnitOfWork, *, active_in: timedelta) -> SigningKey:
     private, public = new_key_pair()
     kid = new_id("kid")
     key = SigningKey(
         kid=kid,
         algorithm="ES256",
         public_key=public,
-        sealed_private_key=seal(unit.surroundings.secret_key, USE, kid, private.encode()),
-        created_at=unit.now,
-        active_from=unit.now + active_in,
+        sealed_private_key=encrypt(uow.dependencies.secret_key, USE, kid, private.encode()),
+        created_at=uow.now,
+        active_from=uow.now + active_in,
     )
-    unit.session.add(key)
-    unit.session.flush()
+    uow.session.add(key)
+    uow.session.flush()
     return key

@@ -15,11 +15,11 @@ from models.identity import OneTimeToken
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, throttle
 from services.identity.accounts import account_of, in_vain, normal, require_good
 from services.identity.passwords import hash_password, is_right, room
-from services.mail.outbox import post
+from services.mail.outbox import enqueue_mail
 
 LINK_LIVES = timedelta(hours=24)
 _WRONG = (
@@ -30,66 +30,66 @@ _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email
 
 
 @room()
-def sign_up(unit: Unit, name: str, email: str, password: str) -> None:
+def sign_up(uow: UnitOfWork, name: str, email: str, password: str) -> None:
     """Mail a link that makes an account, or to somebody who has one how to sign in; who asks learns nothing of it.
 
     Raises `weak_password`, and `rate_limited` after 5 mails to an address, or 30 from one, within an hour.
     """
     email = normal(email)
     require_good(password, email)
-    throttle.count(unit, "mail", account=email, address=unit.caller.address)
-    with unit.apart():
+    throttle.count(uow, "mail", account=email, address=uow.caller.address)
+    with uow.outside_transaction():
         hashed = hash_password(password)
-    web = unit.surroundings.web_url
+    web = uow.dependencies.web_url
     waiting = {"name": name.strip(), "passwordHash": hashed}
-    if account_of(unit, email) is None:
-        token = one_time_tokens.issue(unit, "verify_email", email, LINK_LIVES, details=waiting)
-        post(unit, email, "verify_email", url=f"{web}/verify?token={token}")
+    if account_of(uow, email) is None:
+        token = one_time_tokens.issue(uow, "verify_email", email, LINK_LIVES, details=waiting)
+        enqueue_mail(uow, email, "verify_email", url=f"{web}/verify?token={token}")
         return
-    with in_vain(unit):
-        one_time_tokens.issue(unit, "verify_email", email, LINK_LIVES, details=waiting)
-    post(unit, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
+    with in_vain(uow):
+        one_time_tokens.issue(uow, "verify_email", email, LINK_LIVES, details=waiting)
+    enqueue_mail(uow, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
 
 
 @room()
-def verify_email(unit: Unit, token: str, password: str) -> User:
+def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
     """Make the account that a mailed link is for, by the password that was chosen at its sign-up.
 
     Raises `not_found` for a link that is used, unknown or too old; `wrong_credentials`, which leaves the link good; and
     `rate_limited` after 10 wrong passwords for an address, or 30 from one, sign-ins included, within 15 minutes.
     """
-    known = one_time_tokens.look(unit, "verify_email", token)
+    known = one_time_tokens.look(uow, "verify_email", token)
     if known is None:
         raise _spent()
     stored = cast(str, known.details["passwordHash"])
-    counted = throttle.count(unit, "sign_in", account=_confirming(known.subject), address=unit.caller.address)
-    with unit.apart():
+    counted = throttle.count(uow, "sign_in", account=_confirming(known.subject), address=uow.caller.address)
+    with uow.outside_transaction():
         right = is_right(stored, password)
     if not right:
         raise ServiceError("wrong_credentials", _WRONG)
-    unit.session.execute(_LOCK, {"email": known.subject})
-    row = one_time_tokens.use(unit, "verify_email", token)
-    if row is None or account_of(unit, row.subject) is not None:
+    uow.session.execute(_LOCK, {"email": known.subject})
+    row = one_time_tokens.use(uow, "verify_email", token)
+    if row is None or account_of(uow, row.subject) is not None:
         raise _spent()
     counted.forget()
-    throttle.forget(unit, "sign_in", row.subject)
-    return _begin(unit, row)
+    throttle.forget(uow, "sign_in", row.subject)
+    return _begin(uow, row)
 
 
-def _begin(unit: Unit, row: OneTimeToken) -> User:
+def _begin(uow: UnitOfWork, row: OneTimeToken) -> User:
     """Make the account, and every other link for its address worthless."""
     user = User(
         id=new_id("usr"),
         email=row.subject,
         name=cast(str, row.details["name"]),
         password_hash=cast(str, row.details["passwordHash"]),
-        created_at=unit.now,
-        email_verified_at=unit.now,
+        created_at=uow.now,
+        email_verified_at=uow.now,
     )
-    unit.session.add(user)
+    uow.session.add(user)
     row.details = {}
-    one_time_tokens.void(unit, "verify_email", row.subject)
-    unit.session.flush()
+    one_time_tokens.void(uow, "verify_email", row.subject)
+    uow.session.flush()
     return user
 
 

@@ -17,7 +17,7 @@ from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.reasons import SHORTEST_REASON, is_reason
 from rules.ids import new_id
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import mint_session_jwt
 from services.identity.signing_keys import current_signer
 
@@ -34,16 +34,16 @@ class SupportSession:
     expires_at: datetime
 
 
-def begin(unit: Unit, reference: str, *, by: str, reason: str, lifetime: timedelta) -> SupportSession:
+def begin(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: timedelta) -> SupportSession:
     """Let an operator look at an organisation, named by id or slug, for whole seconds of `lifetime`.
 
     Raises `not_found`, `organization_deleted`, `reason_required`.
     """
-    organization = find_organization(unit, reference)
+    organization = find_organization(uow, reference)
     if not is_reason(reason):
         raise ServiceError("reason_required", f"The reason has to have at least {SHORTEST_REASON} characters.")
-    operator = _operator(unit, by)
-    expires_at = unit.now.replace(microsecond=0) + lifetime // _SECOND * _SECOND
+    operator = _operator(uow, by)
+    expires_at = uow.now.replace(microsecond=0) + lifetime // _SECOND * _SECOND
     session = LoginSession(
         id=new_id("ses"),
         user_id=operator.id,
@@ -52,52 +52,52 @@ def begin(unit: Unit, reference: str, *, by: str, reason: str, lifetime: timedel
         kind="support",
         support_by=by,
         support_reason=reason,
-        created_at=unit.now,
+        created_at=uow.now,
         expires_at=expires_at,
     )
-    unit.session.add(session)
-    unit.session.flush()
-    _audit(unit, "started", session, operator, reason=reason, before=None, after={"expiresAt": expires_at})
+    uow.session.add(session)
+    uow.session.flush()
+    _audit(uow, "started", session, operator, reason=reason, before=None, after={"expiresAt": expires_at})
     token = mint_session_jwt(
-        current_signer(unit),
+        current_signer(uow),
         user=operator.id,
         organization=organization.id,
         sid=session.id,
         ttl=lifetime,
-        now=unit.now,
+        now=uow.now,
         support=True,
     )
     return SupportSession(token, session.id, organization, expires_at)
 
 
-def end_all(unit: Unit, reference: str, *, by: str) -> int:
+def end_all(uow: UnitOfWork, reference: str, *, by: str) -> int:
     """End every open support session of an organisation, and return how many there were; raises `not_found`."""
-    organization = find_organization(unit, reference, deleted=True)
-    operator = _operator(unit, by)
-    sessions = unit.session.scalars(
+    organization = find_organization(uow, reference, deleted=True)
+    operator = _operator(uow, by)
+    sessions = uow.session.scalars(
         select(LoginSession)
         .where(
             LoginSession.organization_id == organization.id,
             LoginSession.support,
             LoginSession.revoked_at.is_(None),
-            LoginSession.expires_at > unit.now,
+            LoginSession.expires_at > uow.now,
         )
         .order_by(LoginSession.id)
         .with_for_update()
     ).all()
     for session in sessions:
-        session.revoked_at = unit.now
-        _audit(unit, "ended", session, operator, before={"expiresAt": session.expires_at}, after=None)
+        session.revoked_at = uow.now
+        _audit(uow, "ended", session, operator, before={"expiresAt": session.expires_at}, after=None)
     return len(sessions)
 
 
-def find_organization(unit: Unit, reference: str, *, deleted: bool = False) -> Organization:
+def find_organization(uow: UnitOfWork, reference: str, *, deleted: bool = False) -> Organization:
     """Return the organisation that an operator names, by id or slug; deleted ones only where they count too.
 
     Raises `not_found`, `organization_deleted`.
     """
     named = or_(Organization.id == reference, Organization.slug == reference)
-    organization = unit.session.scalar(select(Organization).where(named))
+    organization = uow.session.scalar(select(Organization).where(named))
     if organization is None:
         raise ServiceError(
             "not_found", f"There is no organisation {reference!r}: name it by its id, org_…, or its slug."
@@ -107,18 +107,18 @@ def find_organization(unit: Unit, reference: str, *, deleted: bool = False) -> O
     return organization
 
 
-def _operator(unit: Unit, by: str) -> User:
+def _operator(uow: UnitOfWork, by: str) -> User:
     """Return the row of an operator, made when they first look; its address is none that mail or sign-in would take."""
     address = f"support: {by}".lower().replace("@", " at ")
-    unit.session.execute(
+    uow.session.execute(
         insert(User)
-        .values(id=new_id("usr"), email=address, name=by, created_at=unit.now)
+        .values(id=new_id("usr"), email=address, name=by, created_at=uow.now)
         .on_conflict_do_nothing(index_elements=[User.email])
     )
-    return unit.session.scalars(select(User).where(User.email == address)).one()
+    return uow.session.scalars(select(User).where(User.email == address)).one()
 
 
-def _audit(unit: Unit, what: str, session: LoginSession, operator: User, **details: Any) -> None:
+def _audit(uow: UnitOfWork, what: str, session: LoginSession, operator: User, **details: Any) -> None:
     assert session.organization_id is not None
-    unit.enter(session.organization_id, Actor("support", operator.id, operator.name))
-    unit.audit(f"support.session_{what}", ("session", session.id, session.support_by or ""), **details)
+    uow.bind_organization(session.organization_id, Actor("support", operator.id, operator.name))
+    uow.audit(f"support.session_{what}", ("session", session.id, session.support_by or ""), **details)

@@ -1,8 +1,8 @@
 """Limits of what may be tried: passwords, codes, mails. Counted in PostgreSQL, so that every process knows.
 
 A try is counted before it is known how it ends, one at a time for each account and each address; the caller commits
-that before it does the work (`Unit.apart`), or keeps it with a refusal whose effects stay. So no number of tries at
-once is more than the limit. What turns out right is forgotten.
+that before it does the work (`UnitOfWork.outside_transaction`), or keeps it with a refusal whose effects stay. So
+concurrent tries cannot exceed the limit. A success is forgotten.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from sqlalchemy import delete, select, text
 
 from models.identity import Attempt
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 Kind = Literal["sign_in", "mail", "device_code", "user_code"]
 
@@ -45,20 +45,20 @@ _IPV6_NETWORK = 64
 class Counted:
     """A try that is counted, until it is forgotten because it was right."""
 
-    unit: Unit
+    uow: UnitOfWork
     account: Attempt | None
     address: Attempt
 
     def forget(self) -> None:
         """Forget every try of the account, and this one of the address."""
-        session = self.unit.session
+        session = self.uow.session
         session.execute(delete(Attempt).where(Attempt.id == self.address.id))
         if self.account is not None:
             whom = (Attempt.kind == self.account.kind, Attempt.subject == self.account.subject)
             session.execute(delete(Attempt).where(*whom))
 
 
-def count(unit: Unit, kind: Kind, *, account: str | None = None, address: str) -> Counted:
+def count(uow: UnitOfWork, kind: Kind, *, account: str | None = None, address: str) -> Counted:
     """Count a try for an account (an id, or the e-mail address that was given) and an address of the network.
 
     Raises `rate_limited`, and counts nothing, when either has had too many.
@@ -66,33 +66,33 @@ def count(unit: Unit, kind: Kind, *, account: str | None = None, address: str) -
     limit = LIMITS[kind]
     network = _network(address)
     if account is not None:
-        _refuse_when_over(unit, f"{kind}_account", _hidden(account), limit.account, limit.within)
-    _refuse_when_over(unit, f"{kind}_address", network, limit.address, limit.within)
-    of_account = _add(unit, f"{kind}_account", _hidden(account)) if account is not None else None
-    counted = Counted(unit, of_account, _add(unit, f"{kind}_address", network))
-    unit.session.flush()
+        _refuse_when_over(uow, f"{kind}_account", _hidden(account), limit.account, limit.within)
+    _refuse_when_over(uow, f"{kind}_address", network, limit.address, limit.within)
+    of_account = _add(uow, f"{kind}_account", _hidden(account)) if account is not None else None
+    counted = Counted(uow, of_account, _add(uow, f"{kind}_address", network))
+    uow.session.flush()
     return counted
 
 
-def forget(unit: Unit, kind: Kind, account: str) -> None:
+def forget(uow: UnitOfWork, kind: Kind, account: str) -> None:
     """Forget every try of an account: its owner has shown otherwise who they are."""
     whom = (Attempt.kind == f"{kind}_account", Attempt.subject == _hidden(account))
-    unit.session.execute(delete(Attempt).where(*whom))
+    uow.session.execute(delete(Attempt).where(*whom))
 
 
-def _refuse_when_over(unit: Unit, kind: str, subject: str, most: int, within: timedelta) -> None:
+def _refuse_when_over(uow: UnitOfWork, kind: str, subject: str, most: int, within: timedelta) -> None:
     """Refuse when there were as many as there may be; whoever else tries for the same subject waits for this unit."""
-    unit.session.execute(_LOCK, {"whom": f"{kind} {subject}"})
+    uow.session.execute(_LOCK, {"whom": f"{kind} {subject}"})
     instants = list(
-        unit.session.scalars(
+        uow.session.scalars(
             select(Attempt.at)
-            .where(Attempt.kind == kind, Attempt.subject == subject, Attempt.at > unit.now - within)
+            .where(Attempt.kind == kind, Attempt.subject == subject, Attempt.at > uow.now - within)
             .order_by(Attempt.at.desc())
             .limit(most)
         )
     )
     if len(instants) == most:
-        _refuse(instants[-1] + within - unit.now)
+        _refuse(instants[-1] + within - uow.now)
 
 
 def _refuse(wait: timedelta) -> None:
@@ -109,9 +109,9 @@ def in_words(seconds: int) -> str:
     return f"{minutes} minute{'s'[: minutes > 1]}"
 
 
-def _add(unit: Unit, kind: str, subject: str) -> Attempt:
-    attempt = Attempt(kind=kind, subject=subject, at=unit.now)
-    unit.session.add(attempt)
+def _add(uow: UnitOfWork, kind: str, subject: str) -> Attempt:
+    attempt = Attempt(kind=kind, subject=subject, at=uow.now)
+    uow.session.add(attempt)
     return attempt
 
 

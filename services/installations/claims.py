@@ -24,8 +24,8 @@ from models.installations import Installation
 from models.organizations import Organization
 from rules.access.permissions import CODE_HOST
 from rules.errors import Detail, ServiceError
-from services.core.unit_of_work import Unit
-from services.enforcement_status.probe_requests import ask_for_probes_of_installation
+from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.probe_requests import schedule_installation_probes
 from services.github_access import client
 from services.identity import one_time_tokens
 from services.installations.status import ask, look_at_everything, record
@@ -63,58 +63,58 @@ class _Proof:
     """Installations that we took for the organisation's, and that are there no more."""
 
 
-def install_url(unit: Unit) -> dict[str, Any]:
+def install_url(uow: UnitOfWork) -> dict[str, Any]:
     """Return GitHub's address where the App is installed, carrying a fresh state; raises `github_unavailable`."""
-    slug = client.github(unit).settings.app_slug
+    slug = client.github(uow).settings.app_slug
     if not slug:
         raise ServiceError("github_unavailable", "The GitHub App's name is not configured here (GITHUB_APP_SLUG).")
-    state = one_time_tokens.issue(unit, "installation", _person(unit), VALID, organization_id=unit.organization)
-    expires_at = unit.now + VALID
-    organization = unit.session.get_one(Organization, unit.organization)
-    unit.audit("installation.requested", ("organization", organization.id, organization.name))
+    state = one_time_tokens.issue(uow, "installation", _person(uow), VALID, organization_id=uow.organization)
+    expires_at = uow.now + VALID
+    organization = uow.session.get_one(Organization, uow.organization)
+    uow.audit("installation.requested", ("organization", organization.id, organization.name))
     return {
-        "url": client.page(unit, "apps", slug, "installations", "new", state=state),
+        "url": client.page(uow, "apps", slug, "installations", "new", state=state),
         "expires_at": expires_at,
     }
 
 
-def claim(unit: Unit, installation_id: int, state: str, code: str) -> dict[str, Any]:
+def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[str, Any]:
     """Make an installation the organisation's, and have its repositories read; claiming it again changes nothing.
 
     Raises `invalid_parameter` (pointers) for a state or code that is not good, `installation_not_found` for what the
     person cannot reach, `github_permission_denied` for what they do not administer, `invalid_state` where the
     organisation has another one, `installation_claimed_by_other_org`, and what GitHub answers.
     """
-    _require_own(unit, one_time_tokens.look(unit, "installation", state))
-    github = client.github(unit)
-    proof = _prove(unit, github, installation_id, code)
-    organizations.locked(unit)
-    _require_own(unit, one_time_tokens.use(unit, "installation", state))
-    _forget_what_is_gone(unit, proof)
-    if not unit.session.scalar(_CLAIM, {"id": proof.info.id, "account": proof.info.account_login, "now": unit.now}):
+    _require_own(uow, one_time_tokens.look(uow, "installation", state))
+    github = client.github(uow)
+    proof = _prove(uow, github, installation_id, code)
+    organizations.locked(uow)
+    _require_own(uow, one_time_tokens.use(uow, "installation", state))
+    _forget_what_is_gone(uow, proof)
+    if not uow.session.scalar(_CLAIM, {"id": proof.info.id, "account": proof.info.account_login, "now": uow.now}):
         message = (
             "Another organisation has claimed this installation. If that one is yours and was deleted, uninstall the "
             "App at GitHub and install it again."
         )
         raise ServiceError("installation_claimed_by_other_org", message)
-    installation = unit.session.get_one(Installation, proof.info.id, with_for_update=True, populate_existing=True)
+    installation = uow.session.get_one(Installation, proof.info.id, with_for_update=True, populate_existing=True)
     target = ("installation", str(installation.id), proof.info.account_login)
     after = {"state": installation.state, "repositorySelection": proof.info.repository_selection}
-    unit.audit("installation.claimed", target, before=None, after=after, provedBy=proof.login)
-    record(unit, installation, proof.info)
-    _take_over(unit, installation)
+    uow.audit("installation.claimed", target, before=None, after=after, provedBy=proof.login)
+    record(uow, installation, proof.info)
+    _take_over(uow, installation)
     return view(installation)
 
 
-def _person(unit: Unit) -> str:
-    if unit.caller.principal_id is None:
+def _person(uow: UnitOfWork) -> str:
+    if uow.caller.principal_id is None:
         raise RuntimeError("nobody is signed in")
-    return unit.caller.principal_id
+    return uow.caller.principal_id
 
 
-def _require_own(unit: Unit, token: Any) -> None:
+def _require_own(uow: UnitOfWork, token: Any) -> None:
     """Refuse a state that is unknown, used or too old, or was given to another person or organisation: all alike."""
-    if token is None or token.subject != _person(unit) or token.organization_id != unit.organization:
+    if token is None or token.subject != _person(uow) or token.organization_id != uow.organization:
         message = (
             "is not one that you were given for this organisation in the last hour, or was used already; "
             "ask GET /v1/github/install-url for a new address"
@@ -123,13 +123,13 @@ def _require_own(unit: Unit, token: Any) -> None:
         raise ServiceError("invalid_parameter", f"state {message}.", details=(detail,))
 
 
-def _prove(unit: Unit, github: GitHub, installation_id: int, code: str) -> _Proof:
+def _prove(uow: UnitOfWork, github: GitHub, installation_id: int, code: str) -> _Proof:
     """Ask GitHub who the code stands for, and whether they administer the installation; no lock is held meanwhile."""
     people = github.installers
     if people is None:
         message = "Nobody can prove to administer an installation here: GITHUB_APP_CLIENT_ID is not configured."
         raise ServiceError("github_unavailable", message)
-    others = unit.session.scalars(_others(unit, installation_id)).all()
+    others = uow.session.scalars(_others(uow, installation_id)).all()
     with _readable(installation_id), _exchanged(people, code) as person, person.together():
         login = _administrator(person, installation_id)
         info = github.installation(installation_id)
@@ -183,29 +183,29 @@ def _administrator(person: PersonClient, installation_id: int) -> str:
     return account.login
 
 
-def _others(unit: Unit, installation_id: int) -> Select[Installation]:
-    query = select(Installation).where(own(unit), NOT_REMOVED, Installation.id != installation_id)
+def _others(uow: UnitOfWork, installation_id: int) -> Select[Installation]:
+    query = select(Installation).where(own(uow), NOT_REMOVED, Installation.id != installation_id)
     return query.order_by(Installation.id)
 
 
-def _forget_what_is_gone(unit: Unit, proof: _Proof) -> None:
+def _forget_what_is_gone(uow: UnitOfWork, proof: _Proof) -> None:
     """Record the removal of installations that nobody told us of; refuses a second one beside one that is there."""
-    for other in unit.session.scalars(_others(unit, proof.info.id).with_for_update()):
+    for other in uow.session.scalars(_others(uow, proof.info.id).with_for_update()):
         if other.id not in proof.gone:
             message = f"This organisation has the installation {other.id} of {other.account}; uninstall it first."
             raise ServiceError("invalid_state", message)
-        person = unit.actor
-        unit.enter(unit.organization, CODE_HOST)
-        record(unit, other, None)
-        unit.enter(unit.organization, person)
+        person = uow.actor
+        uow.bind_organization(uow.organization, CODE_HOST)
+        record(uow, other, None)
+        uow.bind_organization(uow.organization, person)
 
 
-def _take_over(unit: Unit, installation: Installation) -> None:
+def _take_over(uow: UnitOfWork, installation: Installation) -> None:
     """Have everything read anew, and let what a removed installation of the same account left go on."""
-    unit.session.flush()
-    values = {"id": installation.id, "account": installation.account, "organization": unit.organization}
+    uow.session.flush()
+    values = {"id": installation.id, "account": installation.account, "organization": uow.organization}
     for heirloom in _HEIRLOOMS:
-        unit.session.execute(heirloom, values)
-    request_comparison(unit, [installation.id])
-    look_at_everything(unit, installation.id)
-    ask_for_probes_of_installation(unit, installation.id)
+        uow.session.execute(heirloom, values)
+    request_comparison(uow, [installation.id])
+    look_at_everything(uow, installation.id)
+    schedule_installation_probes(uow, installation.id)

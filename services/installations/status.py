@@ -8,13 +8,13 @@ from models.installations import Installation
 from models.queries import in_force
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.rulesets.app_permissions import missing_permissions
-from services.alerts.alerts import Item, clear_item, raise_item
-from services.core.unit_of_work import Caller, Unit, Units
+from services.alerts.alerts import Alert, open_alert, resolve_alert
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_branches
 from services.github_access.client import page
 
 
-def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
+def refresh_status(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int) -> str | None:
     """Ask the code host about an installation and record its state; None for one that no organisation has claimed.
 
     A removed one ends the organisation's freezes: nothing can be written there any more, and what is written stays.
@@ -22,19 +22,19 @@ def examine(units: Units, github: GitHub, installation_id: int) -> str | None:
     has recorded an answer while we waited for ours, ours may be the older one: it is asked for once more.
     """
     while True:
-        with units.open(Caller(None, SYSTEM, "system")) as unit:
-            found = unit.session.get(Installation, installation_id)
+        with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
+            found = uow.session.get(Installation, installation_id)
             owner, examination = (found.organization_id, found.examination) if found else (None, 0)
         if owner is None:
             return None
         info = ask(github, installation_id)
-        with units.open(Caller(owner, CODE_HOST, "code_host")) as unit:
-            installation = unit.session.get_one(Installation, installation_id, with_for_update=True)
+        with uow_factory.open(Caller(owner, CODE_HOST, "code_host")) as uow:
+            installation = uow.session.get_one(Installation, installation_id, with_for_update=True)
             if installation.examination == examination:
-                return record(unit, installation, info)
+                return record(uow, installation, info)
 
 
-def record(unit: Unit, installation: Installation, info: InstallationInfo | None) -> str:
+def record(uow: UnitOfWork, installation: Installation, info: InstallationInfo | None) -> str:
     """Write down what the code host told of an installation that is locked, and react; returns its state."""
     installation.examination += 1
     before, after = installation.state, _state(info)
@@ -44,25 +44,25 @@ def record(unit: Unit, installation: Installation, info: InstallationInfo | None
         installation.account = info.account_login
         installation.repository_selection = info.repository_selection
         installation.permissions = dict(info.permissions)
-    _attend(unit, installation)
+    _attend(uow, installation)
     if before != after:
-        _react(unit, installation, before, after)
+        _react(uow, installation, before, after)
     elif after == "active" and allowed != installation.permissions:
-        look_at_everything(unit, installation.id)
+        look_at_everything(uow, installation.id)
     return after
 
 
-def _attend(unit: Unit, installation: Installation) -> None:
+def _attend(uow: UnitOfWork, installation: Installation) -> None:
     """Have somebody grant what the App was not granted; a removed or suspended installation is another matter."""
     key = f"missing_permissions {installation.id}"
     missing = missing_permissions(installation.permissions) if installation.state == "active" else []
     if not missing:
-        clear_item(unit, key)
+        resolve_alert(uow, key)
         return
-    settings = page(unit, "organizations", installation.account, "settings", "installations", str(installation.id))
-    raise_item(
-        unit,
-        Item(
+    settings = page(uow, "organizations", installation.account, "settings", "installations", str(installation.id))
+    open_alert(
+        uow,
+        Alert(
             key=key,
             type="missing_permissions",
             severity="critical" if "checks:write" in missing else "warning",
@@ -89,29 +89,29 @@ def _state(info: InstallationInfo | None) -> str:
     return "suspended" if info.suspended_at else "active"
 
 
-def _react(unit: Unit, installation: Installation, before: str, state: str) -> None:
+def _react(uow: UnitOfWork, installation: Installation, before: str, state: str) -> None:
     target = ("installation", str(installation.id), installation.account)
-    unit.audit(f"installation.{state}", target, before={"state": before}, after={"state": state})
+    uow.audit(f"installation.{state}", target, before={"state": before}, after={"state": state})
     if state == "removed":
-        running = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
-        ending = unit.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
-        lock_branches(unit, ending)
+        running = select(Freeze).where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
+        lock_branches(uow, ending)
         for freeze in ending:
-            end(unit, freeze, "installation_removed", unit.now, unit.actor)
-            audit_end(unit, "freeze.ended", freeze)
+            end(uow, freeze, "installation_removed", uow.now, uow.actor)
+            audit_end(uow, "freeze.ended", freeze)
     elif state == "active":
-        look_at_everything(unit, installation.id)
+        look_at_everything(uow, installation.id)
 
 
-def look_at_everything(unit: Unit, installation_id: int) -> None:
+def look_at_everything(uow: UnitOfWork, installation_id: int) -> None:
     """Make every branch of an installation due, to be read back."""
-    unit.session.execute(
+    uow.session.execute(
         text(
             "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
             "WHERE r.installation_id = :installation AND r.removed_at IS NULL ORDER BY b.id FOR NO KEY UPDATE OF b) "
             "UPDATE watched_branches b SET due_at = :now, read_back = true, attempts = 0 "
             "FROM every WHERE b.id = every.id"
         ),
-        {"now": unit.now, "installation": installation_id},
+        {"now": uow.now, "installation": installation_id},
     )
-    unit.wake("reconcile")
+    uow.wake("reconcile")

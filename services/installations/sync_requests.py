@@ -6,22 +6,22 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 
 from models.installations import Installation
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 SYNC_TIMEOUT = timedelta(minutes=5)
 """After this a comparison that has begun is taken to be lost, and begun anew."""
 
 
-def request_comparison(unit: Unit, installation_ids: Collection[int], *, join: bool = False) -> None:
+def request_comparison(uow: UnitOfWork, installation_ids: Collection[int], *, join: bool = False) -> None:
     """Mark installations to be compared, unless they are marked already.
 
     With `join` one that has begun will do; without, it may have read too early, and another follows it.
     """
     query = select(Installation).where(Installation.id.in_(installation_ids)).order_by(Installation.id)
-    for installation in unit.session.scalars(query.with_for_update()):
-        if not is_pending(installation) or (is_running(installation, unit.now) and not join):
-            installation.sync_requested_at = unit.now
-    unit.wake("sync")
+    for installation in uow.session.scalars(query.with_for_update()):
+        if not is_pending(installation) or (is_running(installation, uow.now) and not join):
+            installation.sync_requested_at = uow.now
+    uow.wake("sync")
 
 
 def is_pending(installation: Installation) -> bool:

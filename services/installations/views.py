@@ -9,14 +9,14 @@ from models.identity import OneTimeToken
 from models.installations import Installation
 from rules.errors import ServiceError
 from rules.rulesets.app_permissions import missing_permissions
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 NOT_REMOVED: ColumnElement[bool] = Installation.state != "removed"
 
 
-def own(unit: Unit) -> ColumnElement[bool]:
+def own(uow: UnitOfWork) -> ColumnElement[bool]:
     """Return the condition for installations of the organisation."""
-    return Installation.organization_id == unit.organization
+    return Installation.organization_id == uow.organization
 
 
 def unknown(installation_id: int) -> ServiceError:
@@ -24,33 +24,33 @@ def unknown(installation_id: int) -> ServiceError:
     return ServiceError("installation_not_found", f"There is no installation {installation_id} here.")
 
 
-def present(unit: Unit) -> Installation | None:
+def present(uow: UnitOfWork) -> Installation | None:
     """Return the installation that the organisation has, or else the one that was removed last."""
-    query = select(Installation).where(own(unit))
+    query = select(Installation).where(own(uow))
     order = (NOT_REMOVED.desc(), Installation.created_at.desc(), Installation.id.desc())
-    return unit.session.scalar(query.order_by(*order).limit(1))
+    return uow.session.scalar(query.order_by(*order).limit(1))
 
 
-def pending_until(unit: Unit) -> datetime | None:
+def pending_until(uow: UnitOfWork) -> datetime | None:
     """Return until when an installation that somebody was sent to make can be claimed; None: nobody was."""
     query = select(func.max(OneTimeToken.expires_at)).where(
         OneTimeToken.purpose == "installation",
-        OneTimeToken.organization_id == unit.organization,
+        OneTimeToken.organization_id == uow.organization,
         OneTimeToken.used_at.is_(None),
-        OneTimeToken.expires_at > unit.now,
+        OneTimeToken.expires_at > uow.now,
     )
-    return unit.session.scalar(query)
+    return uow.session.scalar(query)
 
 
-def status(unit: Unit, installation_id: int | None) -> dict[str, Any]:
+def status(uow: UnitOfWork, installation_id: int | None) -> dict[str, Any]:
     """Return how far the organisation's installation has come, or the one named; raises `installation_not_found`."""
     if installation_id is None:
-        found = present(unit)
+        found = present(uow)
     else:
-        found = unit.session.scalar(select(Installation).where(own(unit), Installation.id == installation_id))
+        found = uow.session.scalar(select(Installation).where(own(uow), Installation.id == installation_id))
         if found is None:
             raise unknown(installation_id)
-    until = pending_until(unit)
+    until = pending_until(uow)
     expected = until is not None and installation_id is None and (found is None or found.state == "removed")
     return {
         "state": "pending" if expected else found.state if found else "none",

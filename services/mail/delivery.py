@@ -17,8 +17,8 @@ from sqlalchemy import text
 
 from integrations.mail.smtp import DelayedError, Envelope, MailServer, RefusedError, ServerError
 from integrations.mail.templates import TEMPLATES, render
-from services.core.encryption import CannotOpenError, unseal
-from services.core.unit_of_work import SYSTEM_CALLER, Unit, Units
+from services.core.encryption import DecryptionError, decrypt
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.mail.outbox import USE, bound_to
 
 logger = logging.getLogger(__name__)
@@ -65,65 +65,65 @@ class _Leased:
     def values(self, secret: bytes) -> Mapping[str, Any]:
         """Return what fills its template; raises CannotOpenError."""
         if self.sealed is None:
-            raise CannotOpenError
-        values: dict[str, Any] = orjson.loads(unseal(secret, USE, bound_to(self.id, self.recipient), self.sealed))
+            raise DecryptionError
+        values: dict[str, Any] = orjson.loads(decrypt(secret, USE, bound_to(self.id, self.recipient), self.sealed))
         return values
 
 
-def mails_wait(unit: Unit) -> bool:
+def mails_wait(uow: UnitOfWork) -> bool:
     """Tell whether a mail is due that could be sent; for the sweeper."""
-    return unit.surroundings.mail is not None and bool(unit.session.scalar(_WAITS, {"now": unit.now}))
+    return uow.dependencies.mail is not None and bool(uow.session.scalar(_WAITS, {"now": uow.now}))
 
 
-def send_due(units: Units) -> bool:
+def send_due(uow_factory: UnitOfWorkFactory) -> bool:
     """Send one mail that is due; False when none is, when there is no server, or when it takes none now."""
-    server = units.surroundings.mail
+    server = uow_factory.dependencies.mail
     if server is None:
         return False
-    with units.open(SYSTEM_CALLER) as unit:
-        row = unit.session.execute(_LEASE, {"now": unit.now, "until": unit.now + LEASE}).one_or_none()
-        now = unit.now
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        row = uow.session.execute(_LEASE, {"now": uow.now, "until": uow.now + LEASE}).one_or_none()
+        now = uow.now
     if row is None:
         return False
     mail = _Leased(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name of it
     if mail.template not in TEMPLATES or now >= mail.created_at + TEMPLATES[mail.template].useful:
-        _give_up(units, mail, "it came to be of no use any more")
+        _give_up(uow_factory, mail, "it came to be of no use any more")
         return True
-    return _send(units, server, mail)
+    return _send(uow_factory, server, mail)
 
 
-def _send(units: Units, server: MailServer, mail: _Leased) -> bool:
+def _send(uow_factory: UnitOfWorkFactory, server: MailServer, mail: _Leased) -> bool:
     try:
-        letter = render(mail.template, mail.values(units.surroundings.secret_key))
+        letter = render(mail.template, mail.values(uow_factory.dependencies.secret_key))
         server.send(letter, Envelope(mail.recipient, mail.id, mail.created_at))
-    except (CannotOpenError, KeyError):
-        _give_up(units, mail, "it was sealed under another SECRET_KEY")
+    except (DecryptionError, KeyError):
+        _give_up(uow_factory, mail, "it was sealed under another SECRET_KEY")
     except RefusedError as error:
-        _give_up(units, mail, str(error))
+        _give_up(uow_factory, mail, str(error))
     except DelayedError as error:
-        _put_off(units, mail, str(error), everything=False)
+        _put_off(uow_factory, mail, str(error), everything=False)
     except ServerError as error:
-        _put_off(units, mail, str(error), everything=True)
+        _put_off(uow_factory, mail, str(error), everything=True)
         return False
     else:
-        with units.open(SYSTEM_CALLER) as unit:
-            unit.session.execute(_SENT, {"now": unit.now, "id": mail.id, "mine": mail.lease_until})
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            uow.session.execute(_SENT, {"now": uow.now, "id": mail.id, "mine": mail.lease_until})
     return True
 
 
-def _give_up(units: Units, mail: _Leased, error: str) -> None:
+def _give_up(uow_factory: UnitOfWorkFactory, mail: _Leased, error: str) -> None:
     logger.error("mail %s (%s) is given up: %s", mail.id, mail.template, error)
-    with units.open(SYSTEM_CALLER) as unit:
-        unit.session.execute(_GIVEN_UP, {"error": error, "id": mail.id, "mine": mail.lease_until})
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        uow.session.execute(_GIVEN_UP, {"error": error, "id": mail.id, "mine": mail.lease_until})
 
 
-def _put_off(units: Units, mail: _Leased, error: str, *, everything: bool) -> None:
+def _put_off(uow_factory: UnitOfWorkFactory, mail: _Leased, error: str, *, everything: bool) -> None:
     """Have it tried again later; where the server is at fault, every other mail waits as long."""
     wait = min(FIRST_RETRY * 2 ** min(mail.attempts - 1, _MOST_DOUBLINGS), LONGEST_RETRY)
     wait *= 0.75 + random.random() / 4  # noqa: S311 - jitter, no secret
     logger.warning("mail %s (%s) is tried again in %.0f s: %s", mail.id, mail.template, wait.total_seconds(), error)
-    with units.open(SYSTEM_CALLER) as unit:
-        due = unit.now + wait
-        unit.session.execute(_PUT_OFF, {"due": due, "error": error, "id": mail.id, "mine": mail.lease_until})
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        due = uow.now + wait
+        uow.session.execute(_PUT_OFF, {"due": due, "error": error, "id": mail.id, "mine": mail.lease_until})
         if everything:
-            unit.session.execute(_PUT_ALL_OFF, {"due": due})
+            uow.session.execute(_PUT_ALL_OFF, {"due": due})

@@ -11,13 +11,13 @@ import orjson
 from integrations.mail.templates import TEMPLATES
 from models.identity import Mail
 from rules.ids import new_id
-from services.core.encryption import seal
-from services.core.unit_of_work import Unit
+from services.core.encryption import encrypt
+from services.core.unit_of_work import UnitOfWork
 
 USE = "mails"
 
 
-def post(unit: Unit, recipient: str, template: str, **values: Any) -> None:
+def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) -> None:
     """Write a mail to one address; texts, instants and lists of texts fill the fields of its template.
 
     Templates and their fields are in `integrations/mail/templates.py`:
@@ -30,19 +30,19 @@ def post(unit: Unit, recipient: str, template: str, **values: Any) -> None:
         raise ValueError(f"there is no mail {template} with the fields {', '.join(sorted(values))}")
     mail_id = new_id("mal")
     told = orjson.dumps({name: _told(value) for name, value in values.items()})
-    unit.session.add(
+    uow.session.add(
         Mail(
             id=mail_id,
-            organization_id=unit.caller.organization_id,
+            organization_id=uow.caller.organization_id,
             recipient=recipient,
             template=template,
-            sealed=seal(unit.surroundings.secret_key, USE, bound_to(mail_id, recipient), told),
-            created_at=unit.now,
-            due_at=unit.now,
+            sealed=encrypt(uow.dependencies.secret_key, USE, bound_to(mail_id, recipient), told),
+            created_at=uow.now,
+            due_at=uow.now,
             attempts=0,
         )
     )
-    unit.wake("mail")
+    uow.wake("mail")
 
 
 def bound_to(mail_id: str, recipient: str) -> str:

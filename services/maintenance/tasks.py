@@ -17,11 +17,12 @@ from rules.access.permissions import SYSTEM
 from services.bypass_detection.detection import landings_wait
 from services.bypass_detection.reports import clear_what_is_over
 from services.core.batch import claim_period, for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.applying import setups_wait
-from services.enforcement.probing import ask_for_every_probe, probes_wait
-from services.freezes.completion import complete_forgotten
-from services.freezes.end import end_what_is_over
+from services.enforcement.probe_claims import probes_wait
+from services.enforcement_status.probe_requests import schedule_all_probes
+from services.freezes.completion import repair_completion
+from services.freezes.end import expire_freeze
 from services.identity import signing_keys
 from services.mail.delivery import mails_wait
 from services.offboarding.withdrawal import withdrawals_wait
@@ -48,80 +49,80 @@ _DEAD_HEADS = """
 """
 
 
-def end_freezes(units: Units) -> int:
+def end_freezes(uow_factory: UnitOfWorkFactory) -> int:
     """Record the end of freezes whose time has passed, each in a unit of its own; returns how many."""
     ended = 0
     while True:
-        with units.open(SYSTEM_CALLER) as unit:
-            over = unit.session.execute(
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            over = uow.session.execute(
                 select(Freeze.id, Freeze.organization_id)
-                .where(Freeze.ended_at.is_(None), Freeze.ends_at <= unit.now)
+                .where(Freeze.ended_at.is_(None), Freeze.ends_at <= uow.now)
                 .order_by(Freeze.ends_at)
                 .limit(ENDED_AT_ONCE)
             ).all()
-        now_ended = for_each_isolated(over, lambda row: _end_one(units, row))
+        now_ended = for_each_isolated(over, lambda row: _end_one(uow_factory, row))
         ended += now_ended
         if now_ended < ENDED_AT_ONCE:
             return ended
 
 
-def _end_one(units: Units, row: Row[str, str]) -> bool:
+def _end_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
     freeze_id, organization_id = row
-    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-        return end_what_is_over(unit, freeze_id)
+    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+        return expire_freeze(uow, freeze_id)
 
 
-def seconds_to_next(units: Units) -> float | None:
+def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
     """Return how long it is until time does something: a window begins, a freeze or an exception ends; None: never."""
-    with units.open(SYSTEM_CALLER) as unit:
-        next_start = select(func.min(Occurrence.starts_at)).where(unsettled(), Occurrence.starts_at > unit.now)
-        next_end = select(func.min(Freeze.ends_at)).where(Freeze.ended_at.is_(None), Freeze.ends_at > unit.now)
-        found = unit.session.execute(select(next_start.scalar_subquery(), next_end.scalar_subquery())).one()
-        instants = (*found, next_end_of_exceptions(unit))
-        return min(((at - unit.now).total_seconds() for at in instants if at is not None), default=None)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        next_start = select(func.min(Occurrence.starts_at)).where(unsettled(), Occurrence.starts_at > uow.now)
+        next_end = select(func.min(Freeze.ends_at)).where(Freeze.ended_at.is_(None), Freeze.ends_at > uow.now)
+        found = uow.session.execute(select(next_start.scalar_subquery(), next_end.scalar_subquery())).one()
+        instants = (*found, next_end_of_exceptions(uow))
+        return min(((at - uow.now).total_seconds() for at in instants if at is not None), default=None)
 
 
-def give_receipts(units: Units) -> None:
+def give_receipts(uow_factory: UnitOfWorkFactory) -> None:
     """Give the receipts of freezes that a worker left behind."""
-    with units.open(SYSTEM_CALLER) as unit:
-        complete_forgotten(unit)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        repair_completion(uow)
 
 
-def work_waiting(units: Units) -> set[str]:
+def work_waiting(uow_factory: UnitOfWorkFactory) -> set[str]:
     """Return the jobs that have something to do: what a lost wake-up, a retry or a lease that ran out left behind."""
-    with units.open(SYSTEM_CALLER) as unit:
-        due = unit.session.scalar(
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        due = uow.session.scalar(
             text(
                 "SELECT EXISTS (SELECT FROM watched_branches WHERE due_at <= :now "
                 "AND (lease_until IS NULL OR lease_until <= :now))"
             ),
-            {"now": unit.now},
+            {"now": uow.now},
         )
-        waiting = unit.session.scalar(select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists()))
+        waiting = uow.session.scalar(select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists()))
         found = {
             "reconcile": due,
             "webhooks": waiting,
-            "sync": sync_waits(unit),
-            "verify": probes_wait(unit),
-            "setup": setups_wait(unit),
-            "landings": landings_wait(unit),
-            "mail": mails_wait(unit),
-            "withdraw": withdrawals_wait(unit),
+            "sync": sync_waits(uow),
+            "verify": probes_wait(uow),
+            "setup": setups_wait(uow),
+            "landings": landings_wait(uow),
+            "mail": mails_wait(uow),
+            "withdraw": withdrawals_wait(uow),
         }
     return {name for name, waits in found.items() if waits}
 
 
-def full_pass(units: Units, period: timedelta) -> bool:
+def full_pass(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
     """Have everything read anew, once in each period: every branch, and the list of repositories.
 
     Heals webhooks that were missed, and checks that were edited by hand. Installations are locked before branches, as
     they are by a worker that pauses one and gives its branches back.
     """
-    with units.open(SYSTEM_CALLER) as unit:
-        if not claim_period(unit, "full_pass", period):
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if not claim_period(uow, "full_pass", period):
             return False
-        ask_every_installation(unit)
-        unit.session.execute(
+        ask_every_installation(uow)
+        uow.session.execute(
             text(
                 "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "
                 "JOIN installations i ON i.id = r.installation_id WHERE r.removed_at IS NULL AND i.state = 'active' "
@@ -129,17 +130,17 @@ def full_pass(units: Units, period: timedelta) -> bool:
                 "UPDATE watched_branches b SET read_back = true, due_at = coalesce(b.due_at, :now) "
                 "FROM every WHERE b.id = every.id"
             ),
-            {"now": unit.now},
+            {"now": uow.now},
         )
-        unit.wake("reconcile")
-        ask_for_every_probe(unit)
+        uow.wake("reconcile")
+        schedule_all_probes(uow)
     return True
 
 
-def tidy(units: Units) -> bool:
+def tidy(uow_factory: UnitOfWorkFactory) -> bool:
     """Remove what nobody asks for any more, once an hour."""
-    with units.open(SYSTEM_CALLER) as unit:
-        if not claim_period(unit, "tidy", timedelta(hours=1)):
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if not claim_period(uow, "tidy", timedelta(hours=1)):
             return False
         for statement, age in (
             ("DELETE FROM webhook_deliveries WHERE received_at < :before", KEPT_DELIVERIES),
@@ -153,15 +154,15 @@ def tidy(units: Units) -> bool:
             ("DELETE FROM sessions WHERE expires_at < :before", KEPT_SESSIONS),
             ("DELETE FROM mails WHERE created_at < :before", KEPT_MAILS),
         ):
-            unit.session.execute(text(statement), {"before": unit.now - age})
-        clear_what_is_over(unit)
+            uow.session.execute(text(statement), {"before": uow.now - age})
+        clear_what_is_over(uow)
     return True
 
 
-def rotate_keys(units: Units) -> bool:
+def rotate_keys(uow_factory: UnitOfWorkFactory) -> bool:
     """Publish, retire and remove the keys that sign session tokens, once an hour."""
-    with units.open(SYSTEM_CALLER) as unit:
-        if not claim_period(unit, "signing_keys", timedelta(hours=1)):
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if not claim_period(uow, "signing_keys", timedelta(hours=1)):
             return False
-        signing_keys.rotate(unit)
+        signing_keys.rotate(uow)
     return True

@@ -16,9 +16,9 @@ from models.organizations import Membership, Organization, User
 from models.queries import in_force
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_branches
-from services.mail.outbox import post
+from services.mail.outbox import enqueue_mail
 from services.organizations.organizations import locked
 
 PURGED_AFTER = timedelta(days=30)
@@ -58,23 +58,23 @@ _LATE = text("""
 """)
 
 
-def delete(unit: Unit, name: str) -> dict[str, Any]:
+def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
     """Delete the unit's organisation, which is told from others by its name; returns what was deleted.
 
     Raises `validation_failed` for another name, and `organization_deleted` for whoever comes second.
     """
-    organization = locked(unit)
+    organization = locked(uow)
     if name != organization.name:
         message = "name is not the name of this organisation"
         raise ServiceError("validation_failed", message, details=(Detail("/name", message),))
-    organization.deleted_at, organization.withdrawal_due_at = unit.now, unit.now + WITHDRAWN_AFTER
-    purged_at = unit.now + PURGED_AFTER
-    after = {"deletedAt": unit.now, "purgedAt": purged_at}
-    unit.audit("organization.deleted", _target(organization), before={"deletedAt": None, "purgedAt": None}, after=after)
-    end_everything(unit, organization)
-    for owner in owners(unit):
-        told = {"by": unit.actor.name, "deleted_at": unit.now, "purged_at": purged_at}
-        post(unit, owner, "organization_deleted", organization=organization.name, **told)
+    organization.deleted_at, organization.withdrawal_due_at = uow.now, uow.now + WITHDRAWN_AFTER
+    purged_at = uow.now + PURGED_AFTER
+    after = {"deletedAt": uow.now, "purgedAt": purged_at}
+    uow.audit("organization.deleted", _target(organization), before={"deletedAt": None, "purgedAt": None}, after=after)
+    end_everything(uow, organization)
+    for owner in owners(uow):
+        told = {"by": uow.actor.name, "deleted_at": uow.now, "purged_at": purged_at}
+        enqueue_mail(uow, owner, "organization_deleted", organization=organization.name, **told)
     return {
         "id": organization.id,
         "name": organization.name,
@@ -83,39 +83,39 @@ def delete(unit: Unit, name: str) -> dict[str, Any]:
     }
 
 
-def end_everything(unit: Unit, organization: Organization) -> None:
+def end_everything(uow: UnitOfWork, organization: Organization) -> None:
     """End what goes on in a deleted organisation: freezes, keys, invitations, and setups that were asked for."""
-    unit.session.flush()
-    running = select(Freeze).where(Freeze.organization_id == unit.organization, in_force(unit.now))
-    ending = unit.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
-    lock_branches(unit, ending)
+    uow.session.flush()
+    running = select(Freeze).where(Freeze.organization_id == uow.organization, in_force(uow.now))
+    ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
+    lock_branches(uow, ending)
     for freeze in ending:
-        end(unit, freeze, "organization_deleted", unit.now, unit.actor)
-        audit_end(unit, "freeze.ended", freeze)
-    values = {"organization": unit.organization, "now": unit.now, "deleted_at": organization.deleted_at}
+        end(uow, freeze, "organization_deleted", uow.now, uow.actor)
+        audit_end(uow, "freeze.ended", freeze)
+    values = {"organization": uow.organization, "now": uow.now, "deleted_at": organization.deleted_at}
     for statement in (_END_KEYS, _END_INVITATIONS, _END_TOKENS, _END_SETUPS):
-        unit.session.execute(statement, values)
+        uow.session.execute(statement, values)
 
 
-def end_what_came_late(units: Units) -> int:
+def end_what_came_late(uow_factory: UnitOfWorkFactory) -> int:
     """End what requests under way had begun when their organisation was deleted; returns in how many of them."""
-    with units.open(Caller(None, SYSTEM, "system")) as unit:
-        late = unit.session.scalars(_LATE, {"now": unit.now, "most": LOOKED_AFTER}).all()
+    with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
+        late = uow.session.scalars(_LATE, {"now": uow.now, "most": LOOKED_AFTER}).all()
     for organization_id in late:
-        with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-            end_everything(unit, unit.session.get_one(Organization, organization_id))
+        with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+            end_everything(uow, uow.session.get_one(Organization, organization_id))
     return len(late)
 
 
-def owners(unit: Unit) -> list[str]:
+def owners(uow: UnitOfWork) -> list[str]:
     """Return the addresses of the organisation's owners."""
     query = (
         select(User.email)
         .join(Membership, Membership.user_id == User.id)
-        .where(Membership.organization_id == unit.organization, Membership.role == "owner")
+        .where(Membership.organization_id == uow.organization, Membership.role == "owner")
         .order_by(User.email)
     )
-    return list(unit.session.scalars(query))
+    return list(uow.session.scalars(query))
 
 
 def _target(organization: Organization) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from sqlalchemy import CursorResult, Table, select, text
 
 from models import Base
 from models.organizations import Organization
-from services.core.unit_of_work import SYSTEM_CALLER, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.offboarding.deletion import PURGED_AFTER
 
 logger = logging.getLogger(__name__)
@@ -39,11 +39,11 @@ _FIRST = (
 _KEPT = ("organizations", "sessions")
 
 
-def purge_deleted(units: Units) -> bool:
+def purge_deleted(uow_factory: UnitOfWorkFactory) -> bool:
     """Erase some of what is due; False when nothing is left to erase."""
     end = monotonic() + LONGEST
     try:
-        while _erase_a_piece(units):
+        while _erase_a_piece(uow_factory):
             if monotonic() > end:
                 return True
     except sqlalchemy.exc.IntegrityError as error:
@@ -52,36 +52,36 @@ def purge_deleted(units: Units) -> bool:
     return False
 
 
-def _erase_a_piece(units: Units) -> bool:
-    with units.open(SYSTEM_CALLER) as unit:
+def _erase_a_piece(uow_factory: UnitOfWorkFactory) -> bool:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
         query = (
             select(Organization)
-            .where(Organization.deleted_at <= unit.now - PURGED_AFTER, Organization.purged_at.is_(None))
+            .where(Organization.deleted_at <= uow.now - PURGED_AFTER, Organization.purged_at.is_(None))
             .order_by(Organization.deleted_at, Organization.id)
             .limit(1)
             .with_for_update(key_share=True, skip_locked=True)
         )
-        organization = unit.session.scalars(query).one_or_none()
+        organization = uow.session.scalars(query).one_or_none()
         if organization is None:
             return False
-        if not _erase_rows(unit, organization.id):
+        if not _erase_rows(uow, organization.id):
             organization.name, organization.slug, organization.settings = "", organization.id, {}
-            organization.purged_at, organization.withdrawal_due_at = unit.now, None
+            organization.purged_at, organization.withdrawal_due_at = uow.now, None
             logger.info("organisation %s was purged", organization.id)
     return True
 
 
-def _erase_rows(unit: Unit, organization_id: str) -> bool:
+def _erase_rows(uow: UnitOfWork, organization_id: str) -> bool:
     """Erase at most a piece; False when no row is left."""
     values = {"organization": organization_id}
     for statement in (_STOP, *_FIRST):
-        unit.session.execute(text(statement), values)
+        uow.session.execute(text(statement), values)
     room = PIECE
     for table in erased_tables():
         most = min(room, REFERENCED_PIECE) if _is_referenced(table) else room
         piece = f"SELECT ctid FROM {table.name} WHERE organization_id = :organization LIMIT :most"  # noqa: S608 - our own
         erasing = text(f"DELETE FROM {table.name} WHERE ctid IN ({piece})")  # noqa: S608 - the same
-        erased = cast(CursorResult[Any], unit.session.execute(erasing, {**values, "most": most})).rowcount
+        erased = cast(CursorResult[Any], uow.session.execute(erasing, {**values, "most": most})).rowcount
         room -= erased
         if erased == most:
             return True  # there may be more, and what it refers to has to wait

@@ -14,9 +14,9 @@ from sqlalchemy import text
 
 from integrations.github import GitHub
 from rules.access.permissions import SYSTEM
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.withdrawing import Left, withdraw
-from services.mail.outbox import post
+from services.mail.outbox import enqueue_mail
 from services.offboarding.deletion import owners
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class LeaseLostError(Exception):
 class _Lease:
     """One organisation, ours until `until`."""
 
-    units: Units
+    uow_factory: UnitOfWorkFactory
     organization_id: str
     name: str
     tries: int
@@ -72,35 +72,35 @@ class _Lease:
 
     def keep(self) -> None:
         """Prolong the lease; raises `LeaseLostError` if it has run out."""
-        with self.units.open(self.caller) as unit:
-            values = {"id": self.organization_id, "mine": self.until, "now": unit.now, "until": unit.now + LEASE}
-            renewed: datetime | None = unit.session.execute(_KEEP, values).scalar()
+        with self.uow_factory.open(self.caller) as uow:
+            values = {"id": self.organization_id, "mine": self.until, "now": uow.now, "until": uow.now + LEASE}
+            renewed: datetime | None = uow.session.execute(_KEEP, values).scalar()
         if renewed is None:
             raise LeaseLostError
         self.until = renewed
 
-    def release(self, unit: Unit, due: datetime | None) -> None:
+    def release(self, uow: UnitOfWork, due: datetime | None) -> None:
         """Give the organisation back, due at that time; raises `LeaseLostError`."""
         values = {"id": self.organization_id, "mine": self.until, "due": due}
-        if unit.session.execute(_RELEASE, values).scalar() is None:
+        if uow.session.execute(_RELEASE, values).scalar() is None:
             raise LeaseLostError
 
 
-def withdrawals_wait(unit: Unit) -> bool:
+def withdrawals_wait(uow: UnitOfWork) -> bool:
     """Tell whether a deleted organisation's rules are to be removed and nobody is at it; for the sweeper."""
-    return bool(unit.session.scalar(_WAITS, {"now": unit.now}))
+    return bool(uow.session.scalar(_WAITS, {"now": uow.now}))
 
 
-def withdraw_due(units: Units, github: GitHub) -> bool:
+def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Remove the rules of one deleted organisation; False when none is due."""
-    with units.open(SYSTEM_CALLER) as unit:
-        until = unit.now + LEASE
-        row = unit.session.execute(_LEASE, {"now": unit.now, "until": until}).one_or_none()
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        until = uow.now + LEASE
+        row = uow.session.execute(_LEASE, {"now": uow.now, "until": until}).one_or_none()
     if row is None:
         return False
-    lease = _Lease(units, row.id, row.name, row.withdrawal_attempts, until)
+    lease = _Lease(uow_factory, row.id, row.name, row.withdrawal_attempts, until)
     try:
-        _settle(lease, withdraw(units, github, lease.caller, lease.keep))
+        _settle(lease, withdraw(uow_factory, github, lease.caller, lease.keep))
     except LeaseLostError:
         logger.warning("the rules of %s took longer to remove than the lease", lease.organization_id)
     return True
@@ -108,17 +108,17 @@ def withdraw_due(units: Units, github: GitHub) -> bool:
 
 def _settle(lease: _Lease, left: list[Left]) -> None:
     """Be done, or have another try, or tell the owners."""
-    with lease.units.open(lease.caller) as unit:
+    with lease.uow_factory.open(lease.caller) as uow:
         if any(each.transient for each in left) and lease.tries < MOST_TRIES:
-            lease.release(unit, unit.now + _wait(lease.tries))
+            lease.release(uow, uow.now + _wait(lease.tries))
             return
-        lease.release(unit, None)
+        lease.release(uow, None)
         if not left:
             return
         lines = [_line(each) for each in left]
-        unit.audit("organization.rules_left", ("organization", lease.organization_id, lease.name), left=lines)
-        for owner in owners(unit):
-            post(unit, owner, "rules_left", organization=lease.name, left=lines)
+        uow.audit("organization.rules_left", ("organization", lease.organization_id, lease.name), left=lines)
+        for owner in owners(uow):
+            enqueue_mail(uow, owner, "rules_left", organization=lease.name, left=lines)
 
 
 def _wait(tries: int) -> timedelta:

@@ -9,29 +9,29 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.access.onboarding import Facts, steps
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.lights import reached
 from services.installations.views import status
 
 
-def show(unit: Unit) -> dict[str, Any]:
+def show(uow: UnitOfWork) -> dict[str, Any]:
     """Return every step, each done or what to do next; for somebody without an organisation all are to be done."""
-    found = steps(_facts(unit))
+    found = steps(_facts(uow))
     following = next((step.name for step in found if not step.done), None)
     return {"complete": following is None, "next_step": following, "steps": found}
 
 
-def _facts(unit: Unit) -> Facts | None:
-    if unit.caller.organization_id is None:
+def _facts(uow: UnitOfWork) -> Facts | None:
+    if uow.caller.organization_id is None:
         return None
-    organization = unit.session.get(Organization, unit.organization)
+    organization = uow.session.get(Organization, uow.organization)
     if organization is None or organization.deleted_at is not None:
         return None
-    installation = status(unit, None)
+    installation = status(uow, None)
     shown = installation["installation"] or {}
-    covered, enabled = _repositories(unit)
-    watched, unenforced = _branches(unit)
-    frozen = select(exists().where(Freeze.organization_id == unit.organization))
+    covered, enabled = _repositories(uow)
+    watched, unenforced = _branches(uow)
+    frozen = select(exists().where(Freeze.organization_id == uow.organization))
     return Facts(
         organization=organization.name,
         installation=installation["state"],
@@ -41,19 +41,19 @@ def _facts(unit: Unit) -> Facts | None:
         enabled=enabled,
         watched=watched,
         unenforced=unenforced,
-        frozen_once=bool(unit.session.scalar(frozen)),
+        frozen_once=bool(uow.session.scalar(frozen)),
     )
 
 
-def _repositories(unit: Unit) -> tuple[int, int]:
+def _repositories(uow: UnitOfWork) -> tuple[int, int]:
     query = select(func.count(), func.count().filter(Repository.enabled)).where(
-        Repository.organization_id == unit.organization, Repository.removed_at.is_(None)
+        Repository.organization_id == uow.organization, Repository.removed_at.is_(None)
     )
-    covered, enabled = unit.session.execute(query).one()
+    covered, enabled = uow.session.execute(query).one()
     return covered, enabled
 
 
-def _branches(unit: Unit) -> tuple[int, int]:
+def _branches(uow: UnitOfWork) -> tuple[int, int]:
     """Count what a freeze can reach, and what of it is red or was never looked at."""
     unknown = or_(BranchEnforcement.verified_at.is_(None), BranchEnforcement.light == "red")
     query = (
@@ -61,7 +61,7 @@ def _branches(unit: Unit) -> tuple[int, int]:
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*reached(unit))
+        .where(*reached(uow))
     )
-    watched, unenforced = unit.session.execute(query).one()
+    watched, unenforced = uow.session.execute(query).one()
     return watched, unenforced

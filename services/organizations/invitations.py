@@ -16,7 +16,7 @@ from models.organizations import Membership, Organization, User
 from rules.access.invitations import state_at
 from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
 from services.organizations.memberships import act_in, is_support, person
 
@@ -26,83 +26,83 @@ def pending_at(now: datetime) -> ColumnElement[bool]:
     return and_(Invitation.accepted_at.is_(None), Invitation.revoked_at.is_(None), Invitation.expires_at > now)
 
 
-def preview(unit: Unit, token: str) -> dict[str, Any]:
+def preview(uow: UnitOfWork, token: str) -> dict[str, Any]:
     """Return the pending invitation that a mailed token is for; raises `invitation_not_found`. Uses nothing up."""
-    found = one_time_tokens.look(unit, "invitation", token)
-    query = _received(unit).where(Invitation.id == (found.subject if found else None))
-    row = unit.session.execute(query).one_or_none()
+    found = one_time_tokens.look(uow, "invitation", token)
+    query = _received(uow).where(Invitation.id == (found.subject if found else None))
+    row = uow.session.execute(query).one_or_none()
     if row is None:
         _refuse()
-    return _view(unit, *row)
+    return _view(uow, *row)
 
 
-def list_pending(unit: Unit, cursor: str | None, limit: int) -> Page:
+def list_pending(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of the invitations to the person's address, the newest first.
 
     None for an address that is not confirmed; none for a support session, since they are of other organisations.
     """
-    user = person(unit)
-    if user.email_verified_at is None or is_support(unit):
+    user = person(uow)
+    if user.email_verified_at is None or is_support(uow):
         return Page([], None)
-    query, keys = _received(unit).where(Invitation.email == user.email), (Invitation.created_at, Invitation.id)
-    page = page_of(unit, "list_pending_invitations", None, query, keys, cursor=cursor, limit=limit, whose=user.id)
-    return Page([_view(unit, *row) for row in page.data], page.next_cursor)
+    query, keys = _received(uow).where(Invitation.email == user.email), (Invitation.created_at, Invitation.id)
+    page = page_of(uow, "list_pending_invitations", None, query, keys, cursor=cursor, limit=limit, whose=user.id)
+    return Page([_view(uow, *row) for row in page.data], page.next_cursor)
 
 
-def accept(unit: Unit, invitation_id: str, token: str | None = None) -> dict[str, Any]:
+def accept(uow: UnitOfWork, invitation_id: str, token: str | None = None) -> dict[str, Any]:
     """Make the person a member, once; all links to the invitation are worthless from then on.
 
     A token is not needed; one that is given has to be of this invitation. The sign-in acts in the organisation if it
     acted in none. Raises `invitation_not_found`, and `already_exists` for somebody who is a member.
     """
-    user = person(unit)
-    invitation, organization = _locked(unit, invitation_id, user)
+    user = person(uow)
+    invitation, organization = _locked(uow, invitation_id, user)
     if token is not None:
-        used = one_time_tokens.use(unit, "invitation", token)
+        used = one_time_tokens.use(uow, "invitation", token)
         if used is None or used.subject != invitation.id:
             _refuse()
-    if unit.session.get(Membership, (organization.id, user.id)) is not None:
+    if uow.session.get(Membership, (organization.id, user.id)) is not None:
         raise ServiceError("already_exists", f"You are a member of {organization.name} already.")
-    invitation.accepted_at, invitation.accepted_by = unit.now, user.id
-    one_time_tokens.void(unit, "invitation", invitation.id)
-    unit.session.add(
-        Membership(organization_id=organization.id, user_id=user.id, role=invitation.role, created_at=unit.now)
+    invitation.accepted_at, invitation.accepted_by = uow.now, user.id
+    one_time_tokens.void(uow, "invitation", invitation.id)
+    uow.session.add(
+        Membership(organization_id=organization.id, user_id=user.id, role=invitation.role, created_at=uow.now)
     )
-    unit.session.flush()
-    act_in(unit, organization.id)
-    unit.enter(organization.id)
+    uow.session.flush()
+    act_in(uow, organization.id)
+    uow.bind_organization(organization.id)
     target = ("invitation", invitation.id, invitation.email)
-    unit.audit("invitation.accepted", target, before={"state": "pending"}, after={"state": "accepted"})
-    unit.audit("member.joined", ("user", user.id, user.name), before=None, after={"role": invitation.role})
-    return _view(unit, invitation, organization)
+    uow.audit("invitation.accepted", target, before={"state": "pending"}, after={"state": "accepted"})
+    uow.audit("member.joined", ("user", user.id, user.name), before=None, after={"role": invitation.role})
+    return _view(uow, invitation, organization)
 
 
-def _locked(unit: Unit, invitation_id: str, user: User) -> tuple[Invitation, Organization]:
+def _locked(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation, Organization]:
     """Return a pending invitation to this person, and what it is to; of several who come at once, one gets it.
 
     The organisation is locked first, as by everybody, so that it is not deleted meanwhile.
     """
     own = (Invitation.id == invitation_id, Invitation.email == user.email)
-    organization = unit.session.scalar(
+    organization = uow.session.scalar(
         select(Organization)
         .join(Invitation, Invitation.organization_id == Organization.id)
         .where(*own)
         .with_for_update(read=True, of=Organization)
     )
-    invitation = unit.session.scalar(select(Invitation).where(*own).with_for_update())
-    unit.catch_up()
+    invitation = uow.session.scalar(select(Invitation).where(*own).with_for_update())
+    uow.refresh_now()
     if invitation is None or organization is None or organization.deleted_at is not None:
         _refuse()
-    if user.email_verified_at is None or state_at(unit.now, invitation) != "pending":
+    if user.email_verified_at is None or state_at(uow.now, invitation) != "pending":
         _refuse()
     return invitation, organization
 
 
-def _received(unit: Unit) -> Select[Invitation, Organization]:
+def _received(uow: UnitOfWork) -> Select[Invitation, Organization]:
     return (
         select(Invitation, Organization)
         .join(Organization, Organization.id == Invitation.organization_id)
-        .where(pending_at(unit.now), Organization.deleted_at.is_(None))
+        .where(pending_at(uow.now), Organization.deleted_at.is_(None))
     )
 
 
@@ -110,17 +110,17 @@ def _refuse() -> NoReturn:
     raise ServiceError("invitation_not_found", "There is no such invitation, or it is no longer pending.")
 
 
-def _view(unit: Unit, invitation: Invitation, organization: Organization) -> dict[str, Any]:
-    return {"organization": {"id": organization.id, "name": organization.name}, **view(unit, invitation)}
+def _view(uow: UnitOfWork, invitation: Invitation, organization: Organization) -> dict[str, Any]:
+    return {"organization": {"id": organization.id, "name": organization.name}, **view(uow, invitation)}
 
 
-def view(unit: Unit, invitation: Invitation) -> dict[str, Any]:
+def view(uow: UnitOfWork, invitation: Invitation) -> dict[str, Any]:
     """Return an invitation as the contract shows it to its organisation."""
     return {
         "id": invitation.id,
         "email": invitation.email,
         "role": invitation.role,
-        "state": state_at(unit.now, invitation),
+        "state": state_at(uow.now, invitation),
         "invited_by": invitation.invited_by,
         "expires_at": invitation.expires_at,
         "created_at": invitation.created_at,

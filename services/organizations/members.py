@@ -13,78 +13,78 @@ from models.organizations import Membership, User
 from rules.access.permissions import Role
 from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.organizations.organizations import locked
 
 Member = Row[tuple[str, str, str, str, datetime]]
 
 
-def list_members(unit: Unit, cursor: str | None, limit: int) -> Page:
+def list_members(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of members by name, in any case."""
     keys = (func.lower(User.name), User.id)
-    page = page_of(unit, "list_members", None, _members(unit), keys, cursor=cursor, limit=limit, ascending=True)
+    page = page_of(uow, "list_members", None, _members(uow), keys, cursor=cursor, limit=limit, ascending=True)
     return Page([_view(*row) for row in page.data], page.next_cursor)
 
 
-def change_role(unit: Unit, user_id: str, role: Role) -> dict[str, Any]:
+def change_role(uow: UnitOfWork, user_id: str, role: Role) -> dict[str, Any]:
     """Give a member another role; raises `member_not_found`, `insufficient_permission`, `invalid_state`."""
-    membership, name = _found_locked(unit, user_id)
+    membership, name = _found_locked(uow, user_id)
     before = membership.role
     if before != role:
         if "owner" in {before, role}:
-            require_owner(unit)
+            require_owner(uow)
         if before == "owner":
-            _require_another_owner(unit, user_id)
+            _require_another_owner(uow, user_id)
         membership.role = role
-        unit.session.flush()
+        uow.session.flush()
         target = ("user", user_id, name)
-        unit.audit("member.role_changed", target, before={"role": before}, after={"role": role})
-    return _view(*unit.session.execute(_members(unit).where(User.id == user_id)).one())
+        uow.audit("member.role_changed", target, before={"role": before}, after={"role": role})
+    return _view(*uow.session.execute(_members(uow).where(User.id == user_id)).one())
 
 
-def remove(unit: Unit, user_id: str) -> None:
+def remove(uow: UnitOfWork, user_id: str) -> None:
     """End a membership, which acts at once; raises `member_not_found`, `insufficient_permission`, `invalid_state`."""
-    membership, name = _found_locked(unit, user_id)
+    membership, name = _found_locked(uow, user_id)
     if membership.role == "owner":
-        require_owner(unit)
-        _require_another_owner(unit, user_id)
-    unit.audit("member.removed", ("user", user_id, name), before={"role": membership.role}, after=None)
-    unit.session.delete(membership)
-    unit.session.flush()
+        require_owner(uow)
+        _require_another_owner(uow, user_id)
+    uow.audit("member.removed", ("user", user_id, name), before={"role": membership.role}, after=None)
+    uow.session.delete(membership)
+    uow.session.flush()
 
 
-def require_owner(unit: Unit) -> None:
+def require_owner(uow: UnitOfWork) -> None:
     """Refuse with `insufficient_permission` whoever is not an owner now."""
-    own = unit.session.get(Membership, (unit.organization, unit.caller.principal_id), populate_existing=True)
+    own = uow.session.get(Membership, (uow.organization, uow.caller.principal_id), populate_existing=True)
     if own is None or own.role != "owner":
         raise ServiceError("insufficient_permission", "Only an owner grants or removes the role owner.")
 
 
-def _require_another_owner(unit: Unit, user_id: str) -> None:
+def _require_another_owner(uow: UnitOfWork, user_id: str) -> None:
     others = select(func.count()).where(
-        Membership.organization_id == unit.organization, Membership.role == "owner", Membership.user_id != user_id
+        Membership.organization_id == uow.organization, Membership.role == "owner", Membership.user_id != user_id
     )
-    if not unit.session.scalar(others):
+    if not uow.session.scalar(others):
         raise ServiceError("invalid_state", "This is the only owner; make another member an owner first.")
 
 
-def _found_locked(unit: Unit, user_id: str) -> tuple[Membership, str]:
-    locked(unit)
-    row = unit.session.execute(
+def _found_locked(uow: UnitOfWork, user_id: str) -> tuple[Membership, str]:
+    locked(uow)
+    row = uow.session.execute(
         select(Membership, User.name)
         .join(User, User.id == Membership.user_id)
-        .where(Membership.organization_id == unit.organization, Membership.user_id == user_id)
+        .where(Membership.organization_id == uow.organization, Membership.user_id == user_id)
     ).one_or_none()
     if row is None:
         raise ServiceError("member_not_found", f"No member of this organisation has the id {user_id!r}.")
     return row[0], row[1]
 
 
-def _members(unit: Unit) -> Select[str, str, str, str, datetime]:
+def _members(uow: UnitOfWork) -> Select[str, str, str, str, datetime]:
     return (
         select(User.id, User.name, User.email, Membership.role, Membership.created_at)
         .join(Membership, Membership.user_id == User.id)
-        .where(Membership.organization_id == unit.organization)
+        .where(Membership.organization_id == uow.organization)
     )
 
 

@@ -15,7 +15,7 @@ from models.organizations import LoginSession, Membership, Organization, User
 from rules.access.slugs import slug_of
 from rules.ids import new_id
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.organizations import organizations
 
 _LONGEST_FIRST_NAME = 80
@@ -24,69 +24,69 @@ Belonging = Row[tuple[Organization, str, datetime]]
 """An organisation, the person's role in it, and since when they have been a member."""
 
 
-def person(unit: Unit, *, lock: bool = False) -> User:
+def person(uow: UnitOfWork, *, lock: bool = False) -> User:
     """Return the person who asks."""
-    if unit.caller.principal_id is None:
+    if uow.caller.principal_id is None:
         raise RuntimeError("nobody is signed in")
-    query = select(User).where(User.id == unit.caller.principal_id)
-    return unit.session.scalars(query.with_for_update(key_share=True) if lock else query).one()
+    query = select(User).where(User.id == uow.caller.principal_id)
+    return uow.session.scalars(query.with_for_update(key_share=True) if lock else query).one()
 
 
-def is_support(unit: Unit) -> bool:
+def is_support(uow: UnitOfWork) -> bool:
     """Tell whether a support session asks."""
-    return unit.actor.type == "support"
+    return uow.actor.type == "support"
 
 
-def me(unit: Unit) -> dict[str, Any]:
+def me(uow: UnitOfWork) -> dict[str, Any]:
     """Return who asks, and the organisation that they act in, if any."""
-    user = person(unit)
+    user = person(uow)
     return {
         "id": user.id,
         "name": user.name,
         "email": user.email,
         "email_verified": user.email_verified_at is not None,
         "created_at": user.created_at,
-        "support": is_support(unit),
-        "organization": _active(unit),
+        "support": is_support(uow),
+        "organization": _active(uow),
     }
 
 
-def list_mine(unit: Unit, cursor: str | None, limit: int) -> Page:
+def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of the person's organisations, the one joined last first; deleted ones are left out."""
-    if is_support(unit):
-        shown = _active(unit)
+    if is_support(uow):
+        shown = _active(uow)
         return Page([shown] if shown else [], None)
-    whose = unit.caller.principal_id
+    whose = uow.caller.principal_id
     query, keys = _belongings(whose), (Membership.created_at, Organization.id)
-    page = page_of(unit, "list_my_organizations", None, query, keys, cursor=cursor, limit=limit, whose=whose)
-    return Page([_view(unit, *row) for row in page.data], page.next_cursor)
+    page = page_of(uow, "list_my_organizations", None, query, keys, cursor=cursor, limit=limit, whose=whose)
+    return Page([_view(uow, *row) for row in page.data], page.next_cursor)
 
 
-def bootstrap(unit: Unit, name: str | None) -> dict[str, Any]:
+def bootstrap(uow: UnitOfWork, name: str | None) -> dict[str, Any]:
     """Return the person's organisation, made now if they have none: the active one, or else the one joined first.
 
     The sign-in acts in it from then on, unless it acts in another one already. However many ask at once, one is made.
     """
-    user = person(unit, lock=True)
-    unit.catch_up()
-    belongings = unit.session.execute(_belongings(user.id).order_by(Membership.created_at, Organization.id)).all()
+    user = person(uow, lock=True)
+    uow.refresh_now()
+    belongings = uow.session.execute(_belongings(user.id).order_by(Membership.created_at, Organization.id)).all()
     if belongings:
         mine = {organization.id: organization for organization, _, _ in belongings}
-        organization = mine.get(unit.caller.organization_id or "") or belongings[0][0]
+        organization = mine.get(uow.caller.organization_id or "") or belongings[0][0]
     else:
-        organization = _found(unit, user, name or _own_name(user))
-    act_in(unit, organization.id)
-    return organizations.view(unit, organization)
+        organization = _found(uow, user, name or _own_name(user))
+    act_in(uow, organization.id)
+    return organizations.view(uow, organization)
 
 
-def act_in(unit: Unit, organization_id: str) -> None:
+def act_in(uow: UnitOfWork, organization_id: str) -> None:
     """Have the sign-in act in an organisation, unless it acts in one that there still is."""
     live = select(Organization.id).join(Membership, Membership.organization_id == Organization.id)
     live = live.where(Membership.user_id == LoginSession.user_id, Organization.deleted_at.is_(None))
-    unit.session.execute(
+    uow.session.execute(
         update(LoginSession)
         .where(
-            LoginSession.id == unit.caller.session_id,
+            LoginSession.id == uow.caller.session_id,
             LoginSession.organization_id.is_(None) | LoginSession.organization_id.not_in(live),
         )
         .values(organization_id=organization_id)
@@ -94,26 +94,26 @@ def act_in(unit: Unit, organization_id: str) -> None:
     )
 
 
-def _found(unit: Unit, user: User, name: str) -> Organization:
-    organization = unit.session.get_one(Organization, _insert(unit, name))
-    unit.enter(organization.id)
-    unit.session.add(
-        Membership(organization_id=organization.id, user_id=user.id, role="owner", created_at=unit.now),
+def _found(uow: UnitOfWork, user: User, name: str) -> Organization:
+    organization = uow.session.get_one(Organization, _insert(uow, name))
+    uow.bind_organization(organization.id)
+    uow.session.add(
+        Membership(organization_id=organization.id, user_id=user.id, role="owner", created_at=uow.now),
     )
-    unit.session.flush()
+    uow.session.flush()
     after = {"name": name, "slug": organization.slug}
-    unit.audit("organization.created", ("organization", organization.id, name), before=None, after=after)
+    uow.audit("organization.created", ("organization", organization.id, name), before=None, after=after)
     return organization
 
 
-def _insert(unit: Unit, name: str) -> str:
+def _insert(uow: UnitOfWork, name: str) -> str:
     """Insert an organisation under the first slug that is free, and return its id."""
     organization_id, slug = new_id("org"), slug_of(name)
     while True:
         row = {"id": organization_id, "name": name, "slug": slug, "plan": "free", "settings": {}}
-        statement = insert(Organization).values(**row, created_at=unit.now)
+        statement = insert(Organization).values(**row, created_at=uow.now)
         statement = statement.on_conflict_do_nothing(index_elements=["slug"])
-        if unit.session.scalar(statement.returning(Organization.id)) is not None:
+        if uow.session.scalar(statement.returning(Organization.id)) is not None:
             return organization_id
         slug = f"{slug_of(name)}-{secrets.token_hex(4)}"
 
@@ -123,15 +123,15 @@ def _own_name(user: User) -> str:
     return f"{first[:_LONGEST_FIRST_NAME]}'s organisation"
 
 
-def _active(unit: Unit) -> dict[str, Any] | None:
+def _active(uow: UnitOfWork) -> dict[str, Any] | None:
     """Return the organisation that the person acts in."""
-    organization_id = unit.caller.organization_id
-    if is_support(unit):
-        organization = unit.session.get(Organization, organization_id) if organization_id else None
-        return _view(unit, organization, None, None) if organization and organization.deleted_at is None else None
-    query = _belongings(unit.caller.principal_id).where(Organization.id == organization_id)
-    row = unit.session.execute(query).one_or_none()
-    return _view(unit, *row) if row is not None else None
+    organization_id = uow.caller.organization_id
+    if is_support(uow):
+        organization = uow.session.get(Organization, organization_id) if organization_id else None
+        return _view(uow, organization, None, None) if organization and organization.deleted_at is None else None
+    query = _belongings(uow.caller.principal_id).where(Organization.id == organization_id)
+    row = uow.session.execute(query).one_or_none()
+    return _view(uow, *row) if row is not None else None
 
 
 def _belongings(user_id: str | None) -> Select[Organization, str, datetime]:
@@ -142,7 +142,7 @@ def _belongings(user_id: str | None) -> Select[Organization, str, datetime]:
     )
 
 
-def _view(unit: Unit, organization: Organization, role: str | None, joined_at: datetime | None) -> dict[str, Any]:
+def _view(uow: UnitOfWork, organization: Organization, role: str | None, joined_at: datetime | None) -> dict[str, Any]:
     return {
         "id": organization.id,
         "name": organization.name,
@@ -150,5 +150,5 @@ def _view(unit: Unit, organization: Organization, role: str | None, joined_at: d
         "plan": organization.plan,
         "role": role,
         "joined_at": joined_at,
-        "active": organization.id == unit.caller.organization_id,
+        "active": organization.id == uow.caller.organization_id,
     }

@@ -11,33 +11,33 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.audit.changes import differences
 from rules.errors import ServiceError
 from rules.time.zones import check_zone
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
-def current(unit: Unit) -> dict[str, Any]:
+def current(uow: UnitOfWork) -> dict[str, Any]:
     """Return the organisation of the unit."""
-    return view(unit, unit.session.get_one(Organization, unit.organization))
+    return view(uow, uow.session.get_one(Organization, uow.organization))
 
 
-def locked(unit: Unit) -> Organization:
+def locked(uow: UnitOfWork) -> Organization:
     """Return the organisation of the unit, locked: who is a member and who is invited changes in turns.
 
     The unit goes on in the present, since it may have waited. Raises `organization_deleted`, which may be news.
     """
-    query = select(Organization).where(Organization.id == unit.organization).with_for_update(key_share=True)
-    organization = unit.session.scalars(query).one()
-    unit.catch_up()
+    query = select(Organization).where(Organization.id == uow.organization).with_for_update(key_share=True)
+    organization = uow.session.scalars(query).one()
+    uow.refresh_now()
     if organization.deleted_at is not None:
         raise ServiceError("organization_deleted", "The organisation has been deleted.")
     return organization
 
 
-def update(unit: Unit, name: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+def update(uow: UnitOfWork, name: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     """Change the name, and those settings that are named; raises `invalid_timezone`."""
     timezone = (settings or {}).get("timezone")
     if timezone is not None:
         check_zone(timezone, "/settings/timezone")
-    organization = locked(unit)
+    organization = locked(uow)
     before = _told(organization)
     if name is not None:
         organization.name = name
@@ -45,11 +45,11 @@ def update(unit: Unit, name: str | None, settings: Mapping[str, Any] | None) -> 
         organization.settings = {**organization.settings, **settings}
     old, new = differences(before, _told(organization))
     target = ("organization", organization.id, organization.name)
-    unit.audit("organization.updated", target, before=old, after=new)
-    return view(unit, organization)
+    uow.audit("organization.updated", target, before=old, after=new)
+    return view(uow, organization)
 
 
-def view(unit: Unit, organization: Organization) -> dict[str, Any]:
+def view(uow: UnitOfWork, organization: Organization) -> dict[str, Any]:
     """Return an organisation as the contract's object."""
     return {
         "id": organization.id,
@@ -57,18 +57,18 @@ def view(unit: Unit, organization: Organization) -> dict[str, Any]:
         "slug": organization.slug,
         "plan": organization.plan,
         "settings": OrganizationSettings.from_json(organization.settings),
-        "installation_id": _installation(unit, organization.id),
+        "installation_id": _installation(uow, organization.id),
         "created_at": organization.created_at,
         "deleted_at": organization.deleted_at,
     }
 
 
-def _installation(unit: Unit, organization_id: str) -> int | None:
+def _installation(uow: UnitOfWork, organization_id: str) -> int | None:
     """Return the installation that the organisation has now; one that was removed is none."""
     query = select(Installation.id).where(
         Installation.organization_id == organization_id, Installation.state != "removed"
     )
-    return unit.session.scalar(query.order_by(Installation.created_at.desc()).limit(1))
+    return uow.session.scalar(query.order_by(Installation.created_at.desc()).limit(1))
 
 
 def _told(organization: Organization) -> dict[str, Any]:

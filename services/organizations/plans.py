@@ -4,12 +4,12 @@ from models.organizations import Organization
 from rules.access.entitlements import PLANS
 from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity.support import find_organization
 from services.organizations.organizations import locked
 
 
-def change_plan(unit: Unit, reference: str, plan: str, *, by: str | None) -> tuple[Organization, str]:
+def change_plan(uow: UnitOfWork, reference: str, plan: str, *, by: str | None) -> tuple[Organization, str]:
     """Give an organisation, named by id or slug, another plan; returns it, and the plan that it had.
 
     `by` is the operator, whom the audit then names. Raises `not_found`, `organization_deleted`, and `invalid_state`
@@ -17,15 +17,15 @@ def change_plan(unit: Unit, reference: str, plan: str, *, by: str | None) -> tup
     """
     if plan not in PLANS:
         raise ServiceError("invalid_state", f"There is no plan {plan!r}: there are {', '.join(PLANS)}.")
-    organization = find_organization(unit, reference)
-    unit.enter(organization.id, Actor("support", None, by) if by else SYSTEM)
-    unit.session.expire(organization)
-    organization = locked(unit)
+    organization = find_organization(uow, reference)
+    uow.bind_organization(organization.id, Actor("support", None, by) if by else SYSTEM)
+    uow.session.expire(organization)
+    organization = locked(uow)
     before = organization.plan
     if before == plan:
         raise ServiceError("invalid_state", f"{organization.name} ({organization.id}) has the plan {plan} already.")
     organization.plan = plan
-    unit.audit(
+    uow.audit(
         "organization.plan_changed",
         ("organization", organization.id, organization.name),
         before={"plan": before},

@@ -20,7 +20,7 @@ from models.schedules import Occurrence, Schedule
 from rules.audit.actions import ACTIONS
 from rules.rulesets.findings import worst
 from services.audit.filters import AuditFilters, shown_since
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.lights import LIGHTS, counts, reached
 from services.freezes import views
 from services.overview.attention import count_items
@@ -33,45 +33,45 @@ TOLD = [action for action in ACTIONS if action.partition(".")[0] in NOUNS]
 """The actions of that."""
 
 
-def show(unit: Unit) -> dict[str, Any]:
+def show(uow: UnitOfWork) -> dict[str, Any]:
     """Return the contract's `Overview`."""
-    light_counts = counts(unit)
+    light_counts = counts(uow)
     return {
-        "at": unit.now,
-        "freezes": _freezes(unit),
-        "branches": {"watched": sum(light_counts.values()), "frozen": _frozen(unit)},
-        "windows": _windows(unit),
-        "exceptions": _exceptions(unit),
+        "at": uow.now,
+        "freezes": _freezes(uow),
+        "branches": {"watched": sum(light_counts.values()), "frozen": _frozen(uow)},
+        "windows": _windows(uow),
+        "exceptions": _exceptions(uow),
         "enforcement": {"light": worst(light for light in LIGHTS if light_counts[light]), "counts": light_counts},
-        "attention": count_items(unit),
-        "activity": _activity(unit),
+        "attention": count_items(uow),
+        "activity": _activity(uow),
     }
 
 
-def _freezes(unit: Unit) -> dict[str, Any]:
-    running = (Freeze.organization_id == unit.organization, in_force(unit.now))
+def _freezes(uow: UnitOfWork) -> dict[str, Any]:
+    running = (Freeze.organization_id == uow.organization, in_force(uow.now))
     newest = select(Freeze, func.count().over()).where(*running).order_by(Freeze.started_at.desc(), Freeze.id.desc())
-    rows = unit.session.execute(newest.limit(FREEZES)).all()
+    rows = uow.session.execute(newest.limit(FREEZES)).all()
     return {
         "in_force": rows[0][1] if rows else 0,
-        "newest": views.views(unit, [row[0] for row in rows]) if rows else [],
+        "newest": views.views(uow, [row[0] for row in rows]) if rows else [],
     }
 
 
-def _frozen(unit: Unit) -> int:
+def _frozen(uow: UnitOfWork) -> int:
     """Count what freezes in force cover, of what a freeze can reach."""
     query = (
         select(func.count(distinct(FreezeTarget.branch_id)))
         .join_from(Freeze, FreezeTarget, FreezeTarget.freeze_id == Freeze.id)
         .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
-        .where(Freeze.organization_id == unit.organization, in_force(unit.now), FreezeTarget.operation == "apply")
-        .where(*reached(unit))
+        .where(Freeze.organization_id == uow.organization, in_force(uow.now), FreezeTarget.operation == "apply")
+        .where(*reached(uow))
     )
-    return unit.session.scalar(query) or 0
+    return uow.session.scalar(query) or 0
 
 
-def _windows(unit: Unit) -> list[dict[str, Any]]:
+def _windows(uow: UnitOfWork) -> list[dict[str, Any]]:
     """Return the planned windows that begin next."""
     query = (
         select(
@@ -82,15 +82,15 @@ def _windows(unit: Unit) -> list[dict[str, Any]]:
             Occurrence.ends_at,
         )
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
-        .where(Occurrence.organization_id == unit.organization, planned(unit.now), Occurrence.starts_at > unit.now)
+        .where(Occurrence.organization_id == uow.organization, planned(uow.now), Occurrence.starts_at > uow.now)
         .where(Schedule.enabled, Schedule.deleted_at.is_(None))
         .order_by(Occurrence.starts_at, Occurrence.id)
         .limit(WINDOWS)
     )
-    return [dict(row) for row in unit.session.execute(query).mappings()]
+    return [dict(row) for row in uow.session.execute(query).mappings()]
 
 
-def _exceptions(unit: Unit) -> dict[str, int]:
+def _exceptions(uow: UnitOfWork) -> dict[str, int]:
     """Count requests that wait, and exceptions that hold, of open pull requests; those asked for together are one.
 
     What a repository that is not covered any more has of them is of no use to anybody.
@@ -99,20 +99,20 @@ def _exceptions(unit: Unit) -> dict[str, int]:
     groups = func.count(distinct(row.request_group_id))
     query = (
         select(
-            groups.filter(state_is("pending", unit.now)),
-            groups.filter(is_standing(unit.now)),
+            groups.filter(state_is("pending", uow.now)),
+            groups.filter(is_standing(uow.now)),
         )
         .join_from(Freeze, row, row.freeze_id == Freeze.id)
         .join(PullRequest, PullRequest.id == row.pull_request_id)
         .join(Repository, Repository.id == PullRequest.repository_id)
-        .where(Freeze.organization_id == unit.organization, in_force(unit.now))
+        .where(Freeze.organization_id == uow.organization, in_force(uow.now))
         .where(PullRequest.state == "open", Repository.removed_at.is_(None))
     )
-    pending, granted = unit.session.execute(query).one()
+    pending, granted = uow.session.execute(query).one()
     return {"pending": pending, "granted": granted}
 
 
-def _activity(unit: Unit) -> list[dict[str, Any]]:
+def _activity(uow: UnitOfWork) -> list[dict[str, Any]]:
     """Return the last entries of the audit about what is told here, within what the plan shows.
 
     The last of each action are asked for, by an index, however many others were written since. The range of one action
@@ -126,11 +126,11 @@ def _activity(unit: Unit) -> list[dict[str, Any]]:
         AuditEntry.source,
         AuditEntry.target,
     )
-    since = shown_since(unit.now, unit.plan, AuditFilters())
+    since = shown_since(uow.now, uow.plan, AuditFilters())
     told = func.unnest(literal(TOLD, ARRAY(Text))).table_valued("action").render_derived("told")
     last = (
         select(*columns)
-        .where(AuditEntry.organization_id == unit.organization)
+        .where(AuditEntry.organization_id == uow.organization)
         .where(AuditEntry.action >= told.c.action, AuditEntry.action <= told.c.action)
         .order_by(AuditEntry.action.desc(), AuditEntry.at.desc(), AuditEntry.id.desc())
         .limit(ACTIVITIES)
@@ -138,4 +138,4 @@ def _activity(unit: Unit) -> list[dict[str, Any]]:
     )
     newest = select(last).select_from(told).join(last, true()).where(last.c.at >= since)
     ordered = newest.order_by(last.c.at.desc(), last.c.id.desc()).limit(ACTIVITIES)
-    return [dict(row) for row in unit.session.execute(ordered).mappings()]
+    return [dict(row) for row in uow.session.execute(ordered).mappings()]

@@ -10,7 +10,7 @@ from models.pull_requests import PullRequest
 from models.queries import covering_freezes
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import require_future
 from services.pull_request_exceptions.covering import require_permitted
 from services.pull_request_exceptions.locking import lock_group
@@ -33,33 +33,33 @@ class Decision:
     only_this: bool = False
 
 
-def decide(unit: Unit, exception_id: str, decision: Decision) -> Sequence[PullRequestException]:
+def decide(uow: UnitOfWork, exception_id: str, decision: Decision) -> Sequence[PullRequestException]:
     """Grant or deny every pending row of an exception's group, or this one alone; returns the rows decided.
 
     Raises `insufficient_permission` (also for a request of one's own), `exception_not_found`, `invalid_state` when
     nothing of it is pending, or its pinned commit is no longer the head, `exceptions_not_permitted` when the branch
     has meanwhile been set to take none, and `invalid_parameter`.
     """
-    require_decider(unit)
+    require_decider(uow)
     _require_sense(decision)
-    row = get_exception(unit, exception_id)
-    group = [one for one in lock_group(unit, row) if one.id == row.id or not decision.only_this]
-    states = states_of(unit, group)
+    row = get_exception(uow, exception_id)
+    group = [one for one in lock_group(uow, row) if one.id == row.id or not decision.only_this]
+    states = states_of(uow, group)
     pending = [one for one in group if states[one.id] == "pending"]
     if not pending:
         raise ServiceError("invalid_state", f"Nothing of this request is pending: it is {states[row.id]}.")
-    own = check_own(unit, pending)
-    before = told(unit, pending)
+    own = check_own(uow, pending)
+    before = told(uow, pending)
     if decision.granted:
-        _grant(unit, pending, decision)
+        _grant(uow, pending, decision)
     for one in pending:
         one.decision = "granted" if decision.granted else "denied"
-        one.decided_by, one.decided_at = unit.actor.as_json(), unit.now
+        one.decided_by, one.decided_at = uow.actor.as_json(), uow.now
         one.decision_reason = (decision.reason or "").strip() or None
     details = {"reason": pending[0].decision_reason, **({"selfApproved": True} if own else {})}
-    record(unit, "granted" if decision.granted else "denied", pending, before, **details)
+    record(uow, "granted" if decision.granted else "denied", pending, before, **details)
     if decision.granted:
-        write_checks(unit, row.branch_id)
+        write_checks(uow, row.branch_id)
     return pending
 
 
@@ -73,11 +73,11 @@ def _require_sense(decision: Decision) -> None:
         raise ServiceError("invalid_parameter", f"{useless[0]} {message}.", details=details)
 
 
-def _grant(unit: Unit, rows: Sequence[PullRequestException], decision: Decision) -> None:
-    pull = unit.session.get_one(PullRequest, rows[0].pull_request_id, populate_existing=True)
+def _grant(uow: UnitOfWork, rows: Sequence[PullRequestException], decision: Decision) -> None:
+    pull = uow.session.get_one(PullRequest, rows[0].pull_request_id, populate_existing=True)
     if decision.expires_at is not ...:
-        require_future(unit, decision.expires_at, "expiresAt")
-    _require_permitted(unit, pull, rows)
+        require_future(uow, decision.expires_at, "expiresAt")
+    _require_permitted(uow, pull, rows)
     for row in rows:
         if row.pin_to_head and row.head_sha != pull.head_sha:
             raise ServiceError(
@@ -92,9 +92,9 @@ def _grant(unit: Unit, rows: Sequence[PullRequestException], decision: Decision)
         row.head_sha = pull.head_sha
 
 
-def _require_permitted(unit: Unit, pull: PullRequest, rows: Sequence[PullRequestException]) -> None:
-    branch = unit.session.get_one(WatchedBranch, rows[0].branch_id)
-    tracked = TrackedPullRequest(pull, branch, unit.session.get_one(Repository, pull.repository_id))
+def _require_permitted(uow: UnitOfWork, pull: PullRequest, rows: Sequence[PullRequestException]) -> None:
+    branch = uow.session.get_one(WatchedBranch, rows[0].branch_id)
+    tracked = TrackedPullRequest(pull, branch, uow.session.get_one(Repository, pull.repository_id))
     wanted = {row.freeze_id for row in rows}
-    covering = covering_freezes(unit.session, [branch.id], unit.now).get(branch.id, ())
+    covering = covering_freezes(uow.session, [branch.id], uow.now).get(branch.id, ())
     require_permitted(tracked, [freeze for freeze in covering if freeze.id in wanted])

@@ -7,19 +7,19 @@ from models.exception_queries import standing
 from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
 from rules.freezes.pull_request_exceptions import Effect, IneffectiveReason, ineffective_reason
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_requests import views
 from services.repositories.tracked_pull_requests import tracked as tracked_pulls
 
 
 def reasons_against(
-    unit: Unit, rows: Sequence[PullRequestException], pull_of: Mapping[str, PullRequest]
+    uow: UnitOfWork, rows: Sequence[PullRequestException], pull_of: Mapping[str, PullRequest]
 ) -> dict[str, IneffectiveReason | None]:
     """Return, by id, why granted exceptions have no effect; None where they have. Four queries, however many."""
     ids = {row.pull_request_id for row in rows}
-    tracked = {view["id"]: view for view in views.views(unit, tracked_pulls(unit, ids))} if ids else {}
+    tracked = {view["id"]: view for view in views.views(uow, tracked_pulls(uow, ids))} if ids else {}
     excepted: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for held in standing(unit.session, ids, unit.now):
+    for held in standing(uow.session, ids, uow.now):
         if held.holds_for(pull_of[held.pull_request_id].head_sha):
             excepted[held.pull_request_id, held.branch_id].add(held.freeze_id)
     reasons = {}

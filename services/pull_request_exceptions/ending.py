@@ -15,10 +15,10 @@ from sqlalchemy.exc import DBAPIError
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.queries import in_force, raise_generation
+from models.queries import in_force, mark_dirty
 from rules.access.permissions import SYSTEM
 from services.core.row_locks import lock_branches
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.lapsing import record_end
 from services.pull_request_exceptions.recording import names_of, record, told
 from services.pull_request_exceptions.revoking import PUSHED
@@ -29,26 +29,26 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 1000
 
 
-def ended_or_moved(unit: Unit) -> Collection[tuple[str, str]]:
+def ended_or_moved(uow: UnitOfWork) -> Collection[tuple[str, str]]:
     """Return organisation and branch of exceptions whose end is to be recorded, `AT_ONCE` branches at most."""
     row = PullRequestException
-    found = _open().with_only_columns(row.organization_id, row.branch_id).where(or_(_over(unit.now), _MOVED))
+    found = _open().with_only_columns(row.organization_id, row.branch_id).where(or_(_over(uow.now), _MOVED))
     branches = found.order_by(None).distinct().limit(AT_ONCE)
-    return {(organization_id, branch_id) for organization_id, branch_id in unit.session.execute(branches)}
+    return {(organization_id, branch_id) for organization_id, branch_id in uow.session.execute(branches)}
 
 
-def end(unit: Unit, branch_id: str) -> int:
+def end(uow: UnitOfWork, branch_id: str) -> int:
     """Record every end of an exception for a branch of the unit's organisation; returns how many rows it changed."""
-    lock_branches(unit, [branch_id])
-    unit.catch_up()
-    return _end(unit, [branch_id]) + revoke_moved(unit, [branch_id])
+    lock_branches(uow, [branch_id])
+    uow.refresh_now()
+    return _end(uow, [branch_id]) + revoke_moved(uow, [branch_id])
 
 
-def next_end(unit: Unit) -> datetime | None:
+def next_end(uow: UnitOfWork) -> datetime | None:
     """Return when the next exception ends by its own time, so that nobody sleeps past it."""
     row = PullRequestException
-    query = select(row.expires_at).where(_is_open(), row.expires_at > unit.now).order_by(row.expires_at).limit(1)
-    return unit.session.scalar(query)
+    query = select(row.expires_at).where(_is_open(), row.expires_at > uow.now).order_by(row.expires_at).limit(1)
+    return uow.session.scalar(query)
 
 
 def _is_open() -> ColumnElement[bool]:
@@ -76,58 +76,58 @@ def _open() -> Select[PullRequestException]:
     return joined.join(PullRequest, PullRequest.id == row.pull_request_id).where(_is_open()).order_by(row.id)
 
 
-def _locked(unit: Unit, branch_ids: Collection[str], which: ColumnElement[bool]) -> Sequence[PullRequestException]:
+def _locked(uow: UnitOfWork, branch_ids: Collection[str], which: ColumnElement[bool]) -> Sequence[PullRequestException]:
     """Lock and return open rows of branches that are locked."""
     query = _open().where(PullRequestException.branch_id.in_(branch_ids), which)
     locking = query.with_for_update(of=PullRequestException).execution_options(populate_existing=True)
-    return unit.session.scalars(locking).all()
+    return uow.session.scalars(locking).all()
 
 
-def _end(unit: Unit, branch_ids: Collection[str]) -> int:
-    rows = _locked(unit, branch_ids, _over(unit.now))
-    freezes, names = freezes_of(unit, rows), names_of(unit, {row.pull_request_id for row in rows})
+def _end(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
+    rows = _locked(uow, branch_ids, _over(uow.now))
+    freezes, names = freezes_of(uow, rows), names_of(uow, {row.pull_request_id for row in rows})
     for row in rows:
         freeze = freezes[row.freeze_id]
-        ends = (row.expires_at, freeze.ended_at or freeze.ends_at, unit.now)
+        ends = (row.expires_at, freeze.ended_at or freeze.ends_at, uow.now)
         ended_at = min(end for end in ends if end is not None)
-        record_end(unit, ("exception", row.id, names[row.pull_request_id]), row, ended_at)
+        record_end(uow, ("exception", row.id, names[row.pull_request_id]), row, ended_at)
     raised = sorted({row.branch_id for row in rows if row.decision == "granted"})
     if raised:
-        raise_generation(unit.session, raised, unit.now)
-        unit.wake("reconcile")
+        mark_dirty(uow.session, raised, uow.now)
+        uow.wake("reconcile")
     return len(rows)
 
 
-def see_pushes(unit: Unit, branch_ids: Collection[str]) -> None:
+def see_pushes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Do `revoke_moved` for whoever must go on whatever happens: what fails here is left to `end_exceptions`."""
     try:
-        with unit.session.begin_nested():
-            revoke_moved(unit, branch_ids)
+        with uow.session.begin_nested():
+            revoke_moved(uow, branch_ids)
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
         logger.exception("pinned exceptions cannot be looked at")
 
 
-def revoke_moved(unit: Unit, branch_ids: Collection[str]) -> int:
+def revoke_moved(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
     """Revoke the open rows that are pinned to a commit which their pull request has left; returns how many.
 
     A request for such a commit could not be granted any more. The branches are locked. Nothing has to be written anew:
     a check on the new head never heeded the pin to the old.
     """
-    pinned = _locked(unit, branch_ids, and_(_MOVED, _lasts(unit.now))) if branch_ids else ()
+    pinned = _locked(uow, branch_ids, and_(_MOVED, _lasts(uow.now))) if branch_ids else ()
     groups: dict[tuple[str, str], list[PullRequestException]] = {}
     for row in pinned:
         groups.setdefault((row.organization_id, row.request_group_id), []).append(row)
     for (organization_id, _group_id), rows in groups.items():
-        with unit.acting_as_service(organization_id=organization_id):
-            _revoke(unit, rows)
+        with uow.act_as_service(organization_id=organization_id):
+            _revoke(uow, rows)
     return len(pinned)
 
 
-def _revoke(unit: Unit, rows: Sequence[PullRequestException]) -> None:
-    before = told(unit, rows)
+def _revoke(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> None:
+    before = told(uow, rows)
     for row in rows:
-        row.revoked_by, row.revoked_at = SYSTEM.as_json(), unit.now
-    head = unit.session.get_one(PullRequest, rows[0].pull_request_id, populate_existing=True).head_sha
-    record(unit, "revoked", rows, before, reason=PUSHED, newHeadSha=head)
+        row.revoked_by, row.revoked_at = SYSTEM.as_json(), uow.now
+    head = uow.session.get_one(PullRequest, rows[0].pull_request_id, populate_existing=True).head_sha
+    record(uow, "revoked", rows, before, reason=PUSHED, newHeadSha=head)

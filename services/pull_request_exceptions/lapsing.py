@@ -3,10 +3,10 @@
 from datetime import datetime
 
 from models.exceptions import PullRequestException
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
-def record_end(unit: Unit, subject: tuple[str, str, str], row: PullRequestException, ended_at: datetime) -> None:
+def record_end(uow: UnitOfWork, subject: tuple[str, str, str], row: PullRequestException, ended_at: datetime) -> None:
     """Write down the end of a locked row that is over; the audit names the service, whoever happens to notice."""
     row.expired_at = ended_at
     told = {
@@ -15,5 +15,5 @@ def record_end(unit: Unit, subject: tuple[str, str, str], row: PullRequestExcept
         "before": {"state": row.decision or "pending"},
         "after": {"state": "expired", "endedAt": ended_at},
     }
-    with unit.acting_as_service():
-        unit.audit("exception.expired", subject, rows=[told])
+    with uow.act_as_service():
+        uow.audit("exception.expired", subject, rows=[told])

@@ -14,7 +14,7 @@ from rules.errors import ServiceError
 from rules.freezes.pull_request_exceptions import ExceptionState
 from services.core.lookups import get_freeze, get_repository
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.views import views
 
 
@@ -30,48 +30,48 @@ class ExceptionFilters:
     request_group_id: str | None = None
 
 
-def list_exceptions(unit: Unit, operation: str, filters: ExceptionFilters, cursor: str | None, limit: int) -> Page:
+def list_exceptions(uow: UnitOfWork, operation: str, filters: ExceptionFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of exceptions, the newest first; `operation` is the list that its cursors belong to.
 
     Raises `invalid_cursor`, `repository_not_found`, `branch_not_found`, `freeze_not_found`, `pull_request_not_found`,
     `exception_not_found` (no such group).
     """
-    query = _filtered(unit, filters)
+    query = _filtered(uow, filters)
     keys = (PullRequestException.created_at, PullRequestException.id)
-    page = page_of(unit, operation, filters, query, keys, cursor=cursor, limit=limit)
-    return Page(views(unit, page.data), page.next_cursor)
+    page = page_of(uow, operation, filters, query, keys, cursor=cursor, limit=limit)
+    return Page(views(uow, page.data), page.next_cursor)
 
 
-def _filtered(unit: Unit, filters: ExceptionFilters) -> Select[Any]:
+def _filtered(uow: UnitOfWork, filters: ExceptionFilters) -> Select[Any]:
     row = PullRequestException
-    query = select(row).join(Freeze, Freeze.id == row.freeze_id).where(row.organization_id == unit.organization)
+    query = select(row).join(Freeze, Freeze.id == row.freeze_id).where(row.organization_id == uow.organization)
     if filters.state is not None:
-        query = query.where(state_is(filters.state, unit.now))
+        query = query.where(state_is(filters.state, uow.now))
     if filters.repo is not None:
-        pulls = select(PullRequest.id).where(PullRequest.repository_id == get_repository(unit, filters.repo).id)
+        pulls = select(PullRequest.id).where(PullRequest.repository_id == get_repository(uow, filters.repo).id)
         query = query.where(row.pull_request_id.in_(pulls))
     if filters.freeze_id is not None:
-        query = query.where(row.freeze_id == get_freeze(unit, filters.freeze_id).id)
+        query = query.where(row.freeze_id == get_freeze(uow, filters.freeze_id).id)
     if filters.branch_id is not None:
-        query = query.where(row.branch_id == _known(unit, WatchedBranch, filters.branch_id, "branch_not_found"))
+        query = query.where(row.branch_id == _known(uow, WatchedBranch, filters.branch_id, "branch_not_found"))
     if filters.pull_request_id is not None:
-        known = _known(unit, PullRequest, filters.pull_request_id, "pull_request_not_found")
+        known = _known(uow, PullRequest, filters.pull_request_id, "pull_request_not_found")
         query = query.where(row.pull_request_id == known)
     if filters.request_group_id is not None:
-        query = query.where(row.request_group_id == _known_group(unit, filters.request_group_id))
+        query = query.where(row.request_group_id == _known_group(uow, filters.request_group_id))
     return query
 
 
-def _known(unit: Unit, kind: type[WatchedBranch] | type[PullRequest], known_id: str, code: str) -> str:
-    query = select(kind.id).where(kind.id == known_id, kind.organization_id == unit.organization)
-    if unit.session.scalar(query) is None:
+def _known(uow: UnitOfWork, kind: type[WatchedBranch] | type[PullRequest], known_id: str, code: str) -> str:
+    query = select(kind.id).where(kind.id == known_id, kind.organization_id == uow.organization)
+    if uow.session.scalar(query) is None:
         raise ServiceError(code, f"Nothing of this organisation has the id {known_id!r}.")
     return known_id
 
 
-def _known_group(unit: Unit, group_id: str) -> str:
+def _known_group(uow: UnitOfWork, group_id: str) -> str:
     row = PullRequestException
-    query = select(row.id).where(row.organization_id == unit.organization, row.request_group_id == group_id)
-    if unit.session.scalar(query.limit(1)) is None:
+    query = select(row.id).where(row.organization_id == uow.organization, row.request_group_id == group_id)
+    if uow.session.scalar(query.limit(1)) is None:
         raise ServiceError("exception_not_found", f"No exception of this organisation is of the group {group_id!r}.")
     return group_id

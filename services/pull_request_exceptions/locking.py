@@ -17,21 +17,21 @@ from models.freezes import Freeze
 from models.queries import covering_freezes
 from models.repositories import WatchedBranch
 from rules.freezes.verdict import CoveringFreeze
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 Facts = TypeVar("Facts")
 
 
-def lock_base(unit: Unit, branch_id: str) -> Sequence[CoveringFreeze]:
+def lock_base(uow: UnitOfWork, branch_id: str) -> Sequence[CoveringFreeze]:
     """Lock a branch with the freezes that cover it, and return them, oldest first."""
 
     def covering() -> Sequence[CoveringFreeze]:
-        return covering_freezes(unit.session, [branch_id], unit.now).get(branch_id, ())
+        return covering_freezes(uow.session, [branch_id], uow.now).get(branch_id, ())
 
-    return _locked(unit, branch_id, covering, lambda freezes: [freeze.id for freeze in freezes])
+    return _locked(uow, branch_id, covering, lambda freezes: [freeze.id for freeze in freezes])
 
 
-def lock_group(unit: Unit, row: PullRequestException) -> Sequence[PullRequestException]:
+def lock_group(uow: UnitOfWork, row: PullRequestException) -> Sequence[PullRequestException]:
     """Lock the rows of an exception's group with their freezes and their branch, and return them, oldest first.
 
     Which group that is, is read under the locks as well: a grant makes one of all that waits.
@@ -40,18 +40,18 @@ def lock_group(unit: Unit, row: PullRequestException) -> Sequence[PullRequestExc
     mine = (
         PullRequestException.request_group_id == select(its.request_group_id).where(its.id == row.id).scalar_subquery()
     )
-    own = select(PullRequestException).where(PullRequestException.organization_id == unit.organization, mine)
+    own = select(PullRequestException).where(PullRequestException.organization_id == uow.organization, mine)
     ordered = own.order_by(PullRequestException.id).execution_options(populate_existing=True)
 
     def group() -> Sequence[PullRequestException]:
-        return unit.session.scalars(ordered).all()
+        return uow.session.scalars(ordered).all()
 
-    _locked(unit, row.branch_id, group, lambda rows: [row.freeze_id for row in rows])
-    return unit.session.scalars(ordered.with_for_update()).all()
+    _locked(uow, row.branch_id, group, lambda rows: [row.freeze_id for row in rows])
+    return uow.session.scalars(ordered.with_for_update()).all()
 
 
 def open_rows(
-    unit: Unit, pull_request_id: str, branch_id: str, freeze_ids: Collection[str]
+    uow: UnitOfWork, pull_request_id: str, branch_id: str, freeze_ids: Collection[str]
 ) -> dict[str, PullRequestException]:
     """Lock and return, by freeze, the rows of a pull request that are recorded as open; the branch is locked."""
     row = PullRequestException
@@ -64,21 +64,21 @@ def open_rows(
         row.expired_at.is_(None),
     )
     locking = query.order_by(row.id).with_for_update().execution_options(populate_existing=True)
-    return {found.freeze_id: found for found in unit.session.scalars(locking)}
+    return {found.freeze_id: found for found in uow.session.scalars(locking)}
 
 
 def _locked(
-    unit: Unit, branch_id: str, read: Callable[[], Facts], freezes_of: Callable[[Facts], Collection[str]]
+    uow: UnitOfWork, branch_id: str, read: Callable[[], Facts], freezes_of: Callable[[Facts], Collection[str]]
 ) -> Facts:
     """Lock the freezes of what `read` returns, then the branch; returns what is read under the locks."""
     while True:
         wanted = sorted(freezes_of(read()))
-        with unit.session.begin_nested() as savepoint:
+        with uow.session.begin_nested() as savepoint:
             freezes = select(Freeze.id).where(Freeze.id.in_(wanted)).order_by(Freeze.id)
-            unit.session.execute(freezes.with_for_update(read=True))
+            uow.session.execute(freezes.with_for_update(read=True))
             branch = select(WatchedBranch).where(WatchedBranch.id == branch_id).with_for_update(key_share=True)
-            unit.session.scalars(branch.execution_options(populate_existing=True)).one()
-            unit.catch_up()
+            uow.session.scalars(branch.execution_options(populate_existing=True)).one()
+            uow.refresh_now()
             facts = read()
             if set(freezes_of(facts)) <= set(wanted):
                 return facts

@@ -13,7 +13,7 @@ from rules.access.entitlements import plan_named
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.check_text import REQUEST_EXCEPTION
-from services.core.unit_of_work import GITHUB_CALLER, Caller, Unit, Units
+from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.pull_request_exceptions.covering import Wanted
 from services.pull_request_exceptions.requesting import request_for
 from services.repositories.tracked_pull_requests import TrackedPullRequest
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 REASON = "Asked for at GitHub, with the button of the check."
 
 
-def press(units: Units, hint: ButtonHint) -> None:
+def press(uow_factory: UnitOfWorkFactory, hint: ButtonHint) -> None:
     """Request an exception, as that person, for each open pull request whose head carries the check.
 
     Two that share a head share the check, and only both together turn it green. What is asked for already, granted
@@ -31,8 +31,8 @@ def press(units: Units, hint: ButtonHint) -> None:
     """
     if hint.identifier != REQUEST_EXCEPTION:
         return
-    with units.open(GITHUB_CALLER) as unit:
-        organizations = unit.session.execute(
+    with uow_factory.open(GITHUB_CALLER) as uow:
+        organizations = uow.session.execute(
             select(Organization.id, Organization.plan)
             .join(Repository, Repository.organization_id == Organization.id)
             .where(Repository.github_id == hint.github_id, Repository.removed_at.is_(None), Repository.enabled)
@@ -40,29 +40,29 @@ def press(units: Units, hint: ButtonHint) -> None:
         ).all()
     for organization_id, plan in organizations:
         caller = Caller(organization_id, Actor("code_host", hint.login, hint.login), "code_host", plan)
-        with units.open(caller) as unit:
-            waiting = [tracked.pull.id for tracked in _asked_for(unit, hint)] if _entitled(plan) else []
+        with uow_factory.open(caller) as uow:
+            waiting = [tracked.pull.id for tracked in _asked_for(uow, hint)] if _entitled(plan) else []
         for pull_id in waiting:
-            _request(units, caller, hint, pull_id)
+            _request(uow_factory, caller, hint, pull_id)
 
 
 def _entitled(plan: str) -> bool:
     return "pr_exceptions" in plan_named(plan).entitlements
 
 
-def _request(units: Units, caller: Caller, hint: ButtonHint, pull_id: str) -> None:
+def _request(uow_factory: UnitOfWorkFactory, caller: Caller, hint: ButtonHint, pull_id: str) -> None:
     try:
-        with units.open(caller) as unit:
-            for tracked in _asked_for(unit, hint):
+        with uow_factory.open(caller) as uow:
+            for tracked in _asked_for(uow, hint):
                 if tracked.pull.id == pull_id:
-                    request_for(unit, tracked, Wanted(REASON))
+                    request_for(uow, tracked, Wanted(REASON))
     except ServiceError as refusal:
         logger.info("the button of a check was pressed in vain: %s", refusal.code)
 
 
-def _asked_for(unit: Unit, hint: ButtonHint) -> Sequence[TrackedPullRequest]:
+def _asked_for(uow: UnitOfWork, hint: ButtonHint) -> Sequence[TrackedPullRequest]:
     """Return the open pull requests of the unit's organisation whose head has the check."""
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         select(PullRequest, WatchedBranch, Repository)
         .join(Repository, Repository.id == PullRequest.repository_id)
         .join(
@@ -70,7 +70,7 @@ def _asked_for(unit: Unit, hint: ButtonHint) -> Sequence[TrackedPullRequest]:
             (WatchedBranch.repository_id == Repository.id) & (WatchedBranch.name == PullRequest.base_branch),
         )
         .where(
-            Repository.organization_id == unit.organization,
+            Repository.organization_id == uow.organization,
             Repository.github_id == hint.github_id,
             Repository.removed_at.is_(None),
             PullRequest.state == "open",

@@ -7,27 +7,27 @@ from sqlalchemy import select
 
 from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
-from models.queries import raise_generation
+from models.queries import mark_dirty
 from models.repositories import Repository
 from rules.freezes.pull_request_exceptions import state_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 Told = Mapping[str, Any]
 
 
-def told(unit: Unit, rows: Iterable[PullRequestException]) -> dict[str, Told]:
+def told(uow: UnitOfWork, rows: Iterable[PullRequestException]) -> dict[str, Told]:
     """Return, by id, what the audit says of rows whose freezes are locked and in force."""
-    return {row.id: _told(unit, row) for row in rows}
+    return {row.id: _told(uow, row) for row in rows}
 
 
-def _told(unit: Unit, row: PullRequestException) -> dict[str, Any]:
+def _told(uow: UnitOfWork, row: PullRequestException) -> dict[str, Any]:
     state = state_of(
         decision=row.decision,
         revoked_at=row.revoked_at,
         expired_at=row.expired_at,
         expires_at=row.expires_at,
         freeze_in_force=True,
-        now=unit.now,
+        now=uow.now,
     )
     return {
         "state": state,
@@ -38,37 +38,37 @@ def _told(unit: Unit, row: PullRequestException) -> dict[str, Any]:
 
 
 def record(
-    unit: Unit, action: str, rows: Sequence[PullRequestException], before: Mapping[str, Told], **details: Any
+    uow: UnitOfWork, action: str, rows: Sequence[PullRequestException], before: Mapping[str, Told], **details: Any
 ) -> None:
     """Write one audit entry on rows of one pull request that were changed; `before` lacks those that are new."""
-    unit.session.flush()
-    after = told(unit, rows)
+    uow.session.flush()
+    after = told(uow, rows)
     listed = [
         {"id": row.id, "freezeId": row.freeze_id, "before": before.get(row.id), "after": after[row.id]} for row in rows
     ]
     first = rows[0]
     target_id = first.id if len(rows) == 1 else first.request_group_id
-    name = name_of(unit, first.pull_request_id)
-    unit.audit(f"exception.{action}", ("exception", target_id, name), pullRequest=name, rows=listed, **details)
+    name = name_of(uow, first.pull_request_id)
+    uow.audit(f"exception.{action}", ("exception", target_id, name), pullRequest=name, rows=listed, **details)
 
 
-def name_of(unit: Unit, pull_request_id: str) -> str:
+def name_of(uow: UnitOfWork, pull_request_id: str) -> str:
     """Return a pull request's name, `owner/repo#7`."""
-    return names_of(unit, [pull_request_id])[pull_request_id]
+    return names_of(uow, [pull_request_id])[pull_request_id]
 
 
-def names_of(unit: Unit, pull_request_ids: Collection[str]) -> dict[str, str]:
+def names_of(uow: UnitOfWork, pull_request_ids: Collection[str]) -> dict[str, str]:
     """Return the names of pull requests, by id."""
     query = (
         select(PullRequest.id, PullRequest.number, Repository)
         .join(Repository, Repository.id == PullRequest.repository_id)
         .where(PullRequest.id.in_(pull_request_ids))
     )
-    rows = unit.session.execute(query)
+    rows = uow.session.execute(query)
     return {pull_id: f"{repository.full_name}#{number}" for pull_id, number, repository in rows}
 
 
-def write_checks(unit: Unit, branch_id: str) -> None:
+def write_checks(uow: UnitOfWork, branch_id: str) -> None:
     """Have the checks on the heads into a locked branch written anew."""
-    raise_generation(unit.session, [branch_id], unit.now)
-    unit.wake("reconcile")
+    mark_dirty(uow.session, [branch_id], uow.now)
+    uow.wake("reconcile")

@@ -9,38 +9,38 @@ from models.freezes import Freeze
 from rules.errors import ServiceError
 from rules.freezes.pull_request_exceptions import ExceptionState, state_of
 from rules.freezes.verdict import in_force
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
-def get_exception(unit: Unit, exception_id: str) -> PullRequestException:
+def get_exception(uow: UnitOfWork, exception_id: str) -> PullRequestException:
     """Return an exception by id, in whatever state; raises `exception_not_found`."""
     row = PullRequestException
-    query = select(row).where(row.id == exception_id, row.organization_id == unit.organization)
-    found = unit.session.scalar(query)
+    query = select(row).where(row.id == exception_id, row.organization_id == uow.organization)
+    found = uow.session.scalar(query)
     if found is None:
         raise ServiceError("exception_not_found", f"No exception of this organisation has the id {exception_id!r}.")
     return found
 
 
-def freezes_of(unit: Unit, rows: Iterable[PullRequestException]) -> Mapping[str, Freeze]:
+def freezes_of(uow: UnitOfWork, rows: Iterable[PullRequestException]) -> Mapping[str, Freeze]:
     """Return the freezes that exceptions are from, by id, as they are now."""
     query = select(Freeze).where(Freeze.id.in_({row.freeze_id for row in rows}))
-    return {freeze.id: freeze for freeze in unit.session.scalars(query.execution_options(populate_existing=True))}
+    return {freeze.id: freeze for freeze in uow.session.scalars(query.execution_options(populate_existing=True))}
 
 
-def states_of(unit: Unit, rows: Sequence[PullRequestException]) -> dict[str, ExceptionState]:
+def states_of(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> dict[str, ExceptionState]:
     """Return the states of exceptions, by id."""
-    freezes = freezes_of(unit, rows)
-    return {row.id: state(unit, row, freezes[row.freeze_id]) for row in rows}
+    freezes = freezes_of(uow, rows)
+    return {row.id: state(uow, row, freezes[row.freeze_id]) for row in rows}
 
 
-def state(unit: Unit, row: PullRequestException, freeze: Freeze) -> ExceptionState:
+def state(uow: UnitOfWork, row: PullRequestException, freeze: Freeze) -> ExceptionState:
     """Return the state of one exception from this freeze."""
     return state_of(
         decision=row.decision,
         revoked_at=row.revoked_at,
         expired_at=row.expired_at,
         expires_at=row.expires_at,
-        freeze_in_force=in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, unit.now),
-        now=unit.now,
+        freeze_in_force=in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now),
+        now=uow.now,
     )

@@ -6,21 +6,21 @@ from sqlalchemy import select
 
 from models.exceptions import PullRequestException
 from rules.freezes.bypass import Landing
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.recording import name_of
 
 
-def record_use(unit: Unit, exception_ids: Collection[str], landing: Landing) -> None:
+def record_use(uow: UnitOfWork, exception_ids: Collection[str], landing: Landing) -> None:
     """Note, once, the merge that exceptions of one pull request have allowed; `usedAt` is the code host's clock."""
     row = PullRequestException
     unused = select(row).where(row.id.in_(exception_ids), row.used_at.is_(None)).order_by(row.id).with_for_update()
-    rows = unit.session.scalars(unused).all() if exception_ids else []
+    rows = uow.session.scalars(unused).all() if exception_ids else []
     for one in rows:
         one.used_at, one.used_commit = landing.instant, landing.commit
     if not rows:
         return
-    name = name_of(unit, rows[0].pull_request_id)
-    unit.audit(
+    name = name_of(uow, rows[0].pull_request_id)
+    uow.audit(
         "exception.used",
         ("exception", rows[0].id if len(rows) == 1 else rows[0].request_group_id, name),
         pullRequest=name,

@@ -11,7 +11,7 @@ from models.freezes import Freeze
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.freezes.pull_request_exceptions import ExceptionState
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.effects import reasons_against
 from services.pull_request_exceptions.states import freezes_of, get_exception, state
 
@@ -36,19 +36,19 @@ _AS_IT_IS = (
 )
 
 
-def show(unit: Unit, exception_id: str) -> dict[str, Any]:
+def show(uow: UnitOfWork, exception_id: str) -> dict[str, Any]:
     """Return one exception, in whatever state; raises `exception_not_found`."""
-    return views(unit, [get_exception(unit, exception_id)])[0]
+    return views(uow, [get_exception(uow, exception_id)])[0]
 
 
-def views(unit: Unit, rows: Sequence[PullRequestException]) -> list[dict[str, Any]]:
+def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[str, Any]]:
     """Return exceptions as the contract's objects: a few queries, however many they are."""
-    freezes = freezes_of(unit, rows)
-    states = {row.id: state(unit, row, freezes[row.freeze_id]) for row in rows}
-    places = _places(unit, rows)
+    freezes = freezes_of(uow, rows)
+    states = {row.id: state(uow, row, freezes[row.freeze_id]) for row in rows}
+    places = _places(uow, rows)
     granted = [row for row in rows if states[row.id] == "granted"]
     pulls = {row.pull_request_id: places[row.id][0] for row in granted}
-    against = reasons_against(unit, granted, pulls) if granted else {}
+    against = reasons_against(uow, granted, pulls) if granted else {}
     shown = []
     for row in rows:
         pull, repository, branch = places[row.id]
@@ -73,7 +73,7 @@ def views(unit: Unit, rows: Sequence[PullRequestException]) -> list[dict[str, An
 
 
 def _places(
-    unit: Unit, rows: Sequence[PullRequestException]
+    uow: UnitOfWork, rows: Sequence[PullRequestException]
 ) -> dict[str, tuple[PullRequest, Repository, WatchedBranch]]:
     query = (
         select(PullRequestException.id, PullRequest, Repository, WatchedBranch)
@@ -82,7 +82,7 @@ def _places(
         .join(WatchedBranch, WatchedBranch.id == PullRequestException.branch_id)
         .where(PullRequestException.id.in_([row.id for row in rows]))
     )
-    return {found: (pull, repository, branch) for found, pull, repository, branch in unit.session.execute(query)}
+    return {found: (pull, repository, branch) for found, pull, repository, branch in uow.session.execute(query)}
 
 
 def _expired_at(row: PullRequestException, freeze: Freeze, its_state: ExceptionState) -> datetime | None:

@@ -7,7 +7,7 @@ from typing import Any
 from models.pull_requests import PullRequest
 from models.repositories import Repository
 from services.core.pagination import Page, open_cursor, sign_cursor
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_requests.views import views
 from services.repositories.repositories import visible
 from services.repositories.tracked_pull_requests import TrackedPullRequest, find, select_tracked
@@ -25,19 +25,19 @@ class PullFilters:
     verdict: str | None = None
 
 
-def list_pulls(unit: Unit, reference: str, filters: PullFilters, cursor: str | None, limit: int) -> Page:
+def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of a repository's tracked pull requests, the highest number first.
 
     Raises `repository_not_found`. The verdict is no column: rows are judged until the page is full.
     """
-    repository = visible(unit, reference)
-    secret, bound = unit.surroundings.cursor_secret, ("list_pull_requests", unit.organization, (repository.id, filters))
+    repository = visible(uow, reference)
+    secret, bound = uow.dependencies.cursor_secret, ("list_pull_requests", uow.organization, (repository.id, filters))
     below = None if cursor is None else open_cursor(secret, bound, cursor)[0]
     size = limit + 1 if filters.verdict is None else max(limit + 1, JUDGED_AT_ONCE)
     shown: list[dict[str, Any]] = []
     while len(shown) <= limit:
-        rows = _rows(unit, repository, filters, below, size)
-        shown += [view for view in views(unit, rows) if filters.verdict in {None, view["verdict"]}]
+        rows = _rows(uow, repository, filters, below, size)
+        shown += [view for view in views(uow, rows) if filters.verdict in {None, view["verdict"]}]
         if len(rows) < size:
             break
         below = rows[-1].pull.number
@@ -46,19 +46,19 @@ def list_pulls(unit: Unit, reference: str, filters: PullFilters, cursor: str | N
 
 
 def _rows(
-    unit: Unit, repository: Repository, filters: PullFilters, below: int | None, size: int
+    uow: UnitOfWork, repository: Repository, filters: PullFilters, below: int | None, size: int
 ) -> Sequence[TrackedPullRequest]:
-    query = select_tracked(unit).where(PullRequest.repository_id == repository.id)
+    query = select_tracked(uow).where(PullRequest.repository_id == repository.id)
     if filters.state is not None:
         query = query.where(PullRequest.state == filters.state)
     if filters.base is not None:
         query = query.where(PullRequest.base_branch == filters.base)
     if below is not None:
         query = query.where(PullRequest.number < below)
-    rows = unit.session.execute(query.order_by(PullRequest.number.desc()).limit(size))
+    rows = uow.session.execute(query.order_by(PullRequest.number.desc()).limit(size))
     return [TrackedPullRequest(*row) for row in rows]
 
 
-def look_up(unit: Unit, reference: str, repo: str | None) -> dict[str, Any]:
+def look_up(uow: UnitOfWork, reference: str, repo: str | None) -> dict[str, Any]:
     """Return the pull request that a client names; see `find`."""
-    return views(unit, [find(unit, reference, repo, path="ref")])[0]
+    return views(uow, [find(uow, reference, repo, path="ref")])[0]

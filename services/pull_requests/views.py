@@ -18,7 +18,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.access.entitlements import plan_named
 from rules.freezes.check_text import summary, title
 from rules.freezes.verdict import Claim, CoveringFreeze, Verdict, judge
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.holding import Covering, Held, held_exceptions
 from services.pull_request_exceptions.states import states_of
 from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
@@ -55,23 +55,23 @@ class _Facts:
         return self.held.claim((row.branch.id, row.branch.name), row.pull.number, row.pull.head_sha, self.freezes)
 
 
-def views(unit: Unit, rows: Sequence[TrackedPullRequest]) -> list[dict[str, Any]]:
+def views(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> list[dict[str, Any]]:
     """Return pull requests as the contract's objects: a few queries, however many they are."""
-    siblings = _siblings(unit, rows)
+    siblings = _siblings(uow, rows)
     concerned = {row.branch.id for row in rows} | {row.branch.id for group in siblings.values() for row in group}
-    freezes = covering_freezes(unit.session, concerned, unit.now)
+    freezes = covering_freezes(uow.session, concerned, uow.now)
     facts = _Facts(
         siblings,
         freezes,
-        held_exceptions(unit.session, freezes, unit.now),
-        _exceptions(unit, rows, freezes),
-        _checks(unit, rows),
-        "pr_exceptions" in plan_named(unit.caller.plan).entitlements,
+        held_exceptions(uow.session, freezes, uow.now),
+        _exceptions(uow, rows, freezes),
+        _checks(uow, rows),
+        "pr_exceptions" in plan_named(uow.caller.plan).entitlements,
     )
     return [_view(row, facts) for row in rows]
 
 
-def _siblings(unit: Unit, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str], list[TrackedPullRequest]]:
+def _siblings(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str], list[TrackedPullRequest]]:
     """Return the open pull requests on each head, whatever their base."""
     heads = {row.head for row in rows}
     query = (
@@ -82,12 +82,14 @@ def _siblings(unit: Unit, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str,
         .order_by(PullRequest.number)
     )
     found: dict[tuple[str, str], list[TrackedPullRequest]] = {}
-    for row in unit.session.execute(query) if heads else ():
+    for row in uow.session.execute(query) if heads else ():
         found.setdefault(TrackedPullRequest(*row).head, []).append(TrackedPullRequest(*row))
     return found
 
 
-def _exceptions(unit: Unit, rows: Sequence[TrackedPullRequest], freezes: Covering) -> dict[str, list[dict[str, Any]]]:
+def _exceptions(
+    uow: UnitOfWork, rows: Sequence[TrackedPullRequest], freezes: Covering
+) -> dict[str, list[dict[str, Any]]]:
     """Return, by pull request, what was asked for and decided on the freezes in force on its base, newest first."""
     row = PullRequestException
     ids = {freeze.id for covering in freezes.values() for freeze in covering}
@@ -95,8 +97,8 @@ def _exceptions(unit: Unit, rows: Sequence[TrackedPullRequest], freezes: Coverin
     if not bases:
         return {}
     query = select(row).where(tuple_(row.pull_request_id, row.branch_id).in_(bases), row.freeze_id.in_(ids))
-    found = unit.session.scalars(query.order_by(row.created_at.desc(), row.id.desc())).all()
-    states = states_of(unit, found)
+    found = uow.session.scalars(query.order_by(row.created_at.desc(), row.id.desc())).all()
+    states = states_of(uow, found)
     shown: dict[str, list[dict[str, Any]]] = {}
     for one in found:
         view = {name: getattr(one, name) for name in _OF_AN_EXCEPTION} | {"state": states[one.id]}
@@ -104,12 +106,12 @@ def _exceptions(unit: Unit, rows: Sequence[TrackedPullRequest], freezes: Coverin
     return shown
 
 
-def _checks(unit: Unit, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str, str], HeadCheck]:
+def _checks(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str, str], HeadCheck]:
     """Return what was recorded as written; a row that only doubts a head tells of nothing written."""
     wanted = {(*row.head, row.branch.check_name) for row in rows}
     key = tuple_(HeadCheck.repository_id, HeadCheck.head_sha, HeadCheck.check_name)
     recorded = select(HeadCheck).where(key.in_(wanted), HeadCheck.evaluation > 0)
-    found = unit.session.scalars(recorded) if wanted else ()
+    found = uow.session.scalars(recorded) if wanted else ()
     return {(check.repository_id, check.head_sha, check.check_name): check for check in found}
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 LEASE = timedelta(seconds=40)
 """Longer than one call to the code host may take (20 s); renewed before each one."""
@@ -98,23 +98,23 @@ _OTHERS_WAIT = text("""
 """)
 
 
-def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
+def claim(uow: UnitOfWork, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
     """Lease due branches of the installation that was served longest ago; None when nothing is due."""
-    next_one = unit.session.execute(_NEXT_INSTALLATION, {"now": unit.now}).first()
+    next_one = uow.session.execute(_NEXT_INSTALLATION, {"now": uow.now}).first()
     if next_one is None:
         return None
     installation_id, permissions = next_one
-    unit.session.execute(
-        text("UPDATE installations SET served_at = :now WHERE id = :id"), {"now": unit.now, "id": installation_id}
+    uow.session.execute(
+        text("UPDATE installations SET served_at = :now WHERE id = :id"), {"now": uow.now, "id": installation_id}
     )
     token = secrets.token_hex(8)
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         _LEASE_BRANCHES,
         {
             "installation": installation_id,
-            "now": unit.now,
-            "until": unit.now + LEASE,
-            "look_again_at": unit.now + LEASE,
+            "now": uow.now,
+            "until": uow.now + LEASE,
+            "look_again_at": uow.now + LEASE,
             "token": token,
             "most": most,
         },
@@ -122,34 +122,34 @@ def claim(unit: Unit, *, most: int = BRANCHES_PER_PASS) -> Claim | None:
     branches = tuple(ClaimedBranch(*row) for row in rows)
     best_left = None
     if len(branches) == most:
-        best_left = unit.session.scalar(_BEST_LEFT, {"installation": installation_id, "now": unit.now})
+        best_left = uow.session.scalar(_BEST_LEFT, {"installation": installation_id, "now": uow.now})
     return Claim(installation_id, token, branches, best_left, permissions)
 
 
-def others_wait(unit: Unit, installation_id: int) -> bool:
+def others_wait(uow: UnitOfWork, installation_id: int) -> bool:
     """Tell whether branches of another installation are due that nobody is at (I12)."""
-    return bool(unit.session.scalar(_OTHERS_WAIT, {"installation": installation_id, "now": unit.now}))
+    return bool(uow.session.scalar(_OTHERS_WAIT, {"installation": installation_id, "now": uow.now}))
 
 
-def renew(unit: Unit, token: str, branch_ids: Collection[str]) -> set[str]:
+def renew(uow: UnitOfWork, token: str, branch_ids: Collection[str]) -> set[str]:
     """Prolong the leases that still hold, and return whose they are; their rows stay locked until the commit.
 
     Every transaction of a pass begins with this, so that it locks branches as everybody does: in the order of ids.
     """
-    rows = unit.session.scalars(
+    rows = uow.session.scalars(
         text(
             "WITH mine AS (SELECT id FROM watched_branches WHERE id = ANY(:ids) AND lease_token = :token "
             "AND lease_until > :now ORDER BY id FOR NO KEY UPDATE) "
             "UPDATE watched_branches b SET lease_until = :until FROM mine WHERE b.id = mine.id RETURNING b.id"
         ),
-        {"until": unit.now + LEASE, "ids": list(branch_ids), "token": token, "now": unit.now},
+        {"until": uow.now + LEASE, "ids": list(branch_ids), "token": token, "now": uow.now},
     )
     return set(rows)
 
 
-def look_again(unit: Unit, branch_ids: Collection[str]) -> None:
+def look_again(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     """Have branches looked at once more, as late as after a lease that ran out; the caller holds their rows."""
-    unit.session.execute(
+    uow.session.execute(
         text("UPDATE watched_branches SET look_again_at = coalesce(look_again_at, :at) WHERE id = ANY(:ids)"),
-        {"at": unit.now + LEASE, "ids": list(branch_ids)},
+        {"at": uow.now + LEASE, "ids": list(branch_ids)},
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import text
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.reconcile.heads import Head, HeadKey
 
 _DOUBT = text("""
@@ -40,24 +40,24 @@ def columns(keys: Iterable[HeadKey]) -> Mapping[str, list[str]]:
     }
 
 
-def doubt(unit: Unit, heads: Iterable[Head]) -> None:
+def doubt(uow: UnitOfWork, heads: Iterable[Head]) -> None:
     """Say that these heads may show a `success` from now on, until it is recorded."""
     listed = list(heads)
     if listed:
-        unit.session.execute(
+        uow.session.execute(
             _DOUBT,
             {
                 **columns(head.key for head in listed),
                 "organizations": [head.organization_id for head in listed],
                 "branches": [head.branch_id for head in listed],
                 "followed": [bool(head.ways) for head in listed],
-                "now": unit.now,
+                "now": uow.now,
             },
         )
 
 
-def believe(unit: Unit, heads: Iterable[Head]) -> None:
+def believe(uow: UnitOfWork, heads: Iterable[Head]) -> None:
     """End the doubt about heads that were read back and found to be right."""
     listed = list(heads)
     if listed:
-        unit.session.execute(_BELIEVE, columns(head.key for head in listed))
+        uow.session.execute(_BELIEVE, columns(head.key for head in listed))

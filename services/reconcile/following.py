@@ -10,8 +10,8 @@ from sqlalchemy import TextClause, text
 
 from integrations.github import BranchHeads
 from rules.freezes.merge_rank import SUPERSEDED
-from services.core.unit_of_work import Unit
-from services.github_access.failures import lasting
+from services.core.unit_of_work import UnitOfWork
+from services.github_access.failures import retryable
 from services.reconcile.claims import ClaimedBranch
 from services.reconcile.doubts import columns
 from services.reconcile.heads import Head, HeadKey, Way
@@ -44,7 +44,7 @@ _SIBLING_WAYS = text("""
 
 
 def follow(
-    unit: Unit,
+    uow: UnitOfWork,
     heads: dict[HeadKey, Head],
     seen: Iterable[tuple[ClaimedBranch, BranchHeads]],
     before: set[tuple[str, str]],
@@ -58,20 +58,20 @@ def follow(
     A branch whose queue could not be read just now lets nothing fall out. One whose queue we may not see does: nothing
     of that queue has a `success` of ours.
     """
-    whole = [branch for branch, found in seen if found.error is None and lasting(found.queue_error) is None]
-    missing = _rows(unit, _FOLLOWED, whole, heads)
+    whole = [branch for branch, found in seen if found.error is None and retryable(found.queue_error) is None]
+    missing = _rows(uow, _FOLLOWED, whole, heads)
     heads |= {head.key: head for head, _own in missing}
-    add_siblings(unit, heads)
-    _mark(unit, [head.key for head in heads.values() if head.ways], followed=True)
-    _mark(unit, [head.key for head, _own in missing if not head.ways], followed=False)
+    add_siblings(uow, heads)
+    _mark(uow, [head.key for head in heads.values() if head.ways], followed=True)
+    _mark(uow, [head.key for head, _own in missing if not head.ways], followed=False)
     for head, own in missing:
         if not head.ways or not (own or (head.key.repository_id, head.key.sha) in before):
             del heads[head.key]
-    heads |= {head.key: head for head, _own in _rows(unit, _TO_DEMOTE, whole, heads)}
+    heads |= {head.key: head for head, _own in _rows(uow, _TO_DEMOTE, whole, heads)}
 
 
 def _rows(
-    unit: Unit, query: TextClause, whole: list[ClaimedBranch], heads: dict[HeadKey, Head]
+    uow: UnitOfWork, query: TextClause, whole: list[ClaimedBranch], heads: dict[HeadKey, Head]
 ) -> list[tuple[Head, bool]]:
     """Return what the query finds under the check names of these branches and is not among `heads`, without ways.
 
@@ -81,7 +81,7 @@ def _rows(
     by_id = {branch.id: branch for branch in whole}
     names = {"repositories": [pair[0] for pair in by_name], "names": [pair[1] for pair in by_name]}
     found = []
-    for repository_id, check_name, sha, branch_id, doubtful in unit.session.execute(query, names):
+    for repository_id, check_name, sha, branch_id, doubtful in uow.session.execute(query, names):
         key = HeadKey(repository_id, check_name, sha)
         if key not in heads:
             branch = by_id.get(branch_id) or by_name[repository_id, check_name]
@@ -90,17 +90,15 @@ def _rows(
     return found
 
 
-def add_siblings(unit: Unit, heads: Mapping[HeadKey, Head]) -> None:
+def add_siblings(uow: UnitOfWork, heads: Mapping[HeadKey, Head]) -> None:
     """Add every way that the mirror of pull requests knows, of whichever base under the same check name."""
-    for repository_id, check_name, sha, branch_id, branch, number in unit.session.execute(
-        _SIBLING_WAYS, columns(heads)
-    ):
+    for repository_id, check_name, sha, branch_id, branch, number in uow.session.execute(_SIBLING_WAYS, columns(heads)):
         head = heads[HeadKey(repository_id, check_name, sha)]
         way = Way(branch_id, branch, (number,))
         if way not in head.ways:
             head.ways.append(way)
 
 
-def _mark(unit: Unit, keys: list[HeadKey], *, followed: bool) -> None:
+def _mark(uow: UnitOfWork, keys: list[HeadKey], *, followed: bool) -> None:
     if keys:
-        unit.session.execute(_SET_FOLLOWED, {**columns(keys), "followed": followed})
+        uow.session.execute(_SET_FOLLOWED, {**columns(keys), "followed": followed})

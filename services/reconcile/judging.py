@@ -17,7 +17,7 @@ from models.queries import covering_freezes
 from rules.access.entitlements import plan_named
 from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
 from rules.freezes.verdict import Claim, Conclusion, Verdict, judge
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.holding import Covering, Held, held_exceptions
 from services.reconcile.claims import look_again, renew
 from services.reconcile.doubts import believe
@@ -80,26 +80,26 @@ def summary_hash(heading: str, body: str) -> str:
     return hashlib.blake2b(f"{heading}\n{body}".encode(), digest_size=12).hexdigest()
 
 
-def decide(unit: Unit, token: str, heads: Sequence[Head]) -> list[Decision]:
+def decide(uow: UnitOfWork, token: str, heads: Sequence[Head]) -> list[Decision]:
     """Judge the heads whose branches are still leased to `token`; prolongs those leases.
 
     Heads of a branch whose lease is gone are left out: whoever holds it now decides. Of a head that a sibling branch
     shares, what another worker has seen there since we looked counts as well: nobody else would turn it back.
     """
-    held = renew(unit, token, sorted({head.branch_id for head in heads}))
-    unit.catch_up()
+    held = renew(uow, token, sorted({head.branch_id for head in heads}))
+    uow.refresh_now()
     mine = [head for head in heads if head.branch_id in held]
-    add_siblings(unit, {head.key: head for head in mine})
+    add_siblings(uow, {head.key: head for head in mine})
     branch_ids = {way.branch_id for head in mine for way in head.ways} | {head.branch_id for head in mine}
-    facts = _read(unit, mine, branch_ids)
+    facts = _read(uow, mine, branch_ids)
     if not facts.exceptions.readable:
-        look_again(unit, held)
-    written = _written(unit, [head.key for head in mine])
-    evaluation = unit.session.scalar(text("SELECT nextval('evaluations')")) if mine else 0
+        look_again(uow, held)
+    written = _written(uow, [head.key for head in mine])
+    evaluation = uow.session.scalar(text("SELECT nextval('evaluations')")) if mine else 0
     decisions = [_decision(head, facts, written.get(head.key), int(evaluation or 0)) for head in mine]
     doubtful = {key for key, row in written.items() if row.doubtful}
     believe(
-        unit,
+        uow,
         (one.head for one in decisions if one.head.read_back and not one.verdict_differs and one.head.key in doubtful),
     )
     return decisions
@@ -122,20 +122,18 @@ class _Facts:
         return self.exceptions.claim(base, way.numbers[0], head.key.sha, self.freezes)
 
 
-def _read(unit: Unit, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
-    freezes = covering_freezes(unit.session, branch_ids, unit.now)
-    exceptions = held_exceptions(unit.session, freezes, unit.now)
+def _read(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
+    freezes = covering_freezes(uow.session, branch_ids, uow.now)
+    exceptions = held_exceptions(uow.session, freezes, uow.now)
     of = {head.organization_id for head in heads} if freezes else set()
-    plans = (
-        unit.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
-    )
+    plans = uow.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
     return _Facts(freezes, exceptions, {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements})
 
 
-def _written(unit: Unit, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
+def _written(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
     columns = tuple_(HeadCheck.repository_id, HeadCheck.check_name, HeadCheck.head_sha)
     wanted = [(key.repository_id, key.check_name, key.sha) for key in keys]
-    rows = unit.session.scalars(select(HeadCheck).where(columns.in_(wanted)))
+    rows = uow.session.scalars(select(HeadCheck).where(columns.in_(wanted)))
     return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import text
 from integrations.github import BranchHeads, BranchRef, InstallationClient, PullHead
 from rules.freezes.merge_rank import GROUP, NOTHING_OPEN, merge_rank
 from rules.ids import new_id
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.reconcile.claims import ClaimedBranch
 
 Seen = list[tuple[ClaimedBranch, BranchHeads]]
@@ -75,7 +75,9 @@ _RENAME = text("""
 """)
 
 
-def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]], looked_at: Mapping[str, datetime]) -> None:
+def mirror(
+    uow: UnitOfWork, seen: Iterable[tuple[ClaimedBranch, BranchHeads]], looked_at: Mapping[str, datetime]
+) -> None:
     """Write down the open pull requests of each branch that could be read, and that the others are closed.
 
     `looked_at` tells by branch when the look at it began.
@@ -84,12 +86,12 @@ def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]], looked
     if not whole:
         return
     pulls = [(branch, pull) for branch, heads in whole for pull in heads.pulls]
-    _close(unit, whole, pulls)
-    _write(unit, pulls, looked_at)
+    _close(uow, whole, pulls)
+    _write(uow, pulls, looked_at)
     ranks = [GROUP if heads.queue else min(map(rank_of, heads.pulls), default=NOTHING_OPEN) for _branch, heads in whole]
-    unit.session.execute(_RANK, {"ids": [branch.id for branch, _heads in whole], "ranks": ranks})
+    uow.session.execute(_RANK, {"ids": [branch.id for branch, _heads in whole], "ranks": ranks})
     named = {branch.repository_id: heads.repository for branch, heads in whole if heads.repository is not None}
-    unit.session.execute(
+    uow.session.execute(
         _RENAME,
         {
             "ids": list(named),
@@ -101,9 +103,9 @@ def mirror(unit: Unit, seen: Iterable[tuple[ClaimedBranch, BranchHeads]], looked
     )
 
 
-def mirrored_heads(unit: Unit, branches: Collection[ClaimedBranch]) -> set[tuple[str, str]]:
+def mirrored_heads(uow: UnitOfWork, branches: Collection[ClaimedBranch]) -> set[tuple[str, str]]:
     """Return repository and commit of the heads that the branches had when they were last looked at."""
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         text(
             "SELECT p.repository_id, p.head_sha FROM pull_requests p "
             "JOIN watched_branches b ON b.repository_id = p.repository_id AND b.name = p.base_branch "
@@ -114,23 +116,23 @@ def mirrored_heads(unit: Unit, branches: Collection[ClaimedBranch]) -> set[tuple
     return {(repository_id, sha) for repository_id, sha in rows}
 
 
-def _close(unit: Unit, whole: Seen, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:
-    unit.session.execute(
+def _close(uow: UnitOfWork, whole: Seen, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:
+    uow.session.execute(
         _CLOSE,
         {
             "repositories": [branch.repository_id for branch, _heads in whole],
             "bases": [branch.name for branch, _heads in whole],
             "open_repositories": [branch.repository_id for branch, _pull in pulls],
             "open_numbers": [pull.number for _branch, pull in pulls],
-            "now": unit.now,
+            "now": uow.now,
         },
     )
 
 
-def _write(unit: Unit, pulls: Sequence[tuple[ClaimedBranch, PullHead]], looked_at: Mapping[str, datetime]) -> None:
+def _write(uow: UnitOfWork, pulls: Sequence[tuple[ClaimedBranch, PullHead]], looked_at: Mapping[str, datetime]) -> None:
     # One pull request is seen twice when it was retargeted between two calls; the later look is kept.
     rows = list({(branch.repository_id, pull.number): (branch, pull) for branch, pull in pulls}.values())
-    unit.session.execute(
+    uow.session.execute(
         _UPSERT,
         {
             "ids": [new_id("pul") for _ in rows],
@@ -144,7 +146,7 @@ def _write(unit: Unit, pulls: Sequence[tuple[ClaimedBranch, PullHead]], looked_a
             "heads": [pull.head_sha for _branch, pull in rows],
             "ranks": [rank_of(pull) for _branch, pull in rows],
             "looked_at": [looked_at[branch.id] for branch, _pull in rows],
-            "now": unit.now,
+            "now": uow.now,
         },
     )
 

@@ -16,12 +16,12 @@ from rules.freezes.batches import batches
 from rules.rate_budget import NO_WAIT, PaceLimits
 from services.bypass_detection.detection import note_tips
 from services.core.row_locks import lock_branches
-from services.core.unit_of_work import SYSTEM_CALLER, Units
-from services.freezes.completion import complete
-from services.github_access.failures import lasting, pause_when_limited, stops, unfinished
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
+from services.freezes.completion import mark_complete
+from services.github_access.failures import incomplete_error, is_installation_wide, pause_when_limited, retryable
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
-from services.installations.status import examine
+from services.installations.status import refresh_status
 from services.pull_request_exceptions.ending import see_pushes
 from services.reconcile.claims import Claim, ClaimedBranch, claim, others_wait, renew
 from services.reconcile.doubts import doubt
@@ -44,17 +44,17 @@ TURN = 1.0
 class Reconciler:
     """What a pass needs: the database, the code host, the address that a check links to, and how much may be sent."""
 
-    units: Units
+    uow_factory: UnitOfWorkFactory
     github: GitHub
     details_url: str
     limits: PaceLimits = field(default_factory=PaceLimits)
 
     def run_pass(self) -> bool:
         """Serve the installation that has waited longest; False when nothing is due, or others hold all that is."""
-        with self.units.open(SYSTEM_CALLER) as unit:
-            claimed = claim(unit)
+        with self.uow_factory.open(SYSTEM_CALLER) as uow:
+            claimed = claim(uow)
             if claimed is not None and not claimed.branches:
-                return others_wait(unit, claimed.installation_id)
+                return others_wait(uow, claimed.installation_id)
         if claimed is None:
             return False
         client = self.github.client(claimed.installation_id)
@@ -86,7 +86,7 @@ class Pass:
         """Look, judge, write, record."""
         self.open = {branch.id: branch for branch in self.claim.branches}
         planned = deque(self._plan(self._settle(self._look())))
-        if not any(map(stops, self.errors.values())):
+        if not any(map(is_installation_wide, self.errors.values())):
             self._write_in_order(planned)
         self._give_back(planned)
 
@@ -103,7 +103,7 @@ class Pass:
                     seen += look(self.client, chunk, settings.app_id, self._may_look)
                 except GitHubError as error:
                     self.errors |= {branch.id: error for branch in chunk}
-                    if stops(error):
+                    if is_installation_wide(error):
                         unseen = self.open.keys() - {branch.id for branch, _found in seen}
                         self.errors |= dict.fromkeys(unseen, error)
                         return seen
@@ -116,47 +116,47 @@ class Pass:
         Also before each query of a look that reads back: of many heads it takes many, and a slow code host for each of
         them longer than the leases would last.
         """
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
-            self.wait = reserve_query(unit, self.claim.installation_id, self.reconciler.limits)
-            renew(unit, self.claim.token, self.open)
-            return unit.now if self.wait <= NO_WAIT else None
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            self.wait = reserve_query(uow, self.claim.installation_id, self.reconciler.limits)
+            renew(uow, self.claim.token, self.open)
+            return uow.now if self.wait <= NO_WAIT else None
 
     def _settle(self, seen: list[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
         """Turn what was seen into heads to judge, and refresh the mirror, both for the leases that still hold."""
         for branch, found in seen:
-            error = found.error or lasting(found.queue_error)
+            error = found.error or retryable(found.queue_error)
             if error is not None:
                 self.errors[branch.id] = error
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
-            held = renew(unit, self.claim.token, self.open)
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            held = renew(uow, self.claim.token, self.open)
             whole = [(branch, found) for branch, found in seen if found.error is None and branch.id in held]
             heads = gather(whole)
-            before = mirrored_heads(unit, [branch for branch, _found in whole])
-            mirror(unit, whole, self.looked_at)
-            see_pushes(unit, [branch.id for branch, _found in whole])
-            note_tips(unit, [(branch.id, found) for branch, found in whole])
-            follow(unit, heads, whole, before)
+            before = mirrored_heads(uow, [branch for branch, _found in whole])
+            mirror(uow, whole, self.looked_at)
+            see_pushes(uow, [branch.id for branch, _found in whole])
+            note_tips(uow, [(branch.id, found) for branch, found in whole])
+            follow(uow, heads, whole, before)
         return heads
 
     def _plan(self, heads: dict[HeadKey, Head]) -> list[Decision]:
         """Judge everything once, finish the branches that need no writing, and return what differs, in order."""
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
-            renew(unit, self.claim.token, self.open)
-            decisions = decide(unit, self.claim.token, list(heads.values()))
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            renew(uow, self.claim.token, self.open)
+            decisions = decide(uow, self.claim.token, list(heads.values()))
             record(
-                unit, self.claim.token, [(one, one.head.shown.id) for one in decisions if one.adopts and one.head.shown]
+                uow, self.claim.token, [(one, one.head.shown.id) for one in decisions if one.adopts and one.head.shown]
             )
             differing = [decision for decision in decisions if decision.differs and self._affordable(decision)]
             self.total.update(decision.head.branch_id for decision in decisions if decision.head.ways)
             self.waiting.update(decision.head.branch_id for decision in differing)
-            finished = finish(unit, self.claim.token, self._done())
+            finished = finish(uow, self.claim.token, self._done())
         self._complete(finished)
         return sorted(differing, key=lambda decision: decision.urgency)
 
     def _complete(self, freezes: set[str]) -> None:
         if freezes:
-            with self.reconciler.units.open(SYSTEM_CALLER) as unit:
-                complete(unit, freezes)
+            with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+                mark_complete(uow, freezes)
 
     def _affordable(self, decision: Decision) -> bool:
         """Tell whether to write it now: what nobody can merge waits for spare budget, unless its branch is frozen."""
@@ -177,26 +177,28 @@ class Pass:
         return self.claim.best_left is not None and decision.urgency > self.claim.best_left
 
     def _others_wait(self) -> bool:
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
-            return others_wait(unit, self.claim.installation_id)
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            return others_wait(uow, self.claim.installation_id)
 
     def _write(self, planned: deque[Decision]) -> bool:
         """Take a batch, judge it again, send what still differs, record it; False when no more may be sent."""
         wanted = min(len(planned), self.reconciler.github.settings.check_batch)
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
-            room = reserve_checks(unit, self.claim.installation_id, self.reconciler.limits, wanted)
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            room = reserve_checks(uow, self.claim.installation_id, self.reconciler.limits, wanted)
             self.wait = room.wait
             batch = [planned.popleft() for _ in range(room.checks)]
-            decisions = decide(unit, self.claim.token, [decision.head for decision in batch])
+            decisions = decide(uow, self.claim.token, [decision.head for decision in batch])
             differing = [decision for decision in decisions if decision.differs]
-            doubt(unit, (decision.head for decision in differing if decision.conclusion == "success"))
+            doubt(uow, (decision.head for decision in differing if decision.conclusion == "success"))
         judged = {decision.head.key for decision in decisions}
         for decision in batch:
             if decision.head.key not in judged:  # the lease was lost: its new holder decides
                 self.open.pop(decision.head.branch_id, None)
         sent = send(self.client, differing, self.reconciler.details_url) if differing else []
         self._record([decision for decision in decisions if not decision.differs], sent)
-        return bool(batch) and not any(result.error is not None and stops(result.error) for result in sent)
+        return bool(batch) and not any(
+            result.error is not None and is_installation_wide(result.error) for result in sent
+        )
 
     def _record(self, settled: Sequence[Decision], sent: Sequence[Sent]) -> None:
         written = [(result.decision, result.check_run_id) for result in sent if result.error is None]
@@ -207,12 +209,12 @@ class Pass:
         self.waiting.subtract(decision.head.branch_id for decision in settled)
         self.waiting.subtract(decision.head.branch_id for decision, _run in written)
         batch = [*settled, *(result.decision for result in sent)]
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
-            lock_branches(unit, {decision.head.branch_id for decision in batch})
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            lock_branches(uow, {decision.head.branch_id for decision in batch})
             unsure = [result.decision for result in sent if result.error is not None and result.error.maybe_applied]
-            for branch_id in record(unit, self.claim.token, written, unsure):
+            for branch_id in record(uow, self.claim.token, written, unsure):
                 self.open.pop(branch_id, None)
-            finished = finish(unit, self.claim.token, self._done())
+            finished = finish(uow, self.claim.token, self._done())
         self._complete(finished)
 
     def _done(self) -> list[tuple[ClaimedBranch, int]]:
@@ -228,13 +230,13 @@ class Pass:
 
     def _give_back(self, planned: Sequence[Decision]) -> None:
         """Give back what is left: what makes way is due again at once or after the wait, what failed after longer."""
-        worst = next((error for error in self.errors.values() if stops(error)), None)
+        worst = next((error for error in self.errors.values() if is_installation_wide(error)), None)
         if worst is None and self.open:
             self._make_way(planned)
         if self.open:
             self._fail(worst)
         if worst is not None and worst.kind is ErrorKind.INSTALLATION_REMOVED:
-            examine(self.reconciler.units, self.reconciler.github, self.claim.installation_id)
+            refresh_status(self.reconciler.uow_factory, self.reconciler.github, self.claim.installation_id)
 
     def _make_way(self, planned: Sequence[Decision]) -> None:
         """Give back the branches that nothing is wrong with."""
@@ -248,24 +250,24 @@ class Pass:
         ]
         if not left:
             return
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
             if self.wait > NO_WAIT:
-                pause_installation(unit, self.claim.installation_id, unit.now + self.wait)
-            make_way(unit, self.claim.token, left, unit.now + self.wait)
+                pause_installation(uow, self.claim.installation_id, uow.now + self.wait)
+            make_way(uow, self.claim.token, left, uow.now + self.wait)
         for one in left:
             del self.open[one.branch.id]
 
     def _fail(self, worst: GitHubError | None) -> None:
         """Give back what failed, with the reason and the time of the next attempt."""
-        with self.reconciler.units.open(SYSTEM_CALLER) as unit:
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
             if self.refused:
-                learn_from_refusal(unit, self.claim.installation_id, self.reconciler.limits)
-            pause_when_limited(unit, self.claim.installation_id, worst)
-            renew(unit, self.claim.token, self.open)
+                learn_from_refusal(uow, self.claim.installation_id, self.reconciler.limits)
+            pause_when_limited(uow, self.claim.installation_id, worst)
+            renew(uow, self.claim.token, self.open)
             for branch in self.open.values():
-                error = self.errors.get(branch.id) or worst or unfinished()
+                error = self.errors.get(branch.id) or worst or incomplete_error()
                 total = self.total[branch.id]
-                fail(unit, self.claim.token, branch, error, (total, max(0, total - self.waiting[branch.id])))
+                fail(uow, self.claim.token, branch, error, (total, max(0, total - self.waiting[branch.id])))
         logger.warning(
             "reconciling installation %s left %d branches: %s",
             self.claim.installation_id,

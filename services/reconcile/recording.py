@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.github_access.backoff import backoff
 from services.reconcile.claims import ClaimedBranch, renew
 from services.reconcile.doubts import columns, doubt
@@ -44,7 +44,7 @@ _LOOK_AGAIN = text(
 
 
 def record(
-    unit: Unit, token: str, written: Sequence[tuple[Decision, int | None]], unsure: Sequence[Decision] = ()
+    uow: UnitOfWork, token: str, written: Sequence[tuple[Decision, int | None]], unsure: Sequence[Decision] = ()
 ) -> set[str]:
     """Record what the code host has confirmed, and return the branches whose lease was lost in between.
 
@@ -54,22 +54,22 @@ def record(
     has written on account of a sibling branch, if the two arrived in another order than they were judged in.
     """
     branch_ids = sorted({decision.head.branch_id for decision in (*unsure, *(done for done, _run in written))})
-    held = renew(unit, token, branch_ids)
+    held = renew(uow, token, branch_ids)
     kept = [(decision, run) for decision, run in written if decision.head.branch_id in held]
-    crossed = _crossed(unit, kept)
+    crossed = _crossed(uow, kept)
     if kept:
-        unit.session.execute(_RECORD, [_row(unit, decision, run) for decision, run in kept])
+        uow.session.execute(_RECORD, [_row(uow, decision, run) for decision, run in kept])
     lost = set(branch_ids) - held
     again = lost.union(head.branch_id for head in crossed)
     if again:
-        unit.session.execute(_LOOK_AGAIN, {"ids": sorted(again), "now": unit.now})
+        uow.session.execute(_LOOK_AGAIN, {"ids": sorted(again), "now": uow.now})
         late = [decision.head for decision in (*unsure, *(done for done, _run in written))]
-        doubt(unit, [*crossed, *(head for head in late if head.branch_id in lost)])
-        unit.wake("reconcile")
+        doubt(uow, [*crossed, *(head for head in late if head.branch_id in lost)])
+        uow.wake("reconcile")
     return lost
 
 
-def _crossed(unit: Unit, written: Sequence[tuple[Decision, int | None]]) -> list[Head]:
+def _crossed(uow: UnitOfWork, written: Sequence[tuple[Decision, int | None]]) -> list[Head]:
     """Return the heads whose last run at the code host is not that of the last judgement."""
     heads = {decision.head.key: decision.head for decision, _run in written}
     if not heads:
@@ -79,10 +79,10 @@ def _crossed(unit: Unit, written: Sequence[tuple[Decision, int | None]]) -> list
         "evaluations": [decision.evaluation for decision, _run in written],
         "runs": [run for _decision, run in written],
     }
-    return [heads[HeadKey(*row)] for row in unit.session.execute(_CROSSED, values)]
+    return [heads[HeadKey(*row)] for row in uow.session.execute(_CROSSED, values)]
 
 
-def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object]:
+def _row(uow: UnitOfWork, decision: Decision, run: int | None) -> Mapping[str, object]:
     key = decision.head.key
     return {
         "repository": key.repository_id,
@@ -95,7 +95,7 @@ def _row(unit: Unit, decision: Decision, run: int | None) -> Mapping[str, object
         "run": run,
         "words": decision.summary_hash,
         "followed": bool(decision.head.ways),
-        "now": unit.now,
+        "now": uow.now,
     }
 
 
@@ -125,7 +125,7 @@ _RECEIPTS = text("""
 """)
 
 
-def finish(unit: Unit, token: str, done: Sequence[tuple[ClaimedBranch, int]]) -> set[str]:
+def finish(uow: UnitOfWork, token: str, done: Sequence[tuple[ClaimedBranch, int]]) -> set[str]:
     """Give back the leases of branches whose heads (so many of each) all carry their verdict, and write receipts.
 
     Returns the freezes that may now be complete. The caller has locked the branches by renewing their leases; one whose
@@ -133,9 +133,9 @@ def finish(unit: Unit, token: str, done: Sequence[tuple[ClaimedBranch, int]]) ->
     """
     if not done:
         return set()
-    held = set(unit.session.scalars(_FINISH, {**_columns(done), "token": token, "now": unit.now}))
+    held = set(uow.session.scalars(_FINISH, {**_columns(done), "token": token, "now": uow.now}))
     kept = _columns([(branch, heads) for branch, heads in done if branch.id in held])
-    return set(unit.session.scalars(_RECEIPTS, {**kept, "now": unit.now}))
+    return set(uow.session.scalars(_RECEIPTS, {**kept, "now": uow.now}))
 
 
 def _columns(done: Sequence[tuple[ClaimedBranch, int]]) -> dict[str, list[Any]]:
@@ -173,20 +173,20 @@ class Unfinished:
     written: int
 
 
-def make_way(unit: Unit, token: str, left: Sequence[Unfinished], due: datetime) -> None:
+def make_way(uow: UnitOfWork, token: str, left: Sequence[Unfinished], due: datetime) -> None:
     """Give back the leases of branches that have not failed: what is more urgent, or somebody else, goes first."""
     listed = sorted(left, key=lambda one: one.branch.id)
     branches = [one.branch.id for one in listed]
-    renew(unit, token, branches)
+    renew(uow, token, branches)
     values = {
         "branches": branches,
         "ranks": [one.rank for one in listed],
         "generations": [one.branch.generation for one in listed],
         "read_back": [one.branch.read_back for one in listed],
     }
-    unit.session.execute(_MAKE_WAY, {**values, "token": token, "due": due})
+    uow.session.execute(_MAKE_WAY, {**values, "token": token, "due": due})
     progress = {"totals": [one.total for one in listed], "written": [one.written for one in listed]}
-    unit.session.execute(_PROGRESS, {"branches": branches, **progress})
+    uow.session.execute(_PROGRESS, {"branches": branches, **progress})
 
 
 _FAIL = text("""
@@ -207,7 +207,7 @@ _FAILED_TARGETS = text("""
 """)
 
 
-def fail(unit: Unit, token: str, branch: ClaimedBranch, error: GitHubError, heads: tuple[int, int]) -> None:
+def fail(uow: UnitOfWork, token: str, branch: ClaimedBranch, error: GitHubError, heads: tuple[int, int]) -> None:
     """Give back the lease of a branch that could not be brought up to date, and say when it is tried again.
 
     `heads` are how many it has, and how many carry their verdict. A branch that only waits for the code host's limits
@@ -217,15 +217,15 @@ def fail(unit: Unit, token: str, branch: ClaimedBranch, error: GitHubError, head
         "branch": branch.id,
         "generation": branch.generation,
         "token": token,
-        "now": unit.now,
+        "now": uow.now,
         "code": error.code,
         "message": error.message[:500],
-        "due": unit.now + backoff(error, branch.attempts),
+        "due": uow.now + backoff(error, branch.attempts),
         "read_back": error.maybe_applied or branch.read_back,
         "heads": heads[0],
         "written": heads[1],
         "waits": error.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT},
     }
-    due = unit.session.scalar(_FAIL, values)
+    due = uow.session.scalar(_FAIL, values)
     if due is not None:
-        unit.session.execute(_FAILED_TARGETS, {**values, "due": due})
+        uow.session.execute(_FAILED_TARGETS, {**values, "due": due})

@@ -15,7 +15,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.batches import batches
 from rules.freezes.check_names import watched_automatically
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.rate_limiter import paced_client
 from services.repositories.watching import audit_watched, begin, keep_free, lock_watching, watch
 
@@ -43,15 +43,15 @@ def matching_branches(
     return found
 
 
-def watch_matching(units: Units, github: GitHub, caller: Caller, installation_id: int) -> None:
+def watch_matching(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, installation_id: int) -> None:
     """Watch what the globs of an installation's repositories match, or keep it free; raises GitHubError."""
-    with units.open(caller) as unit:
+    with uow_factory.open(caller) as uow:
         query = select(Repository).where(Repository.installation_id == installation_id, _concerned())
-        repositories = unit.session.scalars(query.order_by(Repository.id)).all()
-    client = paced_client(units, github, installation_id)
+        repositories = uow.session.scalars(query.order_by(Repository.id)).all()
+    client = paced_client(uow_factory, github, installation_id)
     found = matching_branches(client, [(row, _globs(row)) for row in repositories])
     for repository_id, names in found.items():
-        watch_what_appeared(units, caller, repository_id, names)
+        watch_what_appeared(uow_factory, caller, repository_id, names)
 
 
 def _concerned() -> ColumnElement[bool]:
@@ -68,7 +68,7 @@ def _globs(repository: Repository) -> list[str]:
     return [*repository.auto_watch, *repository.former_globs]
 
 
-def watch_default_branches(units: Units, caller: Caller, reached: ColumnElement[bool]) -> None:
+def watch_default_branches(uow_factory: UnitOfWorkFactory, caller: Caller, reached: ColumnElement[bool]) -> None:
     """Watch the default branch of each enabled repository of the condition where it is new; the former stays watched.
 
     What somebody has ceased to watch stays so, and what the plan does not reach for stays unwatched.
@@ -81,30 +81,32 @@ def watch_default_branches(units: Units, caller: Caller, reached: ColumnElement[
     new = select(Repository.id, Repository.default_branch).where(
         reached, Repository.enabled, Repository.removed_at.is_(None), ~known.exists()
     )
-    with units.open(caller) as unit:
-        rows = unit.session.execute(new.order_by(Repository.id)).all()
+    with uow_factory.open(caller) as uow:
+        rows = uow.session.execute(new.order_by(Repository.id)).all()
     for repository_id, name in rows:
-        watch_what_appeared(units, caller, repository_id, [name])
+        watch_what_appeared(uow_factory, caller, repository_id, [name])
 
 
-def watch_what_appeared(units: Units, caller: Caller, repository_id: str, names: Collection[str]) -> None:
+def watch_what_appeared(
+    uow_factory: UnitOfWorkFactory, caller: Caller, repository_id: str, names: Collection[str]
+) -> None:
     """Watch branches that the repository watches by itself, but for those that somebody has ceased to watch.
 
     What the plan does not reach for is kept free, and so is what only a former glob matches.
     """
     try:
-        with units.open(caller) as unit:
-            _watch_new(unit, repository_id, names)
+        with uow_factory.open(caller) as uow:
+            _watch_new(uow, repository_id, names)
     except ServiceError as error:
         logger.warning("branches of %s stay unwatched: %s", repository_id, error)
-    with units.open(caller) as unit:
-        _keep_free(unit, repository_id, names)
+    with uow_factory.open(caller) as uow:
+        _keep_free(uow, repository_id, names)
 
 
-def _watch_new(unit: Unit, repository_id: str, names: Collection[str]) -> None:
-    if not _unknown(unit, repository_id, names, or_never_watched=True):
+def _watch_new(uow: UnitOfWork, repository_id: str, names: Collection[str]) -> None:
+    if not _unknown(uow, repository_id, names, or_never_watched=True):
         return
-    [repository] = lock_watching(unit, [repository_id])
+    [repository] = lock_watching(uow, [repository_id])
     if not repository.enabled or repository.removed_at is not None:
         return
     matching = [
@@ -112,39 +114,41 @@ def _watch_new(unit: Unit, repository_id: str, names: Collection[str]) -> None:
         for name in names
         if name == repository.default_branch or watched_automatically(name, repository.auto_watch)
     ]
-    fresh = watch(unit, {repository: matching}, revive=False)[repository.id]
-    begin(unit, [branch.id for branch in fresh])
+    fresh = watch(uow, {repository: matching}, revive=False)[repository.id]
+    begin(uow, [branch.id for branch in fresh])
     for branch in fresh:
-        audit_watched(unit, repository, branch)
+        audit_watched(uow, repository, branch)
 
 
-def _keep_free(unit: Unit, repository_id: str, names: Collection[str]) -> None:
-    if not _unknown(unit, repository_id, names):
+def _keep_free(uow: UnitOfWork, repository_id: str, names: Collection[str]) -> None:
+    if not _unknown(uow, repository_id, names):
         return
-    [repository] = lock_watching(unit, [repository_id])
-    unknown = _unknown(unit, repository_id, names)
-    keep_free(unit, repository, [name for name in unknown if watched_automatically(name, _globs(repository))])
+    [repository] = lock_watching(uow, [repository_id])
+    unknown = _unknown(uow, repository_id, names)
+    keep_free(uow, repository, [name for name in unknown if watched_automatically(name, _globs(repository))])
 
 
-def _unknown(unit: Unit, repository_id: str, names: Collection[str], *, or_never_watched: bool = False) -> set[str]:
+def _unknown(
+    uow: UnitOfWork, repository_id: str, names: Collection[str], *, or_never_watched: bool = False
+) -> set[str]:
     """Return the names under which no branch is kept; with `or_never_watched` also those that are only kept free."""
     known = select(WatchedBranch.name).where(WatchedBranch.repository_id == repository_id)
     if or_never_watched:
         known = known.where(~WatchedBranch.never_watched)
-    return set(names) - set(unit.session.scalars(known))
+    return set(names) - set(uow.session.scalars(known))
 
 
-def watch_what_is_named(units: Units, job: Caller, named: Mapping[int, Collection[str]]) -> None:
+def watch_what_is_named(uow_factory: UnitOfWorkFactory, job: Caller, named: Mapping[int, Collection[str]]) -> None:
     """Watch or keep free branches that were heard of, by the code host's ids of their repositories."""
-    with units.open(job) as unit:
+    with uow_factory.open(job) as uow:
         query = (
             select(Repository, Organization.plan)
             .join(Organization, Organization.id == Repository.organization_id)
             .where(Repository.github_id.in_(list(named)), _concerned())
         )
-        rows = unit.session.execute(query.order_by(Repository.id)).all() if named else []
+        rows = uow.session.execute(query.order_by(Repository.id)).all() if named else []
     for repository, plan in rows:
         names = [name for name in named[repository.github_id] if watched_automatically(name, _globs(repository))]
         if names:
             caller = Caller(repository.organization_id, job.actor, job.source, plan=plan)
-            watch_what_appeared(units, caller, repository.id, names)
+            watch_what_appeared(uow_factory, caller, repository.id, names)

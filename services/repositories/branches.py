@@ -6,11 +6,11 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from models.queries import covering_freezes, raise_generation
+from models.queries import covering_freezes, mark_dirty
 from models.repositories import Repository, WatchedBranch
 from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.lights import NEVER_LOOKED_AT, Known, lights
 from services.repositories.repositories import frozen_branches, visible
 
@@ -24,52 +24,52 @@ class BranchFilters:
 
 
 def list_branches(
-    unit: Unit, filters: BranchFilters, cursor: str | None, limit: int, *, operation: str = "list_branches"
+    uow: UnitOfWork, filters: BranchFilters, cursor: str | None, limit: int, *, operation: str = "list_branches"
 ) -> Page:
     """Return a page of watched branches, the one watched last first.
 
     `operation` is the one that its cursors belong to. Raises `repository_not_found` for an unknown repository.
     """
-    query = _visible_branches(unit)
+    query = _visible_branches(uow)
     if filters.repo is not None:
-        query = query.where(WatchedBranch.repository_id == visible(unit, filters.repo).id)
+        query = query.where(WatchedBranch.repository_id == visible(uow, filters.repo).id)
     if filters.frozen is not None:
-        is_frozen = WatchedBranch.id.in_(frozen_branches(unit))
+        is_frozen = WatchedBranch.id.in_(frozen_branches(uow))
         query = query.where(is_frozen if filters.frozen else ~is_frozen)
     keys = (WatchedBranch.created_at, WatchedBranch.id)
-    page = page_of(unit, operation, filters, query, keys, cursor=cursor, limit=limit)
-    return Page(views(unit, page.data), page.next_cursor)
+    page = page_of(uow, operation, filters, query, keys, cursor=cursor, limit=limit)
+    return Page(views(uow, page.data), page.next_cursor)
 
 
-def _visible_branches(unit: Unit) -> Select[WatchedBranch]:
+def _visible_branches(uow: UnitOfWork) -> Select[WatchedBranch]:
     return (
         select(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .where(
-            WatchedBranch.organization_id == unit.organization,
+            WatchedBranch.organization_id == uow.organization,
             WatchedBranch.unwatched_at.is_(None),
             Repository.removed_at.is_(None),
         )
     )
 
 
-def show(unit: Unit, branch_id: str) -> dict[str, Any]:
+def show(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     """Return one watched branch; raises `branch_not_found`."""
-    return view(unit, get_branch(unit, branch_id))
+    return view(uow, get_branch(uow, branch_id))
 
 
-def view(unit: Unit, branch: WatchedBranch) -> dict[str, Any]:
+def view(uow: UnitOfWork, branch: WatchedBranch) -> dict[str, Any]:
     """Return a watched branch as the contract's object."""
-    return views(unit, [branch])[0]
+    return views(uow, [branch])[0]
 
 
-def views(unit: Unit, branches: Sequence[WatchedBranch]) -> list[dict[str, Any]]:
+def views(uow: UnitOfWork, branches: Sequence[WatchedBranch]) -> list[dict[str, Any]]:
     """Return watched branches as the contract's objects: one query for their freezes, repositories and lights each."""
-    freezes = covering_freezes(unit.session, [branch.id for branch in branches], unit.now)
+    freezes = covering_freezes(uow.session, [branch.id for branch in branches], uow.now)
     ids = {branch.repository_id for branch in branches}
-    rows = unit.session.scalars(select(Repository).where(Repository.id.in_(ids))) if ids else ()
+    rows = uow.session.scalars(select(Repository).where(Repository.id.in_(ids))) if ids else ()
     names = {repository.id: repository.full_name for repository in rows}
-    known = lights(unit, [branch.id for branch in branches])
+    known = lights(uow, [branch.id for branch in branches])
     return [
         _view(
             branch,
@@ -96,17 +96,17 @@ def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str], known: 
     }
 
 
-def update(unit: Unit, branch_id: str, settings: dict[str, Any]) -> dict[str, Any]:
+def update(uow: UnitOfWork, branch_id: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Change a branch's settings; raises `branch_not_found`. Its checks then say what they now allow."""
-    branch = get_branch(unit, branch_id, lock=True)
+    branch = get_branch(uow, branch_id, lock=True)
     before = branch.exceptions_allowed
     after = settings.get("exceptionsAllowed", before)
     if after != before:
         branch.exceptions_allowed = after
-        raise_generation(unit.session, [branch.id], unit.now)
-        unit.wake("reconcile")
-    shown = view(unit, branch)
-    unit.audit(
+        mark_dirty(uow.session, [branch.id], uow.now)
+        uow.wake("reconcile")
+    shown = view(uow, branch)
+    uow.audit(
         "branch.updated",
         ("branch", branch.id, f"{shown['repository']}:{branch.name}"),
         before={"exceptionsAllowed": before},

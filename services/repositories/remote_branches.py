@@ -15,8 +15,8 @@ from integrations.github import InstallationClient
 from models.repositories import RemoteBranchList, Repository, WatchedBranch
 from rules.errors import ServiceError
 from services.core.pagination import open_cursor, sign_cursor
-from services.core.unit_of_work import Unit
-from services.github_access import client as codehost
+from services.core.unit_of_work import UnitOfWork
+from services.github_access import client as github_client
 from services.repositories.repositories import visible
 
 KEPT = timedelta(seconds=60)
@@ -24,65 +24,65 @@ RESERVE = 0.1
 """Share of the hourly allowance that is left to the writing of verdicts."""
 
 
-def list_remote_branches(unit: Unit, reference: str, cursor: str | None, limit: int) -> dict[str, Any]:
+def list_remote_branches(uow: UnitOfWork, reference: str, cursor: str | None, limit: int) -> dict[str, Any]:
     """Return a page of a repository's branches by name, at most 60 seconds old.
 
     Raises `repository_not_found`, what the code host answers, and `github_rate_limited` to keep a reserve, or while the
     code host wants quiet.
     """
-    repository = visible(unit, reference)
-    secret, bound = unit.surroundings.cursor_secret, ("list_remote_branches", unit.organization, repository.id)
+    repository = visible(uow, reference)
+    secret, bound = uow.dependencies.cursor_secret, ("list_remote_branches", uow.organization, repository.id)
     after = "" if cursor is None else open_cursor(secret, bound, cursor)[0]
-    branches, fetched_at = _kept(unit, repository) or _fetched(unit, repository)
+    branches, fetched_at = _kept(uow, repository) or _fetched(uow, repository)
     page = [branch for branch in branches if branch["name"] > after][: limit + 1]
     more = len(page) > limit
     return {
-        "data": _views(unit, repository, page[:limit]),
+        "data": _views(uow, repository, page[:limit]),
         "next_cursor": sign_cursor(secret, bound, [page[limit - 1]["name"]]) if more else None,
         "fetched_at": fetched_at,
     }
 
 
-def _kept(unit: Unit, repository: Repository) -> tuple[list[dict[str, Any]], datetime] | None:
-    row = unit.session.get(RemoteBranchList, repository.id)
-    return (row.branches, row.fetched_at) if row is not None and unit.now < row.fetched_at + KEPT else None
+def _kept(uow: UnitOfWork, repository: Repository) -> tuple[list[dict[str, Any]], datetime] | None:
+    row = uow.session.get(RemoteBranchList, repository.id)
+    return (row.branches, row.fetched_at) if row is not None and uow.now < row.fetched_at + KEPT else None
 
 
-def _fetched(unit: Unit, repository: Repository) -> tuple[list[dict[str, Any]], datetime]:
+def _fetched(uow: UnitOfWork, repository: Repository) -> tuple[list[dict[str, Any]], datetime]:
     """Ask the code host; this unit's database connection is held for the length of the call, but no lock."""
-    client = codehost.client_of(unit, repository.installation_id)
-    _require_budget(unit, client)
+    client = github_client.client_of(uow, repository.installation_id)
+    _require_budget(uow, client)
     listed = client.branches(repository.owner, repository.name)
     branches = [
         {"name": branch.name, "sha": branch.sha, "protected": branch.protected}
         for branch in sorted(listed, key=lambda branch: branch.name)
     ]
-    if unit.actor.type != "support":  # whose transactions cannot write
-        _keep(unit, repository, branches)
-    return branches, unit.now
+    if uow.actor.type != "support":  # whose transactions cannot write
+        _keep(uow, repository, branches)
+    return branches, uow.now
 
 
-def _require_budget(unit: Unit, client: InstallationClient) -> None:
+def _require_budget(uow: UnitOfWork, client: InstallationClient) -> None:
     allowance = client.budget.rest
     if allowance.remaining is None or not allowance.limit or allowance.reset_at is None:
         return
-    wait = allowance.reset_at - unit.now.timestamp()
+    wait = allowance.reset_at - uow.now.timestamp()
     if wait > 0 and allowance.remaining < RESERVE * allowance.limit:
         message = "What is left of the code host's hourly allowance is kept for verdicts. Try again later."
         raise ServiceError("github_rate_limited", message, retry_after=wait)
 
 
-def _keep(unit: Unit, repository: Repository, branches: list[dict[str, Any]]) -> None:
+def _keep(uow: UnitOfWork, repository: Repository, branches: list[dict[str, Any]]) -> None:
     new = insert(RemoteBranchList).values(
-        repository_id=repository.id, organization_id=unit.organization, fetched_at=unit.now, branches=branches
+        repository_id=repository.id, organization_id=uow.organization, fetched_at=uow.now, branches=branches
     )
     replaced = {"fetched_at": new.excluded.fetched_at, "branches": new.excluded.branches}
     newer = RemoteBranchList.fetched_at < new.excluded.fetched_at
-    unit.session.execute(new.on_conflict_do_update(index_elements=["repository_id"], set_=replaced, where=newer))
+    uow.session.execute(new.on_conflict_do_update(index_elements=["repository_id"], set_=replaced, where=newer))
 
 
-def _views(unit: Unit, repository: Repository, branches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    rows = unit.session.execute(
+def _views(uow: UnitOfWork, repository: Repository, branches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    rows = uow.session.execute(
         select(WatchedBranch.name, WatchedBranch.id).where(
             WatchedBranch.repository_id == repository.id,
             WatchedBranch.unwatched_at.is_(None),

@@ -13,7 +13,7 @@ from rules.errors import Detail, ServiceError
 from rules.freezes.globs import compile_globs
 from services.core.lookups import find_repositories, get_repository
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 PREVIEWED = 100
 """Repositories listed in a preview of globs."""
@@ -29,23 +29,23 @@ class RepositoryFilters:
     q: str | None = None
 
 
-def visible(unit: Unit, reference: str) -> Repository:
+def visible(uow: UnitOfWork, reference: str) -> Repository:
     """Return a repository that the installation still covers, by `rep_…` or `owner/name`.
 
     Raises `repository_not_found`, as for an unknown one, once it is no longer covered.
     """
-    repository = get_repository(unit, reference)
+    repository = get_repository(uow, reference)
     if repository.removed_at is not None:
         raise ServiceError("repository_not_found", f"The installation no longer covers the repository {reference!r}.")
     return repository
 
 
-def batch(unit: Unit, references: Sequence[str]) -> dict[str, Repository]:
+def batch(uow: UnitOfWork, references: Sequence[str]) -> dict[str, Repository]:
     """Return the repositories of a body's list by the pointer of their first mention, in its order.
 
     Raises `invalid_parameter` with the pointer of each reference that leads to none the installation covers.
     """
-    found = {name: row for name, row in find_repositories(unit, references).items() if row.removed_at is None}
+    found = {name: row for name, row in find_repositories(uow, references).items() if row.removed_at is None}
     unknown = tuple(
         Detail(f"/repositories/{index}", f"this organisation has no repository {name!r}", "invalid_parameter")
         for index, name in enumerate(references)
@@ -60,21 +60,21 @@ def batch(unit: Unit, references: Sequence[str]) -> dict[str, Repository]:
     return {f"/repositories/{index}": found[references[index]] for index in first.values()}
 
 
-def list_repositories(unit: Unit, filters: RepositoryFilters, cursor: str | None, limit: int) -> Page:
+def list_repositories(uow: UnitOfWork, filters: RepositoryFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of repositories, the newest here first."""
-    query, keys = _filtered(unit, filters), (Repository.created_at, Repository.id)
-    page = page_of(unit, "list_repositories", filters, query, keys, cursor=cursor, limit=limit)
-    return Page(views(unit, page.data), page.next_cursor)
+    query, keys = _filtered(uow, filters), (Repository.created_at, Repository.id)
+    page = page_of(uow, "list_repositories", filters, query, keys, cursor=cursor, limit=limit)
+    return Page(views(uow, page.data), page.next_cursor)
 
 
-def _filtered(unit: Unit, filters: RepositoryFilters) -> Select[Repository]:
-    query = select(Repository).where(Repository.organization_id == unit.organization, Repository.removed_at.is_(None))
+def _filtered(uow: UnitOfWork, filters: RepositoryFilters) -> Select[Repository]:
+    query = select(Repository).where(Repository.organization_id == uow.organization, Repository.removed_at.is_(None))
     if filters.enabled is not None:
         query = query.where(Repository.enabled.is_(filters.enabled))
     if filters.archived is not None:
         query = query.where(Repository.archived.is_(filters.archived))
     if filters.frozen is not None:
-        has_frozen = Repository.id.in_(_frozen_repositories(unit))
+        has_frozen = Repository.id.in_(_frozen_repositories(uow))
         query = query.where(has_frozen if filters.frozen else ~has_frozen)
     if filters.q is not None:
         full_name = func.lower(Repository.owner + "/" + Repository.name)
@@ -82,32 +82,32 @@ def _filtered(unit: Unit, filters: RepositoryFilters) -> Select[Repository]:
     return query
 
 
-def frozen_branches(unit: Unit) -> Select[str]:
+def frozen_branches(uow: UnitOfWork) -> Select[str]:
     """Return the query of the ids of all branches that a freeze covers now."""
     return (
         select(FreezeTarget.branch_id)
         .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
         .where(
-            FreezeTarget.organization_id == unit.organization,
+            FreezeTarget.organization_id == uow.organization,
             FreezeTarget.operation == "apply",
-            in_force(unit.now),
+            in_force(uow.now),
         )
     )
 
 
-def _frozen_repositories(unit: Unit) -> Select[str]:
-    return select(WatchedBranch.repository_id).where(WatchedBranch.id.in_(frozen_branches(unit)))
+def _frozen_repositories(uow: UnitOfWork) -> Select[str]:
+    return select(WatchedBranch.repository_id).where(WatchedBranch.id.in_(frozen_branches(uow)))
 
 
-def show(unit: Unit, reference: str) -> dict[str, Any]:
+def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
     """Return one repository; raises `repository_not_found`."""
-    return views(unit, [visible(unit, reference)])[0]
+    return views(uow, [visible(uow, reference)])[0]
 
 
-def views(unit: Unit, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
+def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
     """Return repositories as the contract's `Repository` objects, with one query for all their branches."""
-    is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(unit))
-    rows = unit.session.execute(
+    is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(uow))
+    rows = uow.session.execute(
         select(WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen))
         .where(
             WatchedBranch.repository_id.in_([repository.id for repository in repositories]),
@@ -136,12 +136,12 @@ def _view(repository: Repository, watched: int, frozen: bool) -> dict[str, Any]:
     }
 
 
-def preview_glob(unit: Unit, patterns: list[str]) -> dict[str, Any]:
+def preview_glob(uow: UnitOfWork, patterns: list[str]) -> dict[str, Any]:
     """Tell which repositories the patterns match, enabled or not; raises `invalid_glob` with pointers."""
     glob = compile_globs(patterns, "repository", "/patterns")
-    rows = unit.session.execute(
+    rows = uow.session.execute(
         select(Repository.id, Repository.owner, Repository.name, Repository.enabled).where(
-            Repository.organization_id == unit.organization, Repository.removed_at.is_(None)
+            Repository.organization_id == uow.organization, Repository.removed_at.is_(None)
         )
     )
     named = ((f"{owner}/{name}", repository_id, enabled) for repository_id, owner, name, enabled in rows)

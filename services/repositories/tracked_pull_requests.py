@@ -9,7 +9,7 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.pull_references import read_reference
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.repositories.repositories import visible
 
 
@@ -31,14 +31,14 @@ def is_base() -> ColumnElement[bool]:
     return and_(WatchedBranch.repository_id == PullRequest.repository_id, WatchedBranch.name == PullRequest.base_branch)
 
 
-def select_tracked(unit: Unit) -> Select[PullRequest, WatchedBranch, Repository]:
+def select_tracked(uow: UnitOfWork) -> Select[PullRequest, WatchedBranch, Repository]:
     """Select pull requests into watched branches of enabled repositories."""
     return (
         select(PullRequest, WatchedBranch, Repository)
         .join(Repository, Repository.id == PullRequest.repository_id)
         .join(WatchedBranch, is_base())
         .where(
-            PullRequest.organization_id == unit.organization,
+            PullRequest.organization_id == uow.organization,
             WatchedBranch.unwatched_at.is_(None),
             Repository.enabled,
             Repository.removed_at.is_(None),
@@ -46,13 +46,15 @@ def select_tracked(unit: Unit) -> Select[PullRequest, WatchedBranch, Repository]
     )
 
 
-def tracked(unit: Unit, pull_request_ids: Collection[str]) -> list[TrackedPullRequest]:
+def tracked(uow: UnitOfWork, pull_request_ids: Collection[str]) -> list[TrackedPullRequest]:
     """Return those of the pull requests that go into watched branches of enabled repositories."""
-    rows = unit.session.execute(select_tracked(unit).where(PullRequest.id.in_(pull_request_ids)))
+    rows = uow.session.execute(select_tracked(uow).where(PullRequest.id.in_(pull_request_ids)))
     return [TrackedPullRequest(*row) for row in rows]
 
 
-def find(unit: Unit, reference: str, repo: str | None, *, path: str, repo_path: str = "repo") -> TrackedPullRequest:
+def find(
+    uow: UnitOfWork, reference: str, repo: str | None, *, path: str, repo_path: str = "repo"
+) -> TrackedPullRequest:
     """Return the pull request that `reference` names; `path` and `repo_path` are where the request holds the two.
 
     Raises `invalid_parameter` for a reference of no known form, or of another repository than `repo`;
@@ -62,9 +64,9 @@ def find(unit: Unit, reference: str, repo: str | None, *, path: str, repo_path: 
     if read is None:
         message = "has to be the address of a pull request, owner/repo#7, or 7"
         raise _refused("invalid_parameter", path, message)
-    repository = _repository(unit, read.repository, repo, repo_path)
-    query = select_tracked(unit).where(PullRequest.repository_id == repository.id, PullRequest.number == read.number)
-    row = unit.session.execute(query).one_or_none()
+    repository = _repository(uow, read.repository, repo, repo_path)
+    query = select_tracked(uow).where(PullRequest.repository_id == repository.id, PullRequest.number == read.number)
+    row = uow.session.execute(query).one_or_none()
     if row is None:
         raise ServiceError(
             "pull_request_not_found",
@@ -79,20 +81,20 @@ def _refused(code: str, path: str, message: str) -> ServiceError:
     return ServiceError(code, f"{path.removeprefix('/')} {message}.", details=(Detail(path, message, code),))
 
 
-def _repository(unit: Unit, named: str | None, repo: str | None, path: str) -> Repository:
+def _repository(uow: UnitOfWork, named: str | None, repo: str | None, path: str) -> Repository:
     if named is None and repo is None:
-        return _only_enabled(unit, path)
-    repositories = {row.id: row for row in (visible(unit, name) for name in (named, repo) if name is not None)}
+        return _only_enabled(uow, path)
+    repositories = {row.id: row for row in (visible(uow, name) for name in (named, repo) if name is not None)}
     if len(repositories) > 1:
         message = f"is another repository than {named}, which the reference names"
         raise _refused("invalid_parameter", path, message)
     return next(iter(repositories.values()))
 
 
-def _only_enabled(unit: Unit, path: str) -> Repository:
-    enabled = unit.session.scalars(
+def _only_enabled(uow: UnitOfWork, path: str) -> Repository:
+    enabled = uow.session.scalars(
         select(Repository)
-        .where(Repository.organization_id == unit.organization, Repository.enabled, Repository.removed_at.is_(None))
+        .where(Repository.organization_id == uow.organization, Repository.enabled, Repository.removed_at.is_(None))
         .limit(2)
     ).all()
     if len(enabled) != 1:

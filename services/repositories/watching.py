@@ -9,158 +9,158 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import func, select
 
-from models.queries import covering_freezes, lock_coverage, raise_generation
+from models.queries import covering_freezes, lock_coverage, mark_dirty
 from models.repositories import Repository, WatchedBranch
 from rules.access.entitlements import require_watched_branches
 from rules.errors import Detail, ServiceError
 from rules.freezes.check_names import check_name
 from rules.ids import new_id
 from services.core.lookups import get_branch
-from services.core.unit_of_work import Unit
-from services.enforcement_status.probe_requests import ask_for_probes
-from services.freezes.targets import take_in
+from services.core.unit_of_work import UnitOfWork
+from services.enforcement_status.probe_requests import schedule_probes
+from services.freezes.targets import extend_open_freezes
 from services.repositories.repositories import visible
 
 
-def lock_coverage_exclusively(unit: Unit) -> None:
+def lock_coverage_exclusively(uow: UnitOfWork) -> None:
     """Take the coverage lock; the unit then happens after every freeze that has started."""
-    lock_coverage(unit.session, unit.organization, exclusive=True)
-    unit.catch_up()
+    lock_coverage(uow.session, uow.organization, exclusive=True)
+    uow.refresh_now()
 
 
-def lock_watching(unit: Unit, repository_ids: Iterable[str]) -> list[Repository]:
+def lock_watching(uow: UnitOfWork, repository_ids: Iterable[str]) -> list[Repository]:
     """Take the coverage lock, and return the repositories as they are under it, in the order of their ids."""
-    lock_coverage_exclusively(unit)
+    lock_coverage_exclusively(uow)
     query = select(Repository).where(Repository.id.in_(list(repository_ids))).order_by(Repository.id)
-    return list(unit.session.scalars(query.execution_options(populate_existing=True)))
+    return list(uow.session.scalars(query.execution_options(populate_existing=True)))
 
 
 def watch(
-    unit: Unit, wanted: Mapping[Repository, Iterable[str]], *, revive: bool = True
+    uow: UnitOfWork, wanted: Mapping[Repository, Iterable[str]], *, revive: bool = True
 ) -> dict[str, list[WatchedBranch]]:
     """Watch branches by name; returns the newly watched ones by repository id. The caller holds the coverage lock.
 
     A branch that was watched before comes back under its id and its check name; with `revive` False only one that
     nobody has ceased to watch. `begin` has to follow as soon as scopes can reach them.
     """
-    known = _known(unit, [repository.id for repository in wanted])
+    known = _known(uow, [repository.id for repository in wanted])
     fresh: dict[str, list[WatchedBranch]] = {repository.id: [] for repository in wanted}
     for repository, names in wanted.items():
         for name in sorted(set(names)):
             branch = known.get((repository.id, name))
             if branch is None:
-                branch = _new(unit, repository, name)
+                branch = _new(uow, repository, name)
             elif branch.unwatched_at is None or not (revive or branch.never_watched):
                 continue
-            branch.unwatched_at, branch.created_at, branch.never_watched = None, unit.now, False
-            unit.session.add(branch)
+            branch.unwatched_at, branch.created_at, branch.never_watched = None, uow.now, False
+            uow.session.add(branch)
             fresh[repository.id].append(branch)
-    unit.session.flush()
+    uow.session.flush()
     return fresh
 
 
-def keep_free(unit: Unit, repository: Repository, names: Iterable[str]) -> list[WatchedBranch]:
+def keep_free(uow: UnitOfWork, repository: Repository, names: Iterable[str]) -> list[WatchedBranch]:
     """Have branches judged that nobody watches, though a rule may require our check on them: their heads get `success`.
 
     Such a rule was made for a pattern that was watched once, or is in a repository that is disabled, or is beyond the
     plan: nothing may be blocked for ever. The caller holds the coverage lock.
     """
-    known = _known(unit, [repository.id])
-    fresh = [_new(unit, repository, name) for name in sorted(set(names)) if (repository.id, name) not in known]
+    known = _known(uow, [repository.id])
+    fresh = [_new(uow, repository, name) for name in sorted(set(names)) if (repository.id, name) not in known]
     for branch in fresh:
-        branch.unwatched_at, branch.never_watched = unit.now, True
-    unit.session.add_all(fresh)
-    unit.session.flush()
+        branch.unwatched_at, branch.never_watched = uow.now, True
+    uow.session.add_all(fresh)
+    uow.session.flush()
     branch_ids = [branch.id for branch in fresh]
-    raise_generation(unit.session, branch_ids, unit.now)
-    ask_for_probes(unit, branch_ids)
-    unit.wake("reconcile")
+    mark_dirty(uow.session, branch_ids, uow.now)
+    schedule_probes(uow, branch_ids)
+    uow.wake("reconcile")
     return fresh
 
 
-def begin(unit: Unit, branch_ids: Sequence[str]) -> None:
+def begin(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
     """Have branches judged that scopes can reach from now on, and covered by the freezes in force.
 
     Raises `feature_not_available` if the plan does not reach for them.
     """
-    _require_quota(unit, len(branch_ids))
-    take_in(unit, branch_ids)
-    ask_for_probes(unit, branch_ids)
+    _require_quota(uow, len(branch_ids))
+    extend_open_freezes(uow, branch_ids)
+    schedule_probes(uow, branch_ids)
 
 
-def _known(unit: Unit, repository_ids: Sequence[str]) -> dict[tuple[str, str], WatchedBranch]:
+def _known(uow: UnitOfWork, repository_ids: Sequence[str]) -> dict[tuple[str, str], WatchedBranch]:
     query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(repository_ids))
-    rows = unit.session.scalars(query.execution_options(populate_existing=True))
+    rows = uow.session.scalars(query.execution_options(populate_existing=True))
     return {(row.repository_id, row.name): row for row in rows}
 
 
-def _new(unit: Unit, repository: Repository, name: str) -> WatchedBranch:
+def _new(uow: UnitOfWork, repository: Repository, name: str) -> WatchedBranch:
     return WatchedBranch(
         id=new_id("wbr"),
-        organization_id=unit.organization,
+        organization_id=uow.organization,
         repository_id=repository.id,
         name=name,
         check_name=check_name(name, [*repository.auto_watch, *repository.former_globs]),
-        created_at=unit.now,
+        created_at=uow.now,
     )
 
 
-def _require_quota(unit: Unit, added: int) -> None:
+def _require_quota(uow: UnitOfWork, added: int) -> None:
     """Hold the watched branches of enabled repositories, `added` of them just now, against the plan."""
-    reached = unit.session.scalar(
+    reached = uow.session.scalar(
         select(func.count())
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .where(
-            WatchedBranch.organization_id == unit.organization,
+            WatchedBranch.organization_id == uow.organization,
             WatchedBranch.unwatched_at.is_(None),
             Repository.enabled,
             Repository.removed_at.is_(None),
         )
     )
-    require_watched_branches(unit.caller.plan, (reached or 0) - added, added)
+    require_watched_branches(uow.caller.plan, (reached or 0) - added, added)
 
 
-def watch_branch(unit: Unit, reference: str, name: str) -> WatchedBranch:
+def watch_branch(uow: UnitOfWork, reference: str, name: str) -> WatchedBranch:
     """Watch one branch of an enabled repository; the code host need not have it yet.
 
     Raises `repository_not_found`, `invalid_state` (not enabled), `already_exists` (watched), `feature_not_available`.
     """
-    [repository] = lock_watching(unit, [visible(unit, reference).id])
+    [repository] = lock_watching(uow, [visible(uow, reference).id])
     if not repository.enabled:
         raise ServiceError("invalid_state", f"{repository.full_name} is not enabled; enable it first.")
-    fresh = watch(unit, {repository: [name]})[repository.id]
+    fresh = watch(uow, {repository: [name]})[repository.id]
     if not fresh:
         message = f"{name} of {repository.full_name} is watched already"
         raise ServiceError("already_exists", f"{message}.", details=(Detail("/name", message, "already_exists"),))
-    begin(unit, [fresh[0].id])
-    audit_watched(unit, repository, fresh[0])
+    begin(uow, [fresh[0].id])
+    audit_watched(uow, repository, fresh[0])
     return fresh[0]
 
 
-def audit_watched(unit: Unit, repository: Repository, branch: WatchedBranch) -> None:
+def audit_watched(uow: UnitOfWork, repository: Repository, branch: WatchedBranch) -> None:
     """Record that a branch has begun to be watched."""
     target = ("branch", branch.id, f"{repository.full_name}:{branch.name}")
-    unit.audit("branch.watched", target, before=None, after={"checkName": branch.check_name})
+    uow.audit("branch.watched", target, before=None, after={"checkName": branch.check_name})
 
 
-def unwatch(unit: Unit, branch_id: str) -> None:
+def unwatch(uow: UnitOfWork, branch_id: str) -> None:
     """Stop watching a branch; its heads get `success` from now on, so that no rule blocks them for ever.
 
     Raises `branch_not_found`, and `already_frozen` (naming the freezes) while it is frozen.
     """
-    lock_coverage_exclusively(unit)
-    branch = get_branch(unit, branch_id, lock=True)
-    freezes = covering_freezes(unit.session, [branch.id], unit.now).get(branch.id)
+    lock_coverage_exclusively(uow)
+    branch = get_branch(uow, branch_id, lock=True)
+    freezes = covering_freezes(uow.session, [branch.id], uow.now).get(branch.id)
     if freezes:
         names = ", ".join(freeze.id for freeze in freezes)
         raise ServiceError("already_frozen", f"The branch is frozen by {names}; lift the freeze first.")
-    branch.unwatched_at = unit.now
-    raise_generation(unit.session, [branch.id], unit.now)
-    ask_for_probes(unit, [branch.id])
-    unit.wake("reconcile")
-    repository = unit.session.get_one(Repository, branch.repository_id)
-    unit.audit(
+    branch.unwatched_at = uow.now
+    mark_dirty(uow.session, [branch.id], uow.now)
+    schedule_probes(uow, [branch.id])
+    uow.wake("reconcile")
+    repository = uow.session.get_one(Repository, branch.repository_id)
+    uow.audit(
         "branch.unwatched",
         ("branch", branch.id, f"{repository.full_name}:{branch.name}"),
         before={"checkName": branch.check_name, "exceptionsAllowed": branch.exceptions_allowed},

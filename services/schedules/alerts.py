@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from models.schedules import Occurrence, Schedule
-from services.alerts.alerts import Item
-from services.core.unit_of_work import Unit
+from services.alerts.alerts import Alert
+from services.core.unit_of_work import UnitOfWork
 from services.github_access.client import page
 
 MISSED, WITHOUT_TARGETS, NOT_ENFORCED = "missed_window", "window_without_targets", "window_not_enforced"
@@ -24,9 +24,9 @@ def window(occurrence: Occurrence) -> dict[str, Any]:
     return {"occurrenceId": occurrence.id, "startsAt": occurrence.starts_at, "endsAt": occurrence.ends_at}
 
 
-def audit_skipped(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> None:
+def audit_skipped(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
     """Record that an occurrence is left out, and why."""
-    unit.audit(
+    uow.audit(
         "occurrence.skipped",
         subject(schedule),
         before={"state": "planned", "skipReason": None},
@@ -40,27 +40,27 @@ def of_windows_past(schedule: Schedule) -> tuple[str, str]:
     return _key(MISSED, schedule), _key(WITHOUT_TARGETS, schedule)
 
 
-def missed(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Item:
+def missed(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert:
     """Return the item of a window that passed without a freeze; a later one takes the place of an earlier one."""
     told = (
         f"The window of {schedule.name} {_times(occurrence)} passed without a freeze: nothing could begin it. Look at "
         "what was merged then, and whether the sweeper runs."
     )
-    return Item(_key(MISSED, schedule), MISSED, "critical", subject(schedule), told, home(unit))
+    return Alert(_key(MISSED, schedule), MISSED, "critical", subject(schedule), told, home(uow))
 
 
-def without_targets(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Item:
+def without_targets(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert:
     """Return the item of a window that was skipped since its scope reaches nothing."""
     told = (
         f"The window of {schedule.name} {_times(occurrence)} was skipped: its scope reaches no watched branch. Change "
         "the scope, or watch what it should reach."
     )
-    return Item(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), told, home(unit))
+    return Alert(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), told, home(uow))
 
 
 def not_enforced(
-    unit: Unit, schedule: Schedule, occurrence: Occurrence, unenforced: Sequence[tuple[str, str]], reached: int
-) -> Item:
+    uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence, unenforced: Sequence[tuple[str, str]], reached: int
+) -> Alert:
     """Return the item of a window that would not block some of the branches it reaches: (`owner/name`, branch)."""
     named = ", ".join(f"{repository}:{branch}" for repository, branch in unenforced[:NAMED])
     more = f" and {len(unenforced) - NAMED} more" if len(unenforced) > NAMED else ""
@@ -69,9 +69,9 @@ def not_enforced(
         f"branches: {named}{more}."
     )
     repository, branch = unenforced[0]
-    rules = page(unit, *repository.split("/", 1), "rules", ref=f"refs/heads/{branch}")
+    rules = page(uow, *repository.split("/", 1), "rules", ref=f"refs/heads/{branch}")
     key = key_of_not_enforced(occurrence.id)
-    return Item(key, NOT_ENFORCED, "critical", subject(schedule), told, ("Open the branch's rules", rules))
+    return Alert(key, NOT_ENFORCED, "critical", subject(schedule), told, ("Open the branch's rules", rules))
 
 
 def key_of_not_enforced(occurrence_id: str) -> str:
@@ -88,6 +88,6 @@ def _times(occurrence: Occurrence) -> str:
     return f"from {start} to {end} UTC"
 
 
-def home(unit: Unit) -> tuple[str, str]:
+def home(uow: UnitOfWork) -> tuple[str, str]:
     """Return where something can be done about a schedule, as an item's action."""
-    return "Open the schedules", f"{unit.surroundings.web_url}/"
+    return "Open the schedules", f"{uow.dependencies.web_url}/"

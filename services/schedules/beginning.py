@@ -26,11 +26,11 @@ from models.schedule_queries import planned, unsettled
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
-from services.alerts.alerts import clear_items, raise_item
+from services.alerts.alerts import open_alert, resolve_alerts
 from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.start import NewFreeze, start
-from services.freezes.targets import cover_more
+from services.freezes.targets import add_remaining_targets
 from services.schedules import alerts
 
 LATE_AFTER = timedelta(seconds=60)
@@ -50,32 +50,32 @@ class Due(NamedTuple):
     schedule: str
 
 
-def begin_windows(units: Units) -> int:
+def begin_windows(uow_factory: UnitOfWorkFactory) -> int:
     """Begin every window that is due, each in a unit of its own; returns how many began."""
     begun, after = 0, None
-    while found := _due(units, after):
-        begun += for_each_isolated(found, lambda due: _begin_one(units, due))
+    while found := _due(uow_factory, after):
+        begun += for_each_isolated(found, lambda due: _begin_one(uow_factory, due))
         after = found[-1]
     return begun
 
 
-def _due(units: Units, after: Due | None) -> list[Due]:
+def _due(uow_factory: UnitOfWorkFactory, after: Due | None) -> list[Due]:
     """Return the next of those that are due, the one that should have begun first first."""
-    with units.open(SYSTEM_CALLER) as unit:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
         query = (
             select(
                 Occurrence.starts_at, Occurrence.id, Occurrence.organization_id, Occurrence.schedule_id, Schedule.name
             )
             .join(Schedule, Schedule.id == Occurrence.schedule_id)
             .join(Organization, Organization.id == Occurrence.organization_id)
-            .where(planned(unit.now), Occurrence.starts_at <= unit.now, Organization.deleted_at.is_(None))
+            .where(planned(uow.now), Occurrence.starts_at <= uow.now, Organization.deleted_at.is_(None))
             .where(~uninstalled(Occurrence.organization_id))
             .order_by(Occurrence.starts_at, Occurrence.id)
             .limit(PAGE)
         )
         if after is not None:
             query = query.where(tuple_(Occurrence.starts_at, Occurrence.id) > (after.starts_at, after.id))
-        return [Due(*row) for row in unit.session.execute(query)]
+        return [Due(*row) for row in uow.session.execute(query)]
 
 
 def uninstalled(organization_id: Any) -> ColumnElement[bool]:
@@ -84,46 +84,46 @@ def uninstalled(organization_id: Any) -> ColumnElement[bool]:
     return and_(of.exists(), ~of.where(Installation.state != "removed").exists())
 
 
-def _begin_one(units: Units, due: Due) -> bool:
+def _begin_one(uow_factory: UnitOfWorkFactory, due: Due) -> bool:
     actor = Actor("schedule", due.schedule_id, due.schedule)
-    with units.open(Caller(due.organization_id, actor, "schedule")) as unit:
-        return begin_due(unit, due.id)
+    with uow_factory.open(Caller(due.organization_id, actor, "schedule")) as uow:
+        return begin_due(uow, due.id)
 
 
-def begin_due(unit: Unit, occurrence_id: str) -> bool:
+def begin_due(uow: UnitOfWork, occurrence_id: str) -> bool:
     """Begin an occurrence, or record why not; False when no freeze began: it is settled, or somebody else has it."""
-    found = lock_planned(unit, occurrence_id)
+    found = lock_planned(uow, occurrence_id)
     if found is None:
         return False
     occurrence, schedule = found
     try:
-        begin(unit, schedule, occurrence)
+        begin(uow, schedule, occurrence)
     except ServiceError as error:
         if error.code != "no_targets_in_scope":
             raise
-        _skip(unit, schedule, occurrence)
+        _skip(uow, schedule, occurrence)
         return False
     return True
 
 
-def lock_planned(unit: Unit, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
+def lock_planned(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
     """Lock an occurrence that is planned, with its schedule; None when it is settled, over, or locked.
 
     One that is to come, of a schedule that is disabled or deleted, is removed.
     """
-    found = lock_unsettled(unit, occurrence_id)
-    if found is None or found[0].ends_at <= unit.now:
+    found = lock_unsettled(uow, occurrence_id)
+    if found is None or found[0].ends_at <= uow.now:
         return None
     occurrence, schedule = found
     if not schedule.enabled or schedule.deleted_at is not None:
-        unit.session.delete(occurrence)
+        uow.session.delete(occurrence)
         return None
     return occurrence, schedule
 
 
-def lock_unsettled(unit: Unit, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
+def lock_unsettled(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
     """Lock an occurrence of which nothing is recorded, with its schedule; None when it is settled, or locked."""
-    row = unit.session.execute(
+    row = uow.session.execute(
         select(Occurrence, Schedule)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
         .where(Occurrence.id == occurrence_id, unsettled())
@@ -132,9 +132,9 @@ def lock_unsettled(unit: Unit, occurrence_id: str) -> tuple[Occurrence, Schedule
     return None if row is None else (row[0], row[1])
 
 
-def begin(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Freeze:
+def begin(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Freeze:
     """Start the freeze of a locked occurrence, as whoever the unit belongs to; raises `no_targets_in_scope`."""
-    late_by = unit.now - (occurrence.due_at or occurrence.starts_at)
+    late_by = uow.now - (occurrence.due_at or occurrence.starts_at)
     is_late = late_by > LATE_AFTER
     wanted = NewFreeze(
         schedule.scope,
@@ -146,30 +146,30 @@ def begin(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> Freeze:
         occurrence_id=occurrence.id,
         seconds_late=int(late_by.total_seconds()) if is_late else None,
     )
-    freeze = start(unit, wanted, most_targets=unit.surroundings.most_targets)
-    occurrence.begun_at, occurrence.freeze_id, occurrence.late = unit.now, freeze.id, is_late
-    clear_items(unit, alerts.of_windows_past(schedule))
+    freeze = start(uow, wanted, max_targets=uow.dependencies.max_targets)
+    occurrence.begun_at, occurrence.freeze_id, occurrence.late = uow.now, freeze.id, is_late
+    resolve_alerts(uow, alerts.of_windows_past(schedule))
     return freeze
 
 
-def _skip(unit: Unit, schedule: Schedule, occurrence: Occurrence) -> None:
-    occurrence.skip_reason, occurrence.skipped_by = "no_targets", unit.actor.as_json()
-    alerts.audit_skipped(unit, schedule, occurrence)
-    raise_item(unit, alerts.without_targets(unit, schedule, occurrence))
+def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
+    occurrence.skip_reason, occurrence.skipped_by = "no_targets", uow.actor.as_json()
+    alerts.audit_skipped(uow, schedule, occurrence)
+    open_alert(uow, alerts.without_targets(uow, schedule, occurrence))
 
 
-def cover_the_rest(units: Units) -> None:
+def cover_the_rest(uow_factory: UnitOfWorkFactory) -> None:
     """Cover what freezes of very many branches have left over, a batch of each in turn, for a while."""
     end = monotonic() + LONGEST
     query = select(Freeze.id, Freeze.organization_id).where(Freeze.partly_covered).order_by(Freeze.id)
     while monotonic() < end:
-        with units.open(SYSTEM_CALLER) as unit:
-            left = unit.session.execute(query).all()
-        if not for_each_isolated(left, lambda row: _cover_one(units, row)):
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            left = uow.session.execute(query).all()
+        if not for_each_isolated(left, lambda row: _cover_one(uow_factory, row)):
             return
 
 
-def _cover_one(units: Units, row: Row[str, str]) -> bool:
+def _cover_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
     freeze_id, organization_id = row
-    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-        return cover_more(unit, freeze_id, most_targets=unit.surroundings.most_targets)
+    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+        return add_remaining_targets(uow, freeze_id, max_targets=uow.dependencies.max_targets)

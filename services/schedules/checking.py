@@ -6,25 +6,25 @@ from typing import Any
 from rules.errors import Detail, ServiceError, together
 from rules.time.recurrence import LATEST, check, days
 from rules.time.zones import check_zone
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve_targets
 from services.freezes.start import checked_reason
 from services.schedules.terms import recurrence_of, window_of
 
 
-def check_terms(unit: Unit, given: Mapping[str, Any]) -> None:
+def check_terms(uow: UnitOfWork, given: Mapping[str, Any]) -> None:
     """Refuse what a schedule must not say, of those of its properties that are given, as they are stored.
 
     Raises, in the order of the contract's properties and with the rows of all faults: what resolving a scope raises,
     `no_targets_in_scope`, `invalid_timezone`, `invalid_recurrence`, `reason_required`.
     """
-    if faults := list(_faults(unit, given)):
+    if faults := list(_faults(uow, given)):
         raise together(faults)
 
 
-def _faults(unit: Unit, given: Mapping[str, Any]) -> Iterator[ServiceError]:
+def _faults(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]:
     checks: dict[str, Callable[[Any], object]] = {
-        "scope": lambda scope: resolve_targets(unit, scope),
+        "scope": lambda scope: resolve_targets(uow, scope),
         "timezone": lambda name: check_zone(name, "/timezone"),
         "recurrence": _check_recurrence,
         "window": _check_window,

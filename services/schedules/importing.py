@@ -23,7 +23,7 @@ from integrations.calendars.found import WHOLE_DAY, CalendarError, Options, Read
 from models.organizations import Organization
 from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.organizations.organizations import locked
 from services.schedules.checking import check_terms
 from services.schedules.matching import Entry, Import, Matching
@@ -36,37 +36,37 @@ HARMLESS = frozenset({"past", "cancelled"})
 MOST_TOLD = 100
 
 
-def import_calendar(unit: Unit, wanted: Import) -> dict[str, Any]:
+def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     """Make, change and remove schedules as a calendar says, and tell what became of each of its events.
 
     Raises what `check_terms` raises, `invalid_parameter` and `invalid_recurrence` for a calendar of which nothing can
     be used, `feature_not_available`, `schedule_overlap`.
     """
-    reading = _read(unit, wanted)
+    reading = _read(uow, wanted)
     _refuse_useless(wanted, reading)
-    organization, wakeups = locked(unit), set(unit.wakeups)
-    savepoint = unit.session.begin_nested()
-    entries = list(Matching(unit, wanted, reading).entries())
+    organization, wakeups = locked(uow), set(uow.wakeups)
+    savepoint = uow.session.begin_nested()
+    entries = list(Matching(uow, wanted, reading).entries())
     counts = _counted(entries)
     if wanted.dry_run:
         savepoint.rollback()
-        unit.wakeups = wakeups
+        uow.wakeups = wakeups
         entries = [replace(entry, schedule_id=None) if entry.action == "created" else entry for entry in entries]
     else:
         savepoint.commit()
-        _record(unit, wanted, organization, entries, counts)
+        _record(uow, wanted, organization, entries, counts)
     return {"dry_run": wanted.dry_run, "counts": counts, "data": entries}
 
 
-def _read(unit: Unit, wanted: Import) -> Reading:
+def _read(uow: UnitOfWork, wanted: Import) -> Reading:
     """Check what the request says, and read the calendar while no transaction is open."""
-    settings = unit.session.scalars(select(Organization.settings).where(Organization.id == unit.organization)).one()
+    settings = uow.session.scalars(select(Organization.settings).where(Organization.id == uow.organization)).one()
     timezone = wanted.timezone or OrganizationSettings.from_json(settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "window": wanted.window, "reason": wanted.reason}
-    check_terms(unit, {name: value for name, value in given.items() if value is not None})
+    check_terms(uow, {name: value for name, value in given.items() if value is not None})
     window = window_of(wanted.window) if wanted.window else WHOLE_DAY
-    options = Options(timezone, unit.now, window, wanted.day_before)
-    with unit.apart():
+    options = Options(timezone, uow.now, window, wanted.day_before)
+    with uow.outside_transaction():
         try:
             if wanted.format == "ics":
                 return ics.read(wanted.content, options)
@@ -107,14 +107,14 @@ def _counted(entries: Iterable[Entry]) -> dict[str, int]:
 
 
 def _record(
-    unit: Unit, wanted: Import, organization: Organization, entries: Iterable[Entry], counts: Mapping[str, int]
+    uow: UnitOfWork, wanted: Import, organization: Organization, entries: Iterable[Entry], counts: Mapping[str, int]
 ) -> None:
     """Tell the audit of an import that changed something as a whole; each schedule has an entry of its own."""
     changed = [entry.schedule_id for entry in entries if entry.action in {"created", "updated", "removed"}]
     if not changed:
         return
     place = {name: getattr(wanted, name) for name in ("country", "subdivision", "years")}
-    unit.audit(
+    uow.audit(
         "schedule.imported",
         ("organization", organization.id, organization.name),
         format=wanted.format,

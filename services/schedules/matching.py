@@ -17,7 +17,7 @@ from integrations.calendars.found import Found, Reading, listed, stored_recurren
 from models.schedule_queries import existing
 from models.schedules import Schedule
 from rules.access.entitlements import require_schedules
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.schedules.deleting import delete_schedule
 from services.schedules.saving import NewSchedule, camel_case, change, insert_checked
 
@@ -69,13 +69,13 @@ class Entry:
 class Matching:
     """The schedules that calendars of one format were imported as. The caller has the organisation locked."""
 
-    def __init__(self, unit: Unit, wanted: Import, reading: Reading) -> None:
-        self._unit = unit
+    def __init__(self, uow: UnitOfWork, wanted: Import, reading: Reading) -> None:
+        self._unit = uow
         self._wanted = wanted
         self._reading = reading
-        query = select(Schedule).where(existing(unit.organization), Schedule.import_key.startswith(f"{wanted.format}:"))
-        rows = unit.session.scalars(query.order_by(Schedule.id).with_for_update(key_share=True)).all()
-        unit.catch_up()
+        query = select(Schedule).where(existing(uow.organization), Schedule.import_key.startswith(f"{wanted.format}:"))
+        rows = uow.session.scalars(query.order_by(Schedule.id).with_for_update(key_share=True)).all()
+        uow.refresh_now()
         self._rows = {str(row.import_key): row for row in rows}
         keys = {self._key(found) for found in reading.found}
         self._adoptable = {row.import_digest: row for key, row in self._rows.items() if key not in keys}

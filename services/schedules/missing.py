@@ -6,9 +6,9 @@ from sqlalchemy import ColumnElement, and_, text
 
 from models.schedule_queries import unsettled
 from models.schedules import Occurrence
-from services.alerts.alerts import raise_item
+from services.alerts.alerts import open_alert
 from services.core.batch import claim_period
-from services.core.unit_of_work import SYSTEM_CALLER, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
 from services.schedules.beginning import lock_unsettled
 from services.schedules.sweeping import for_each
@@ -24,33 +24,33 @@ _OVER = text("""
 """)
 
 
-def record_missed(units: Units) -> int:
+def record_missed(uow_factory: UnitOfWorkFactory) -> int:
     """Record which windows have passed without a freeze, each in a unit of its own; returns how many."""
-    return for_each(units, _has_passed, record)
+    return for_each(uow_factory, _has_passed, record)
 
 
 def _has_passed(now: datetime) -> ColumnElement[bool]:
     return and_(unsettled(), Occurrence.starts_at <= now, Occurrence.ends_at <= now)
 
 
-def record(unit: Unit, occurrence_id: str) -> bool:
+def record(uow: UnitOfWork, occurrence_id: str) -> bool:
     """Record that an occurrence has passed; False when somebody else has settled it, or is about to."""
-    found = lock_unsettled(unit, occurrence_id)
+    found = lock_unsettled(uow, occurrence_id)
     if found is None:
         return False
     occurrence, schedule = found
-    occurrence.missed_at = unit.now
-    unit.audit("occurrence.missed", alerts.subject(schedule), **alerts.window(occurrence))
+    occurrence.missed_at = uow.now
+    uow.audit("occurrence.missed", alerts.subject(schedule), **alerts.window(occurrence))
     if schedule.enabled and schedule.deleted_at is None:
-        raise_item(unit, alerts.missed(unit, schedule, occurrence))
+        open_alert(uow, alerts.missed(uow, schedule, occurrence))
     return True
 
 
-def clear_what_is_over(units: Units) -> bool:
+def clear_what_is_over(uow_factory: UnitOfWorkFactory) -> bool:
     """Close, once an hour, items of windows that passed long ago, or whose schedule is not there or not enabled."""
-    with units.open(SYSTEM_CALLER) as unit:
-        if not claim_period(unit, "past_windows", timedelta(hours=1)):
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if not claim_period(uow, "past_windows", timedelta(hours=1)):
             return False
         types = [alerts.MISSED, alerts.WITHOUT_TARGETS]
-        unit.session.execute(_OVER, {"now": unit.now, "before": unit.now - SHOWN, "types": types})
+        uow.session.execute(_OVER, {"now": uow.now, "before": uow.now - SHOWN, "types": types})
     return True

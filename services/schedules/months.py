@@ -16,7 +16,7 @@ from rules.errors import Detail, ServiceError
 from rules.time.wall_clock import first_instant
 from rules.time.zones import check_zone
 from services.core.lookups import known_schedule
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.occurrences import touching
 from services.schedules.previewing import local
@@ -28,7 +28,7 @@ LOOKS = 3
 _MOMENT = timedelta(microseconds=1)
 
 
-def calendar_of(unit: Unit, month: str, timezone: str | None, schedule_id: str | None) -> dict[str, Any]:
+def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: str | None) -> dict[str, Any]:
     """Return the days of a month (`2026-12`), each with the occurrences that touch it.
 
     Days are those of the given zone, or else of each schedule's own. Deleted schedules show what they did.
@@ -37,11 +37,11 @@ def calendar_of(unit: Unit, month: str, timezone: str | None, schedule_id: str |
     if timezone is not None:
         _check_zone(timezone)
     if schedule_id is not None:
-        known_schedule(unit, schedule_id)
+        known_schedule(uow, schedule_id)
     days = _days(month)
-    zones = [timezone] if timezone is not None else _zones(unit)
+    zones = [timezone] if timezone is not None else _zones(uow)
     edges = {zone: _edges(days, ZoneInfo(zone)) for zone in zones}
-    placed, shown = _placed_and_shown(unit, edges, timezone, schedule_id)
+    placed, shown = _placed_and_shown(uow, edges, timezone, schedule_id)
     found: dict[date, dict[str, Any]] = {day: {"date": day, "count": 0, "occurrences": []} for day in days}
     for number, count, ids in placed:
         found[days[number - 1]] |= {"count": count, "occurrences": [shown[one] for one in ids if one in shown]}
@@ -62,9 +62,9 @@ def _days(month: str) -> list[date]:
     return [day for day in days if day.month == first.month]
 
 
-def _zones(unit: Unit) -> Sequence[str]:
-    query = select(Schedule.timezone).where(Schedule.organization_id == unit.organization).distinct()
-    return unit.session.scalars(query).all()
+def _zones(uow: UnitOfWork) -> Sequence[str]:
+    query = select(Schedule.timezone).where(Schedule.organization_id == uow.organization).distinct()
+    return uow.session.scalars(query).all()
 
 
 def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
@@ -74,23 +74,23 @@ def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
 
 
 def _placed_and_shown(
-    unit: Unit, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
 ) -> tuple[Sequence[tuple[int, int, Sequence[str]]], dict[str, dict[str, Any]]]:
     """Return what `_placed` does, and `_shown` of it.
 
     Between the two an edit may plan other occurrences in the place of some: then both are asked again.
     """
     for _ in range(LOOKS):
-        placed = _placed(unit, edges, timezone, schedule_id)
+        placed = _placed(uow, edges, timezone, schedule_id)
         wanted = {occurrence_id for _, _, ids in placed for occurrence_id in ids}
-        shown = _shown(unit, wanted, timezone)
+        shown = _shown(uow, wanted, timezone)
         if shown.keys() == wanted:
             break
     return placed, shown
 
 
 def _placed(
-    unit: Unit, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
+    uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
 ) -> Sequence[tuple[int, int, list[str]]]:
     """Return the number of each day that occurrences touch, how many they are, and the ids of the first of them.
 
@@ -107,7 +107,7 @@ def _placed(
     touched = (
         select(func.unnest(zones.c.days[first:last]).label("day"), Occurrence.starts_at, Occurrence.id)
         .join(zones, true())
-        .where(*touching(unit, since, until))
+        .where(*touching(uow, since, until))
     )
     if timezone is None:
         touched = touched.join(Schedule, and_(Schedule.id == Occurrence.schedule_id, Schedule.timezone == zones.c.zone))
@@ -117,7 +117,7 @@ def _placed(
     # Many begin at once: bytes are compared faster than letters, and ids are of one kind.
     ids = func.array_agg(aggregate_order_by(each.id, each.starts_at, each.id.collate("C")), type_=ARRAY(Text))
     query = select(each.day, func.count(), ids[1:MOST_OF_A_DAY]).group_by(each.day)
-    return [(number, total, first_ids) for number, total, first_ids in unit.session.execute(query)]
+    return [(number, total, first_ids) for number, total, first_ids in uow.session.execute(query)]
 
 
 def _as_rows(edges: Mapping[str, Sequence[datetime]]) -> Subquery:
@@ -136,7 +136,7 @@ def _as_rows(edges: Mapping[str, Sequence[datetime]]) -> Subquery:
     return union_all(*each).subquery("zones")
 
 
-def _shown(unit: Unit, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
+def _shown(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
     """Return occurrences as a calendar shows them, by id.
 
     Each is looked up by itself: of hundreds the database else thinks that it finds them sooner by reading them all.
@@ -154,10 +154,10 @@ def _shown(unit: Unit, ids: set[str], timezone: str | None) -> dict[str, dict[st
     )
     return {
         row.id: {
-            **occurrence_view(row, freeze, unit.now),
+            **occurrence_view(row, freeze, uow.now),
             **local(row.starts_at, row.ends_at, ZoneInfo(timezone or own)),
             "schedule_name": name,
             "timezone": timezone or own,
         }
-        for row, freeze, name, own in unit.session.execute(query)
+        for row, freeze, name, own in uow.session.execute(query)
     }

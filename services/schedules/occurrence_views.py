@@ -18,7 +18,7 @@ from models.freezes import Freeze
 from models.schedule_queries import OccurrenceState
 from models.schedules import Occurrence
 from rules.freezes.verdict import in_force
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 
 
 def state_of(occurrence: Occurrence, freeze: Freeze | None, now: datetime) -> OccurrenceState:
@@ -53,9 +53,9 @@ def occurrence_view(occurrence: Occurrence, freeze: Freeze | None, now: datetime
     }
 
 
-def occurrence_views(unit: Unit, occurrences: Sequence[Occurrence]) -> list[dict[str, Any]]:
+def occurrence_views(uow: UnitOfWork, occurrences: Sequence[Occurrence]) -> list[dict[str, Any]]:
     """Return the contract's objects of rows in their order; their freezes are read in one query."""
     started = [row.freeze_id for row in occurrences if row.freeze_id is not None]
-    rows = unit.session.scalars(select(Freeze).where(Freeze.id.in_(started))) if started else ()
+    rows = uow.session.scalars(select(Freeze).where(Freeze.id.in_(started))) if started else ()
     freezes: dict[str | None, Freeze] = {freeze.id: freeze for freeze in rows}
-    return [occurrence_view(row, freezes.get(row.freeze_id), unit.now) for row in occurrences]
+    return [occurrence_view(row, freezes.get(row.freeze_id), uow.now) for row in occurrences]

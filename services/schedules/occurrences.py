@@ -11,7 +11,7 @@ from models.schedules import LONG, Occurrence
 from rules.errors import Detail, ServiceError
 from services.core.lookups import known_schedule
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_view
 
 NOT_LONG = timedelta(days=8)
@@ -32,7 +32,7 @@ class OccurrenceFilters:
     state: OccurrenceState | None = None
 
 
-def list_occurrences(unit: Unit, filters: OccurrenceFilters, cursor: str | None, limit: int) -> Page:
+def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of occurrences, the one that begins first first, of deleted schedules too.
 
     Raises `invalid_parameter` for a range that ends before it begins, `schedule_not_found`, `invalid_cursor`.
@@ -40,33 +40,33 @@ def list_occurrences(unit: Unit, filters: OccurrenceFilters, cursor: str | None,
     if filters.since is not None and filters.until is not None and filters.until <= filters.since:
         detail = Detail("to", "has to be later than from", "invalid_parameter")
         raise ServiceError("invalid_parameter", f"to {detail.message}.", details=(detail,))
-    query = with_freezes().where(*touching(unit, _since(unit, filters), filters.until))
+    query = with_freezes().where(*touching(uow, _since(uow, filters), filters.until))
     if filters.schedule_id is not None:
-        query = query.where(Occurrence.schedule_id == known_schedule(unit, filters.schedule_id))
+        query = query.where(Occurrence.schedule_id == known_schedule(uow, filters.schedule_id))
     if filters.state is not None:
-        query = query.where(state_is(filters.state, unit.now))
+        query = query.where(state_is(filters.state, uow.now))
     keys = (Occurrence.starts_at, Occurrence.id)
-    page = page_of(unit, "list_occurrences", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
-    return Page([occurrence_view(row, freeze, unit.now) for row, freeze in page.data], page.next_cursor)
+    page = page_of(uow, "list_occurrences", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
+    return Page([occurrence_view(row, freeze, uow.now) for row, freeze in page.data], page.next_cursor)
 
 
-def _since(unit: Unit, filters: OccurrenceFilters) -> datetime | None:
+def _since(uow: UnitOfWork, filters: OccurrenceFilters) -> datetime | None:
     """Return the instant that what is listed ends after: nothing that is to come has ended."""
     if filters.state in _TO_COME:
-        return max(filters.since or unit.now, unit.now)
+        return max(filters.since or uow.now, uow.now)
     return filters.since
 
 
-def touching(unit: Unit, since: datetime | None, until: datetime | None) -> list[ColumnElement[bool]]:
+def touching(uow: UnitOfWork, since: datetime | None, until: datetime | None) -> list[ColumnElement[bool]]:
     """Return the conditions of the organisation's occurrences that end after one instant and begin before another.
 
     Found by their start: the few long ones tell how far before the range it may lie, so that a long past costs nothing.
     """
-    conditions: list[ColumnElement[bool]] = [Occurrence.organization_id == unit.organization]
+    conditions: list[ColumnElement[bool]] = [Occurrence.organization_id == uow.organization]
     if until is not None:
         conditions.append(Occurrence.starts_at < until)
     if since is not None:
-        first = unit.session.scalar(first_long(conditions, since))
+        first = uow.session.scalar(first_long(conditions, since))
         earliest = min(max(since, _BEFORE_ALL) - NOT_LONG, first or since)
         conditions += [Occurrence.starts_at >= earliest, Occurrence.ends_at > since]
     return conditions

@@ -13,9 +13,9 @@ from sqlalchemy import not_, or_, select, text
 from models.organizations import Organization
 from models.schedules import COMPARED, Schedule
 from rules.access.permissions import SYSTEM
-from services.alerts.alerts import Item, clear_item, raise_item
+from services.alerts.alerts import Alert, open_alert, resolve_alert
 from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
 from services.schedules.overlapping import Overlaps, overlaps_of, told
 
@@ -29,12 +29,12 @@ _GONE = text(f"""
 """)  # noqa: S608 - a constant
 
 
-def look_for_overlaps(units: Units) -> int:
+def look_for_overlaps(uow_factory: UnitOfWorkFactory) -> int:
     """Compare the schedules whose turn it is with earlier ones, each in a unit of its own; returns how many."""
-    with units.open(SYSTEM_CALLER) as unit:
-        unit.session.execute(_GONE, {"now": unit.now, "type": TYPE})
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        uow.session.execute(_GONE, {"now": uow.now, "type": TYPE})
         waiting = or_(
-            Schedule.overlaps_looked_for_at.is_(None), Schedule.overlaps_looked_for_at <= unit.now - AGAIN_AFTER
+            Schedule.overlaps_looked_for_at.is_(None), Schedule.overlaps_looked_for_at <= uow.now - AGAIN_AFTER
         )
         query = (
             select(Schedule)
@@ -45,20 +45,22 @@ def look_for_overlaps(units: Units) -> int:
             .limit(AT_ONCE)
             .with_for_update(of=Schedule, key_share=True, skip_locked=True)
         )
-        turn = unit.session.scalars(query).all()
+        turn = uow.session.scalars(query).all()
         for schedule in turn:
-            schedule.overlaps_looked_for_at = unit.now
-    return for_each_isolated([(row.id, row.organization_id) for row in turn], lambda each: _look_one(units, *each))
+            schedule.overlaps_looked_for_at = uow.now
+    return for_each_isolated(
+        [(row.id, row.organization_id) for row in turn], lambda each: _look_one(uow_factory, *each)
+    )
 
 
-def _look_one(units: Units, schedule_id: str, organization_id: str) -> bool:
-    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-        schedule = unit.session.get_one(Schedule, schedule_id)
-        found = overlaps_of(unit, schedule, Schedule.id < schedule.id, not_(Schedule.allow_overlap))
+def _look_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
+    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+        schedule = uow.session.get_one(Schedule, schedule_id)
+        found = overlaps_of(uow, schedule, Schedule.id < schedule.id, not_(Schedule.allow_overlap))
         if found.count:
-            raise_item(unit, _item(unit, schedule, found))
+            open_alert(uow, _item(uow, schedule, found))
         else:
-            clear_item(unit, _key(schedule))
+            resolve_alert(uow, _key(schedule))
     return True
 
 
@@ -66,7 +68,7 @@ def _key(schedule: Schedule) -> str:
     return f"{TYPE} {schedule.id}"
 
 
-def _item(unit: Unit, schedule: Schedule, found: Overlaps) -> Item:
+def _item(uow: UnitOfWork, schedule: Schedule, found: Overlaps) -> Alert:
     first = found.named[0]
     more = f" and {found.count - 1} more" if found.count > 1 else ""
     message = (
@@ -74,4 +76,4 @@ def _item(unit: Unit, schedule: Schedule, found: Overlaps) -> Item:
         f"{told(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the last one ends. "
         "Change one of them, or let one overlap (allowOverlap)."
     )
-    return Item(_key(schedule), TYPE, "info", alerts.subject(schedule), message, alerts.home(unit))
+    return Alert(_key(schedule), TYPE, "info", alerts.subject(schedule), message, alerts.home(uow))

@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy import ColumnElement, Row, Text, cast, func, literal, select, text
 from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
 
-from models.queries import among
+from models.queries import any_of
 from models.repositories import Repository
 from models.schedule_queries import existing
 from models.schedules import Schedule, as_multirange
@@ -25,7 +25,7 @@ from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchFact
 from rules.time.schedule_overlaps import Ground, named_repositories
 from services.core.lookups import find_repositories
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 
 MOST_NAMED = 100
@@ -56,15 +56,15 @@ class Overlaps:
 NONE = Overlaps(0, ())
 
 
-def refuse_overlaps(unit: Unit, schedule: Schedule) -> None:
+def refuse_overlaps(uow: UnitOfWork, schedule: Schedule) -> None:
     """Raise `schedule_overlap`, naming what an enabled schedule with its planned windows collides with.
 
     Holds until the commit that schedules of the organisation are compared one after the other, so that of two that
     collide and are saved at once the second one is refused.
     """
-    key = {"key": f"schedules {unit.organization}"}
-    unit.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), key)
-    found = overlaps_of(unit, schedule)
+    key = {"key": f"schedules {uow.organization}"}
+    uow.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), key)
+    found = overlaps_of(uow, schedule)
     if not found.count:
         return
     others = f" and {found.count - 1} more" if found.count > 1 else ""
@@ -96,32 +96,32 @@ def _detail(overlap: Overlap) -> Detail:
 
 
 def overlaps_of(
-    unit: Unit, schedule: Schedule, *conditions: ColumnElement[bool], reached: Sequence[BranchFact] | None = None
+    uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool], reached: Sequence[BranchFact] | None = None
 ) -> Overlaps:
     """Return the other enabled schedules that one collides with, whether somebody allows it or not.
 
     It need not be stored: its scope and windows count, and its id where it has one. `conditions` narrow the others;
     `reached` are the branches of its scope, where somebody has them already.
     """
-    windows = _from_now(schedule.windows or (), unit.now)
+    windows = _from_now(schedule.windows or (), uow.now)
     if not windows:
         return NONE
-    soon = [window for window in windows if window.lower and window.lower < unit.now + SOON]
+    soon = [window for window in windows if window.lower and window.lower < uow.now + SOON]
     query = select(Schedule.id, cast(Schedule.scope, Text)).where(
-        existing(unit.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
+        existing(uow.organization), Schedule.enabled, Schedule.id.is_distinct_from(schedule.id), *conditions
     )
     query = query.where(Schedule.windows.is_not(None))
-    others = unit.session.execute(query).all()
+    others = uow.session.execute(query).all()
     if others and reached is None:
-        reached = resolve(unit, schedule.scope, stored=True).branches
-    sharing = _sharing(unit, Ground(reached or ()), others)
+        reached = resolve(uow, schedule.scope, stored=True).branches
+    sharing = _sharing(uow, Ground(reached or ()), others)
     if not sharing:
         return NONE
     mine = _read_once(windows)
     # One statement, since schedules that meet may be changed before the next one.
     meeting = (
         select(Schedule.id, Schedule.name, Schedule.windows, Schedule.allow_overlap, func.count().over().label("total"))
-        .where(Schedule.id == among(sharing), Schedule.windows.op("&&")(mine))
+        .where(Schedule.id == any_of(sharing), Schedule.windows.op("&&")(mine))
         .order_by(Schedule.id)
         .limit(MOST_NAMED)
         .subquery()
@@ -130,7 +130,7 @@ def overlaps_of(
     # Most meet soon, and then the hundreds of windows after that need not be held against each other.
     first = func.coalesce(_first_meeting(met.windows, _read_once(soon)), _first_meeting(met.windows, mine))
     named = select(met.id, met.name, first.label("first"), met.allow_overlap, met.total).order_by("first", met.id)
-    rows = unit.session.execute(named).all()
+    rows = uow.session.execute(named).all()
     return Overlaps(rows[0].total, [Overlap(*row[:4]) for row in rows]) if rows else NONE
 
 
@@ -153,7 +153,7 @@ def _first_meeting(one: ColumnElement[Any], other: ColumnElement[Any]) -> Column
     return func.lower(one.op("*", return_type=TSTZMULTIRANGE())(other), type_=Schedule.created_at.type)
 
 
-def _sharing(unit: Unit, ground: Ground, others: Sequence[Row[str, str]]) -> list[str]:
+def _sharing(uow: UnitOfWork, ground: Ground, others: Sequence[Row[str, str]]) -> list[str]:
     """Return the ids of schedules whose scopes reach a branch of the ground; scopes alike are asked once.
 
     Scopes come as the database tells them, which is the same of scopes alike, so that each is read once.
@@ -161,17 +161,17 @@ def _sharing(unit: Unit, ground: Ground, others: Sequence[Row[str, str]]) -> lis
     if not ground.repositories:
         return []
     scopes: dict[str, Mapping[str, Any]] = {told: orjson.loads(told) for told in {told for _, told in others}}
-    known = _known(unit, _leading_there(unit, ground, named_repositories(scopes.values())))
+    known = _known(uow, _leading_there(uow, ground, named_repositories(scopes.values())))
     shares = {told for told, other in scopes.items() if next(ground.reached(other, known), None) is not None}
     return [schedule_id for schedule_id, told in others if told in shares]
 
 
-def _known(unit: Unit, names: Collection[str]) -> dict[str, str]:
+def _known(uow: UnitOfWork, names: Collection[str]) -> dict[str, str]:
     """Return the ids of the repositories that names lead to, by name."""
-    return {name: found.id for name, found in find_repositories(unit, names).items()} if names else {}
+    return {name: found.id for name, found in find_repositories(uow, names).items()} if names else {}
 
 
-def _leading_there(unit: Unit, ground: Ground, names: Collection[str]) -> set[str]:
+def _leading_there(uow: UnitOfWork, ground: Ground, names: Collection[str]) -> set[str]:
     """Return those of many names that can lead to a repository of the ground, also by what it was called before.
 
     A thousand schedules name ten thousand repositories, and to find them all takes a second.
@@ -179,7 +179,7 @@ def _leading_there(unit: Unit, ground: Ground, names: Collection[str]) -> set[st
     if not names:
         return set()
     former = select(Repository.former_names).where(
-        Repository.id == among(ground.repositories), func.cardinality(Repository.former_names) > 0
+        Repository.id == any_of(ground.repositories), func.cardinality(Repository.former_names) > 0
     )
-    there = {*ground.repositories.values(), *chain.from_iterable(unit.session.scalars(former))}
+    there = {*ground.repositories.values(), *chain.from_iterable(uow.session.scalars(former))}
     return {name for name in names if name in ground.repositories or name.lower() in there}

@@ -26,7 +26,7 @@ from rules.time.wall_clock import reading
 from rules.time.windows import Placed
 from rules.time.zones import DATA_VERSION
 from services.core.batch import for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
 from services.schedules.terms import windows_of
 
@@ -38,40 +38,40 @@ PLANNED_AT_ONCE = 200
 """Schedules that one sweep plans; what else it looks after waits for that long."""
 
 
-def plan(unit: Unit, schedule: Schedule) -> int:
+def plan(uow: UnitOfWork, schedule: Schedule) -> int:
     """Make the rows of a schedule agree with it; returns how many have changed. The caller has it locked, or made it.
 
     One that is disabled has nothing planned.
     """
-    ahead = look_ahead(unit, schedule)
+    ahead = look_ahead(uow, schedule)
     schedule.windows = ranges(ahead) if schedule.enabled else None
-    schedule.planned_until, schedule.planned_with = unit.now + HORIZON, DATA_VERSION
-    unit.session.flush()
+    schedule.planned_until, schedule.planned_with = uow.now + HORIZON, DATA_VERSION
+    uow.session.flush()
     near = [one for one in ahead if one.start <= schedule.planned_until]
-    rows = _rows(unit, schedule, min((one.start for one in near), default=unit.now))
+    rows = _rows(uow, schedule, min((one.start for one in near), default=uow.now))
     if schedule.enabled and any(row.skip_reason == "asked" for row in rows):
         schedule.windows = ranges(not_skipped(ahead, rows))
-    wanted = {one.start: one for one in near if one.is_real or one.start > unit.now}
+    wanted = {one.start: one for one in near if one.is_real or one.start > uow.now}
     changed = 0
     for row in rows:
         agreed = wanted.pop(row.starts_at, None)
-        if not _is_settled(row, unit.now):
-            changed += _settle(unit, row, agreed, runs=schedule.enabled)
+        if not _is_settled(row, uow.now):
+            changed += _settle(uow, row, agreed, runs=schedule.enabled)
     if not schedule.enabled:
         return changed
-    had, beginning = _had(rows, unit.now), set(that_begin(near, unit.now))
+    had, beginning = _had(rows, uow.now), set(that_begin(near, uow.now))
     new = [one for one in wanted.values() if one in beginning and not any(_is_same(schedule, one, row) for row in had)]
-    _insert(unit, schedule, new)
-    opened = [one.start for one in new if one.start < unit.now]
+    _insert(uow, schedule, new)
+    opened = [one.start for one in new if one.start < uow.now]
     if opened:
         of = (Occurrence.schedule_id == schedule.id, Occurrence.starts_at.in_(opened))
-        unit.session.execute(update(Occurrence).where(*of).values(due_at=unit.now))
+        uow.session.execute(update(Occurrence).where(*of).values(due_at=uow.now))
     return changed + len(new)
 
 
-def look_ahead(unit: Unit, schedule: Schedule) -> list[Placed]:
+def look_ahead(uow: UnitOfWork, schedule: Schedule) -> list[Placed]:
     """Return the windows of a schedule, stored or not, that are open now or begin within 400 days."""
-    return windows_of(schedule, unit.now, unit.now + LOOKED_AHEAD)
+    return windows_of(schedule, uow.now, uow.now + LOOKED_AHEAD)
 
 
 def that_begin(windows: Sequence[Placed], now: datetime) -> list[Placed]:
@@ -83,16 +83,16 @@ def that_begin(windows: Sequence[Placed], now: datetime) -> list[Placed]:
     return [one for one in windows if one.start > now or one is last]
 
 
-def leave_out_skipped(unit: Unit, schedule: Schedule) -> None:
+def leave_out_skipped(uow: UnitOfWork, schedule: Schedule) -> None:
     """Find overlaps of a locked schedule by its windows without those that somebody asked to skip."""
-    schedule.windows = ranges(not_skipped(look_ahead(unit, schedule), skipped_rows(unit, schedule.id)))
+    schedule.windows = ranges(not_skipped(look_ahead(uow, schedule), skipped_rows(uow, schedule.id)))
     schedule.overlaps_looked_for_at = None
 
 
-def skipped_rows(unit: Unit, schedule_id: str) -> Sequence[Occurrence]:
+def skipped_rows(uow: UnitOfWork, schedule_id: str) -> Sequence[Occurrence]:
     """Return the windows of a schedule that are not over, and that somebody asked to skip."""
-    asked = (Occurrence.skip_reason == "asked", Occurrence.ends_at > unit.now)
-    return unit.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *asked)).all()
+    asked = (Occurrence.skip_reason == "asked", Occurrence.ends_at > uow.now)
+    return uow.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *asked)).all()
 
 
 def not_skipped(windows: Iterable[Placed], rows: Iterable[Occurrence]) -> list[Placed]:
@@ -106,13 +106,13 @@ def ranges(windows: Iterable[Placed]) -> list[Range[datetime]]:
     return [Range(one.start, one.end) for one in windows if one.is_real]
 
 
-def _rows(unit: Unit, schedule: Schedule, earliest: datetime) -> Sequence[Occurrence]:
+def _rows(uow: UnitOfWork, schedule: Schedule, earliest: datetime) -> Sequence[Occurrence]:
     """Lock the rows that may have to change, waiting for a window that is just beginning, and return them."""
     query = select(Occurrence).where(
-        Occurrence.schedule_id == schedule.id, or_(Occurrence.starts_at >= earliest, Occurrence.ends_at > unit.now)
+        Occurrence.schedule_id == schedule.id, or_(Occurrence.starts_at >= earliest, Occurrence.ends_at > uow.now)
     )
     locking = query.order_by(Occurrence.starts_at).with_for_update().execution_options(populate_existing=True)
-    return unit.session.scalars(locking).all()
+    return uow.session.scalars(locking).all()
 
 
 def _is_settled(row: Occurrence, now: datetime) -> bool:
@@ -122,11 +122,11 @@ def _is_settled(row: Occurrence, now: datetime) -> bool:
     return row.starts_at <= now and (row.ends_at <= now or row.skip_reason is not None)
 
 
-def _settle(unit: Unit, row: Occurrence, agreed: Placed | None, *, runs: bool) -> bool:
+def _settle(uow: UnitOfWork, row: Occurrence, agreed: Placed | None, *, runs: bool) -> bool:
     """Make a row agree with the window that now begins at its start, or remove it; tells whether it changed."""
     is_asked = row.skip_reason == "asked"
     if agreed is None or not (runs or is_asked) or (is_asked and not agreed.is_real):
-        unit.session.delete(row)
+        uow.session.delete(row)
         return True
     before = (row.ends_at, row.skip_reason)
     row.ends_at = agreed.end
@@ -164,9 +164,9 @@ _INSERT = text("""
 """)
 
 
-def _insert(unit: Unit, schedule: Schedule, windows: Sequence[Placed]) -> None:
+def _insert(uow: UnitOfWork, schedule: Schedule, windows: Sequence[Placed]) -> None:
     """Add rows, up to a hundred, in one statement: row by row they take the driver longer than placing them."""
-    unit.session.flush()
+    uow.session.flush()
     if windows:
         values = {
             "organization": schedule.organization_id,
@@ -175,18 +175,18 @@ def _insert(unit: Unit, schedule: Schedule, windows: Sequence[Placed]) -> None:
             "starts": [one.start for one in windows],
             "ends": [one.end for one in windows],
         }
-        unit.session.execute(_INSERT, values)
+        uow.session.execute(_INSERT, values)
 
 
-def extend_plans(units: Units) -> int:
+def extend_plans(uow_factory: UnitOfWorkFactory) -> int:
     """Plan what has come into the 90 days since yesterday, and anew what other time zone data have planned.
 
     Each schedule in a unit of its own; returns how many were planned.
     """
-    with units.open(SYSTEM_CALLER) as unit:
+    with uow_factory.open(SYSTEM_CALLER) as uow:
         waiting = or_(
             Schedule.planned_until.is_(None),
-            Schedule.planned_until <= unit.now + HORIZON - EXTENDED_EVERY,
+            Schedule.planned_until <= uow.now + HORIZON - EXTENDED_EVERY,
             Schedule.planned_with < DATA_VERSION,
             Schedule.planned_with > DATA_VERSION,
         )
@@ -197,53 +197,53 @@ def extend_plans(units: Units) -> int:
             .order_by(Schedule.planned_until)
             .limit(PLANNED_AT_ONCE)
         )
-        found = [(schedule_id, organization_id) for schedule_id, organization_id in unit.session.execute(query)]
-    return for_each_isolated(found, lambda each: _extend_one(units, *each))
+        found = [(schedule_id, organization_id) for schedule_id, organization_id in uow.session.execute(query)]
+    return for_each_isolated(found, lambda each: _extend_one(uow_factory, *each))
 
 
-def _extend_one(units: Units, schedule_id: str, organization_id: str) -> bool:
+def _extend_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
     """Plan one schedule, unless somebody is changing it, who plans it then; tells the audit what new data changed."""
-    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
+    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
         locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.enabled, Schedule.deleted_at.is_(None))
-        schedule = unit.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
+        schedule = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
         if schedule is None:
             return False
         if schedule.planned_until is None:
-            plan(unit, schedule)
-        elif schedule.planned_until <= unit.now:
-            _make_up(unit, schedule, schedule.planned_until)
-            plan(unit, schedule)
+            plan(uow, schedule)
+        elif schedule.planned_until <= uow.now:
+            _make_up(uow, schedule, schedule.planned_until)
+            plan(uow, schedule)
         elif schedule.planned_with == DATA_VERSION:
-            _move_on(unit, schedule, schedule.planned_until)
+            _move_on(uow, schedule, schedule.planned_until)
         else:
-            _plan_with_other_data(unit, schedule, schedule.planned_until)
+            _plan_with_other_data(uow, schedule, schedule.planned_until)
         return True
 
 
-def _make_up(unit: Unit, schedule: Schedule, until: datetime) -> None:
+def _make_up(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
     """Add what began after the end of a plan, while nobody moved it on: it is late, or missed, and not forgotten."""
-    began = windows_of(schedule, until, unit.now)
-    _insert(unit, schedule, [one for one in began if one.start > until])
+    began = windows_of(schedule, until, uow.now)
+    _insert(uow, schedule, [one for one in began if one.start > until])
 
 
-def _move_on(unit: Unit, schedule: Schedule, until: datetime) -> None:
+def _move_on(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
     """Add to a plan what begins after its end, to the rows and to the ranges; what is planned already is right."""
-    horizon, seen = unit.now + HORIZON, until - HORIZON + LOOKED_AHEAD
-    _insert(unit, schedule, [one for one in windows_of(schedule, until, horizon) if one.start > until])
-    far = [one for one in windows_of(schedule, seen, unit.now + LOOKED_AHEAD) if one.start > seen]
-    ahead = func.tstzmultirange(func.tstzrange(unit.now, None), type_=TSTZMULTIRANGE())
+    horizon, seen = uow.now + HORIZON, until - HORIZON + LOOKED_AHEAD
+    _insert(uow, schedule, [one for one in windows_of(schedule, until, horizon) if one.start > until])
+    far = [one for one in windows_of(schedule, seen, uow.now + LOOKED_AHEAD) if one.start > seen]
+    ahead = func.tstzmultirange(func.tstzrange(uow.now, None), type_=TSTZMULTIRANGE())
     more = cast(ranges(far), TSTZMULTIRANGE())
     moved = {"windows": Schedule.windows.op("*")(ahead).op("+")(more), "planned_until": horizon}
-    unit.session.execute(update(Schedule).where(Schedule.id == schedule.id).values(moved))
+    uow.session.execute(update(Schedule).where(Schedule.id == schedule.id).values(moved))
 
 
-def _plan_with_other_data(unit: Unit, schedule: Schedule, until: datetime) -> None:
+def _plan_with_other_data(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
     """Plan anew what data of another version planned until an instant; tells the audit what that has changed."""
-    version, before = schedule.planned_with, _windows(unit, schedule, until)
-    plan(unit, schedule)
-    after = _windows(unit, schedule, until)
+    version, before = schedule.planned_with, _windows(uow, schedule, until)
+    plan(uow, schedule)
+    after = _windows(uow, schedule, until)
     if before != after:
-        unit.audit(
+        uow.audit(
             "schedule.replanned",
             alerts.subject(schedule),
             before={"timezoneData": version, "windows": before},
@@ -251,11 +251,11 @@ def _plan_with_other_data(unit: Unit, schedule: Schedule, until: datetime) -> No
         )
 
 
-def _windows(unit: Unit, schedule: Schedule, until: datetime) -> list[list[datetime]]:
+def _windows(uow: UnitOfWork, schedule: Schedule, until: datetime) -> list[list[datetime]]:
     """Return the windows to come until an instant, as the audit tells them."""
-    unit.session.flush()
+    uow.session.flush()
     query = select(Occurrence.starts_at, Occurrence.ends_at).where(
-        and_(Occurrence.schedule_id == schedule.id, Occurrence.starts_at > unit.now, Occurrence.starts_at <= until)
+        and_(Occurrence.schedule_id == schedule.id, Occurrence.starts_at > uow.now, Occurrence.starts_at <= until)
     )
-    rows = unit.session.execute(query.order_by(Occurrence.starts_at))
+    rows = uow.session.execute(query.order_by(Occurrence.starts_at))
     return [[start, end] for start, end in rows]

@@ -14,7 +14,7 @@ from rules.errors import Detail, ServiceError, together
 from rules.time.wall_clock import reading
 from rules.time.windows import Placed
 from services.core.lookups import known_schedule
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.schedules.checking import check_terms
 from services.schedules.occurrence_views import state_of
@@ -28,77 +28,77 @@ FAR = timedelta(days=3660)
 _CHECKED = ("scope", "timezone", "recurrence", "window")
 
 
-def preview_draft(unit: Unit, draft: Mapping[str, Any], limit: int) -> dict[str, Any]:
+def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return what a schedule would do, with recurrence and window as they are stored; saves nothing.
 
     Raises what `checking.check_terms` raises, `invalid_parameter` for the id of a schedule that there is not.
     """
-    if faults := list(_faults(unit, draft)):
+    if faults := list(_faults(uow, draft)):
         raise together(faults)
     schedule = Schedule(
         id=draft.get("schedule_id"),
-        organization_id=unit.organization,
+        organization_id=uow.organization,
         scope=draft.get("scope"),
-        timezone=draft.get("timezone") or _own_timezone(unit),
+        timezone=draft.get("timezone") or _own_timezone(uow),
         recurrence=draft["recurrence"],
         wall_clock_window=draft["window"],
     )
-    return _preview(unit, schedule, limit, {}, stored=False)
+    return _preview(uow, schedule, limit, {}, stored=False)
 
 
-def _faults(unit: Unit, draft: Mapping[str, Any]) -> Iterator[ServiceError]:
+def _faults(uow: UnitOfWork, draft: Mapping[str, Any]) -> Iterator[ServiceError]:
     if "schedule_id" in draft:
         try:
-            known_schedule(unit, draft["schedule_id"])
+            known_schedule(uow, draft["schedule_id"])
         except ServiceError as unknown:
             detail = Detail("/scheduleId", "this organisation has no such schedule", "invalid_parameter")
             yield ServiceError("invalid_parameter", unknown.message, details=(detail,))
     try:
-        check_terms(unit, {name: draft[name] for name in _CHECKED if name in draft})
+        check_terms(uow, {name: draft[name] for name in _CHECKED if name in draft})
     except ServiceError as fault:
         yield fault
 
 
-def _own_timezone(unit: Unit) -> str:
-    organization = unit.session.get_one(Organization, unit.organization)
+def _own_timezone(uow: UnitOfWork) -> str:
+    organization = uow.session.get_one(Organization, uow.organization)
     return OrganizationSettings.from_json(organization.settings).timezone
 
 
-def preview_saved(unit: Unit, schedule_id: str, limit: int) -> dict[str, Any]:
+def preview_saved(uow: UnitOfWork, schedule_id: str, limit: int) -> dict[str, Any]:
     """Return the next windows of a schedule, those too that are not planned yet; raises `schedule_not_found`.
 
     Of one that is not enabled, those that it would have.
     """
-    saved = get_schedule(unit, schedule_id)
-    rows = unit.session.execute(
-        with_freezes().where(Occurrence.schedule_id == saved.id, Occurrence.ends_at > unit.now)
+    saved = get_schedule(uow, schedule_id)
+    rows = uow.session.execute(
+        with_freezes().where(Occurrence.schedule_id == saved.id, Occurrence.ends_at > uow.now)
     ).all()
     copied = {name: getattr(saved, name) for name in ("id", "scope", "timezone", "recurrence", "wall_clock_window")}
     schedule = Schedule(organization_id=saved.organization_id, **copied)
     schedule.planned_until = saved.planned_until if saved.enabled else None
     known = {row.starts_at: (row, freeze) for row, freeze in sorted(rows, key=lambda row: row[0].starts_at)}
-    return _preview(unit, schedule, limit, known, stored=True)
+    return _preview(uow, schedule, limit, known, stored=True)
 
 
 Rows = Mapping[datetime, tuple[Occurrence, Freeze | None]]
 
 
-def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: bool) -> dict[str, Any]:
+def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, stored: bool) -> dict[str, Any]:
     """Look ahead with a schedule that belongs to no session; `rows` are its occurrences to come, by their start.
 
     As far as it is planned they tell what there will be: one that began before an edit is the one of its day. One whose
     freeze was ended by hand is over.
     """
-    ahead: Sequence[Placed] = look_ahead(unit, schedule)
-    schedule.windows = ranges(not_skipped(ahead, skipped_rows(unit, schedule.id) if schedule.id else ()))
-    reached = None if schedule.scope is None else resolve(unit, schedule.scope, stored=stored).branches
-    overlaps = NONE if reached is None else overlaps_of(unit, schedule, reached=reached)
-    over = {start for start, (row, freeze) in rows.items() if state_of(row, freeze, unit.now) == "past"}
-    if len(that_begin(ahead, unit.now)) - len(over) < limit:
-        ahead = windows_of(schedule, unit.now, unit.now + FAR)
+    ahead: Sequence[Placed] = look_ahead(uow, schedule)
+    schedule.windows = ranges(not_skipped(ahead, skipped_rows(uow, schedule.id) if schedule.id else ()))
+    reached = None if schedule.scope is None else resolve(uow, schedule.scope, stored=stored).branches
+    overlaps = NONE if reached is None else overlaps_of(uow, schedule, reached=reached)
+    over = {start for start, (row, freeze) in rows.items() if state_of(row, freeze, uow.now) == "past"}
+    if len(that_begin(ahead, uow.now)) - len(over) < limit:
+        ahead = windows_of(schedule, uow.now, uow.now + FAR)
     until = schedule.planned_until
     if until is None:
-        ahead = that_begin(ahead, unit.now)
+        ahead = that_begin(ahead, uow.now)
     else:
         planned = [Placed(row.starts_at, row.ends_at) for row, _ in rows.values()]
         ahead = [*planned, *(one for one in ahead if one.start > until)]
@@ -106,7 +106,7 @@ def _preview(unit: Unit, schedule: Schedule, limit: int, rows: Rows, *, stored: 
     zone = ZoneInfo(schedule.timezone)
     return {
         "timezone": schedule.timezone,
-        "occurrences": [_occurrence(window, rows.get(window.start), zone, unit.now) for window in ahead[:limit]],
+        "occurrences": [_occurrence(window, rows.get(window.start), zone, uow.now) for window in ahead[:limit]],
         "branch_count": None if reached is None else len(reached),
         **_overlaps(overlaps),
     }

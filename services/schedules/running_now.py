@@ -9,42 +9,42 @@ from models.queries import in_force
 from models.schedule_queries import next_planned, state_is, with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.end import audit_end, end, lock_branches
 from services.schedules.beginning import begin, uninstalled
 from services.schedules.occurrence_views import occurrence_views
 from services.schedules.views import get_schedule
 
 
-def run_now(unit: Unit, schedule_id: str, action: Literal["apply", "lift"]) -> dict[str, Any]:
+def run_now(uow: UnitOfWork, schedule_id: str, action: Literal["apply", "lift"]) -> dict[str, Any]:
     """Apply the next window of a schedule now, or lift the one in force; returns the occurrence.
 
     The schedule is locked against its sweeper and against edits: each window still happens once.
     Raises `schedule_not_found`, and what the two raise.
     """
-    schedule = get_schedule(unit, schedule_id, lock=True)
-    unit.catch_up()
-    occurrence = apply(unit, schedule) if action == "apply" else lift(unit, schedule)
-    unit.session.flush()
-    return occurrence_views(unit, [occurrence])[0]
+    schedule = get_schedule(uow, schedule_id, lock=True)
+    uow.refresh_now()
+    occurrence = apply(uow, schedule) if action == "apply" else lift(uow, schedule)
+    uow.session.flush()
+    return occurrence_views(uow, [occurrence])[0]
 
 
-def apply(unit: Unit, schedule: Schedule) -> Occurrence:
+def apply(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     """Begin the next planned occurrence of a locked schedule, and keep its end.
 
     Raises `invalid_state` while one is active or the App is not installed, `occurrence_not_found` where none is
     planned, and `no_targets_in_scope`.
     """
-    running = with_freezes().where(Occurrence.schedule_id == schedule.id, state_is("active", unit.now)).limit(1)
-    if active := unit.session.scalar(running):
+    running = with_freezes().where(Occurrence.schedule_id == schedule.id, state_is("active", uow.now)).limit(1)
+    if active := uow.session.scalar(running):
         raise ServiceError("invalid_state", f"A window of this schedule is in force already, by {active.freeze_id}.")
-    if unit.session.scalar(select(uninstalled(unit.organization))):
+    if uow.session.scalar(select(uninstalled(uow.organization))):
         raise ServiceError("invalid_state", "The GitHub App is not installed any more; no freeze can begin.")
-    occurrence = unit.session.scalar(next_planned(schedule.id, unit.now).with_for_update())
+    occurrence = uow.session.scalar(next_planned(schedule.id, uow.now).with_for_update())
     if occurrence is None or not schedule.enabled:
         raise ServiceError("occurrence_not_found", "No window of this schedule is planned; nothing can be applied.")
     try:
-        begin(unit, schedule, occurrence)
+        begin(uow, schedule, occurrence)
     except ServiceError as error:
         if error.code != "no_targets_in_scope":
             raise
@@ -53,19 +53,19 @@ def apply(unit: Unit, schedule: Schedule) -> Occurrence:
     return occurrence
 
 
-def lift(unit: Unit, schedule: Schedule) -> Occurrence:
+def lift(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     """End every freeze of a locked schedule that is in force, also one that was extended beyond its window.
 
     Returns the occurrence of the one that started last; raises `not_frozen` where there is none.
     """
-    of = (Freeze.organization_id == unit.organization, Freeze.schedule_id == schedule.id, in_force(unit.now))
-    running = unit.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
+    of = (Freeze.organization_id == uow.organization, Freeze.schedule_id == schedule.id, in_force(uow.now))
+    running = uow.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
     if not running:
         raise ServiceError("not_frozen", "No window of this schedule is in force; there is nothing to lift.")
-    lock_branches(unit, running)
+    lock_branches(uow, running)
     for freeze in running:
-        end(unit, freeze, "lifted", unit.now, unit.actor)
+        end(uow, freeze, "lifted", uow.now, uow.actor)
         window = {"scheduleId": schedule.id, "occurrenceId": freeze.occurrence_id}
-        audit_end(unit, "freeze.lifted", freeze, reason=None, **window)
+        audit_end(uow, "freeze.lifted", freeze, reason=None, **window)
     latest = max(running, key=lambda freeze: (freeze.started_at, freeze.id))
-    return unit.session.get_one(Occurrence, latest.occurrence_id)
+    return uow.session.get_one(Occurrence, latest.occurrence_id)

@@ -13,7 +13,7 @@ from models.schedules import Occurrence, Schedule
 from rules.access.entitlements import require_schedules
 from rules.access.organization_settings import OrganizationSettings
 from rules.ids import new_id
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import checked_reason
 from services.organizations.organizations import locked
 from services.schedules import alerts
@@ -62,33 +62,33 @@ class NewSchedule:
     import_digest: str | None = None
 
 
-def create(unit: Unit, wanted: NewSchedule) -> Schedule:
+def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
     """Make a schedule and plan its windows.
 
     Raises what `check_terms` raises, `feature_not_available` (the plan's number of schedules), `schedule_overlap`.
     """
-    organization = locked(unit)
+    organization = locked(uow)
     timezone = wanted.timezone or OrganizationSettings.from_json(organization.settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "recurrence": wanted.recurrence, "window": wanted.window}
-    check_terms(unit, {**given, "reason": wanted.reason})
-    count = select(func.count()).select_from(Schedule).where(existing(unit.organization))
-    require_schedules(unit.caller.plan, unit.session.scalar(count) or 0, 1)
-    return insert_checked(unit, wanted, timezone)
+    check_terms(uow, {**given, "reason": wanted.reason})
+    count = select(func.count()).select_from(Schedule).where(existing(uow.organization))
+    require_schedules(uow.caller.plan, uow.session.scalar(count) or 0, 1)
+    return insert_checked(uow, wanted, timezone)
 
 
-def insert_checked(unit: Unit, wanted: NewSchedule, timezone: str) -> Schedule:
+def insert_checked(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
     """Make a schedule whose terms and whose number have been checked, and plan it; raises `schedule_overlap`."""
-    schedule = _new(unit, wanted, timezone)
-    plan(unit, schedule)
-    _refuse_overlaps(unit, schedule)
-    unit.audit("schedule.created", alerts.subject(schedule), before=None, after=told(schedule), source=schedule.source)
+    schedule = _new(uow, wanted, timezone)
+    plan(uow, schedule)
+    _refuse_overlaps(uow, schedule)
+    uow.audit("schedule.created", alerts.subject(schedule), before=None, after=told(schedule), source=schedule.source)
     return schedule
 
 
-def _new(unit: Unit, wanted: NewSchedule, timezone: str) -> Schedule:
+def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
     schedule = Schedule(
         id=new_id("sch"),
-        organization_id=unit.organization,
+        organization_id=uow.organization,
         name=wanted.name,
         scope=wanted.scope,
         timezone=timezone,
@@ -101,26 +101,26 @@ def _new(unit: Unit, wanted: NewSchedule, timezone: str) -> Schedule:
         source=wanted.source,
         import_key=wanted.import_key,
         import_digest=wanted.import_digest,
-        created_by=unit.actor.as_json(),
-        created_at=unit.now,
-        updated_at=unit.now,
+        created_by=uow.actor.as_json(),
+        created_at=uow.now,
+        updated_at=uow.now,
     )
-    unit.session.add(schedule)
+    uow.session.add(schedule)
     return schedule
 
 
-def update(unit: Unit, schedule_id: str, changes: Mapping[str, Any]) -> Schedule:
+def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any]) -> Schedule:
     """Change those properties of a schedule that are named, and plan its windows to come anew where they follow.
 
     Raises `schedule_not_found`, and what `check_terms` raises for what is named, `schedule_overlap`.
     """
-    schedule = get_schedule(unit, schedule_id, lock=True)
-    unit.catch_up()
-    check_terms(unit, changes)
-    return change(unit, schedule, changes)
+    schedule = get_schedule(uow, schedule_id, lock=True)
+    uow.refresh_now()
+    check_terms(uow, changes)
+    return change(uow, schedule, changes)
 
 
-def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:
+def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:
     """Change a locked schedule to what has been checked; raises `schedule_overlap`."""
     before = told(schedule)
     for name, value in changes.items():
@@ -130,16 +130,16 @@ def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedu
     after = told(schedule)
     changed = {name for name in _TOLD if before[camel_case(name)] != after[camel_case(name)]}
     if changed:
-        schedule.updated_at = unit.now
+        schedule.updated_at = uow.now
     if changed & _TERMS:
-        plan(unit, schedule)
+        plan(uow, schedule)
     if "scope" in changed:
-        coming = (Occurrence.schedule_id == schedule.id, planned(unit.now))
-        unit.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
+        coming = (Occurrence.schedule_id == schedule.id, planned(uow.now))
+        uow.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
     if changed & _COMPARED:
-        _refuse_overlaps(unit, schedule)
+        _refuse_overlaps(uow, schedule)
     names = sorted(camel_case(name) for name in changed)
-    unit.audit(
+    uow.audit(
         "schedule.updated",
         alerts.subject(schedule),
         before={name: before[name] for name in names},
@@ -148,11 +148,11 @@ def change(unit: Unit, schedule: Schedule, changes: Mapping[str, Any]) -> Schedu
     return schedule
 
 
-def _refuse_overlaps(unit: Unit, schedule: Schedule) -> None:
+def _refuse_overlaps(uow: UnitOfWork, schedule: Schedule) -> None:
     schedule.overlaps_looked_for_at = None
-    unit.session.flush()
+    uow.session.flush()
     if schedule.enabled and not schedule.allow_overlap:
-        refuse_overlaps(unit, schedule)
+        refuse_overlaps(uow, schedule)
 
 
 def told(schedule: Schedule) -> dict[str, Any]:

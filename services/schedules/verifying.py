@@ -15,11 +15,11 @@ from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM
 from rules.freezes.scope import BranchFact
-from services.alerts.alerts import clear_item, raise_item
+from services.alerts.alerts import open_alert, resolve_alert
 from services.core.batch import claim_period, for_each_isolated
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement_status.lights import Known, lights
-from services.enforcement_status.probe_requests import ask_for_probes
+from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.scopes import resolve
 from services.schedules import alerts
 from services.schedules.beginning import lock_planned
@@ -33,9 +33,9 @@ ANSWERED = timedelta(minutes=2)
 LOOK_EVERY = timedelta(seconds=30)
 
 
-def verify_windows(units: Units) -> int:
+def verify_windows(uow_factory: UnitOfWorkFactory) -> int:
     """Ask for probes of what the windows of the next minutes reach, once for each; returns for how many."""
-    return for_each(units, _is_coming, _verify)
+    return for_each(uow_factory, _is_coming, _verify)
 
 
 def _is_coming(now: datetime) -> ColumnElement[bool]:
@@ -43,57 +43,57 @@ def _is_coming(now: datetime) -> ColumnElement[bool]:
     return and_(planned(now), soon, Occurrence.verified_at.is_(None))
 
 
-def _verify(unit: Unit, occurrence_id: str) -> bool:
-    found = lock_planned(unit, occurrence_id)
+def _verify(uow: UnitOfWork, occurrence_id: str) -> bool:
+    found = lock_planned(uow, occurrence_id)
     if found is None:
         return False
     occurrence, schedule = found
-    ask_for_probes(unit, resolve(unit, schedule.scope, stored=True).ids)
-    occurrence.verified_at = unit.now
+    schedule_probes(uow, resolve(uow, schedule.scope, stored=True).ids)
+    occurrence.verified_at = uow.now
     return True
 
 
-def compare_windows(units: Units) -> bool:
+def compare_windows(uow_factory: UnitOfWorkFactory) -> bool:
     """Raise and clear the items of windows that would not block, or do not; every half minute."""
-    with units.open(SYSTEM_CALLER) as unit:
-        if not claim_period(unit, "compare_windows", LOOK_EVERY):
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        if not claim_period(uow, "compare_windows", LOOK_EVERY):
             return False
         coming = select(Occurrence.id, Occurrence.organization_id).where(
-            planned(unit.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= unit.now + AHEAD
+            planned(uow.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= uow.now + AHEAD
         )
         told = select(func.split_part(AttentionItem.key, " ", 2), AttentionItem.organization_id).where(
             AttentionItem.type == alerts.NOT_ENFORCED, AttentionItem.cleared_at.is_(None)
         )
-        concerned = unit.session.execute(union(coming, told)).all()
-    for_each_isolated(concerned, lambda row: _compare_one(units, row))
+        concerned = uow.session.execute(union(coming, told)).all()
+    for_each_isolated(concerned, lambda row: _compare_one(uow_factory, row))
     return True
 
 
-def _compare_one(units: Units, row: Row[str, str]) -> bool:
+def _compare_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
     occurrence_id, organization_id = row
-    with units.open(Caller(organization_id, SYSTEM, "system")) as unit:
-        compare(unit, occurrence_id)
+    with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
+        compare(uow, occurrence_id)
     return True
 
 
-def compare(unit: Unit, occurrence_id: str) -> None:
+def compare(uow: UnitOfWork, occurrence_id: str) -> None:
     """Raise the item of a window that would not block, or does not; clear it where all is well, or the window over."""
-    row = unit.session.execute(
+    row = uow.session.execute(
         select(Occurrence, Schedule, Freeze)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
         .outerjoin(Freeze, Freeze.id == Occurrence.freeze_id)
         .where(Occurrence.id == occurrence_id)
     ).one_or_none()
-    asked_at = _asked_at(*row, unit.now) if row is not None else None
+    asked_at = _asked_at(*row, uow.now) if row is not None else None
     if row is not None and asked_at is not None:
         occurrence, schedule, _freeze = row
-        reached = resolve(unit, schedule.scope, stored=True)
-        known = lights(unit, reached.ids)
-        red = list(_not_blocking(reached.branches, known, asked_at, unit.now))
+        reached = resolve(uow, schedule.scope, stored=True)
+        known = lights(uow, reached.ids)
+        red = list(_not_blocking(reached.branches, known, asked_at, uow.now))
         if red:
-            raise_item(unit, alerts.not_enforced(unit, schedule, occurrence, red, len(reached.branches)))
+            open_alert(uow, alerts.not_enforced(uow, schedule, occurrence, red, len(reached.branches)))
             return
-    clear_item(unit, alerts.key_of_not_enforced(occurrence_id))
+    resolve_alert(uow, alerts.key_of_not_enforced(occurrence_id))
 
 
 def _asked_at(occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None, now: datetime) -> datetime | None:

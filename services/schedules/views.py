@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import Text, any_, func, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from models.queries import among
+from models.queries import any_of
 from models.schedule_queries import existing, next_planned, next_start
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_views
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
@@ -34,10 +34,10 @@ _COPIED = (
 )
 
 
-def get_schedule(unit: Unit, schedule_id: str, *, lock: bool = False) -> Schedule:
+def get_schedule(uow: UnitOfWork, schedule_id: str, *, lock: bool = False) -> Schedule:
     """Return a schedule by id; raises `schedule_not_found`, also once it is deleted."""
-    query = select(Schedule).where(Schedule.id == schedule_id, existing(unit.organization))
-    schedule = unit.session.scalar(query.with_for_update(key_share=True) if lock else query)
+    query = select(Schedule).where(Schedule.id == schedule_id, existing(uow.organization))
+    schedule = uow.session.scalar(query.with_for_update(key_share=True) if lock else query)
     if schedule is None:
         raise unknown(schedule_id)
     return schedule
@@ -48,27 +48,27 @@ def unknown(schedule_id: str) -> ServiceError:
     return ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
 
 
-def list_schedules(unit: Unit, cursor: str | None, limit: int) -> Page:
+def list_schedules(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     """Return a page of schedules: by their next start, those without one last, ties by id."""
-    query = select(Schedule).where(existing(unit.organization))
-    keys = (func.coalesce(next_start(unit.now), literal(NEVER)), Schedule.id)
-    page = page_of(unit, "list_schedules", None, query, keys, cursor=cursor, limit=limit, ascending=True)
-    return Page(views(unit, page.data), page.next_cursor)
+    query = select(Schedule).where(existing(uow.organization))
+    keys = (func.coalesce(next_start(uow.now), literal(NEVER)), Schedule.id)
+    page = page_of(uow, "list_schedules", None, query, keys, cursor=cursor, limit=limit, ascending=True)
+    return Page(views(uow, page.data), page.next_cursor)
 
 
-def show(unit: Unit, schedule_id: str) -> dict[str, Any]:
+def show(uow: UnitOfWork, schedule_id: str) -> dict[str, Any]:
     """Return one schedule; raises `schedule_not_found`."""
-    return view(unit, get_schedule(unit, schedule_id))
+    return view(uow, get_schedule(uow, schedule_id))
 
 
-def view(unit: Unit, schedule: Schedule) -> dict[str, Any]:
+def view(uow: UnitOfWork, schedule: Schedule) -> dict[str, Any]:
     """Return a schedule with its next occurrence."""
-    return views(unit, [schedule])[0]
+    return views(uow, [schedule])[0]
 
 
-def views(unit: Unit, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
+def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
     """Return the schedules with their next occurrences, which are read in one query."""
-    coming = _next_occurrences(unit, [schedule.id for schedule in schedules])
+    coming = _next_occurrences(uow, [schedule.id for schedule in schedules])
     return [
         {
             **{name: getattr(schedule, name) for name in _COPIED},
@@ -79,11 +79,11 @@ def views(unit: Unit, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
     ]
 
 
-def _next_occurrences(unit: Unit, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _next_occurrences(uow: UnitOfWork, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the next planned occurrence of each schedule that has one, by the schedule's id."""
-    first = next_planned(Schedule.id, unit.now).with_only_columns(Occurrence.id).correlate(Schedule).scalar_subquery()
-    coming = select(first).where(Schedule.id == among(schedule_ids)).scalar_subquery()
+    first = next_planned(Schedule.id, uow.now).with_only_columns(Occurrence.id).correlate(Schedule).scalar_subquery()
+    coming = select(first).where(Schedule.id == any_of(schedule_ids)).scalar_subquery()
     # As an array: of a subquery the database thinks that it meets more than it is worth looking up one by one.
     query = select(Occurrence).where(Occurrence.id == any_(func.array(coming, type_=ARRAY(Text))))
-    rows = unit.session.scalars(query).all()
-    return {shown["schedule_id"]: shown for shown in occurrence_views(unit, rows)}
+    rows = uow.session.scalars(query).all()
+    return {shown["schedule_id"]: shown for shown in occurrence_views(uow, rows)}

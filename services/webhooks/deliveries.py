@@ -20,10 +20,10 @@ from integrations.github.events import BranchHint, ButtonHint, Hint, Installatio
 from integrations.github.signatures import verify
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
-from services.core.unit_of_work import GITHUB_CALLER, Unit, Units
-from services.enforcement_status.probe_requests import ask_for_probes_of_installation, ask_for_probes_of_repository
+from services.core.unit_of_work import GITHUB_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
 from services.github_access import client
-from services.installations.status import examine
+from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
 from services.pull_request_exceptions.pressing import press
 from services.repositories.auto_watch import watch_what_is_named
@@ -35,12 +35,12 @@ BATCH = 200
 MOST_ATTEMPTS = 20
 
 
-def receive(unit: Unit, raw_body: bytes, signature: str | None, event: str, delivery_id: str) -> dict[str, Any]:
+def receive(uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str, delivery_id: str) -> dict[str, Any]:
     """Store a delivery for the job that reads it; a second one with the same id changes nothing.
 
     Raises `invalid_signature` unless the raw bytes were signed with our secret, and then `malformed_json`.
     """
-    settings = client.github(unit).settings
+    settings = client.github(uow).settings
     if not verify(settings.webhook_secret, raw_body, signature):
         raise ServiceError("invalid_signature", "X-Hub-Signature-256 is not that of this body.")
     payload = _parsed(raw_body)
@@ -52,12 +52,12 @@ def receive(unit: Unit, raw_body: bytes, signature: str | None, event: str, deli
         "event": event,
         "installation": _installation_of(payload),
         "payload": json.dumps(payload) if hints else "{}",
-        "now": unit.now,
-        "processed": None if hints else unit.now,
+        "now": uow.now,
+        "processed": None if hints else uow.now,
     }
-    stored = unit.session.execute(_STORE, values).first()
+    stored = uow.session.execute(_STORE, values).first()
     if hints:
-        unit.wake("webhooks")
+        uow.wake("webhooks")
     return {"delivery_id": delivery_id, "duplicate": stored is None}
 
 
@@ -115,11 +115,11 @@ def still_waiting() -> ColumnElement[bool]:
     return and_(WebhookDelivery.processed_at.is_(None), WebhookDelivery.attempts < MOST_ATTEMPTS)
 
 
-def process(units: Units, github: GitHub) -> bool:
+def process(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Read a batch of waiting deliveries; False when there was none that could be finished."""
     asking: dict[str, Sequence[Hint]] = {}
-    with units.open(GITHUB_CALLER) as unit:
-        waiting = unit.session.scalars(
+    with uow_factory.open(GITHUB_CALLER) as uow:
+        waiting = uow.session.scalars(
             select(WebhookDelivery)
             .where(still_waiting())
             .order_by(WebhookDelivery.attempts, WebhookDelivery.received_at)
@@ -135,56 +135,56 @@ def process(units: Units, github: GitHub) -> bool:
             if elsewhere:  # has to be done outside of this transaction, and waits until it is
                 asking[delivery.delivery_id] = elsewhere
             else:
-                delivery.processed_at = unit.now
-        mark_due(unit, branches)
+                delivery.processed_at = uow.now
+        mark_due(uow, branches)
         finished = len(waiting) - len(asking)
-    watch_what_is_named(units, GITHUB_CALLER, _names(branches))
-    answered = _ask(units, github, asking)
+    watch_what_is_named(uow_factory, GITHUB_CALLER, _names(branches))
+    answered = _ask(uow_factory, github, asking)
     return finished + answered > 0
 
 
-def _ask(units: Units, github: GitHub, asking: Mapping[str, Sequence[Hint]]) -> int:
+def _ask(uow_factory: UnitOfWorkFactory, github: GitHub, asking: Mapping[str, Sequence[Hint]]) -> int:
     """Follow the hints of each delivery, each hint once; returns how many deliveries are done with."""
     followed: dict[Hint, bool] = {}
     answered = []
     for delivery_id, hints in asking.items():
         for hint in hints:
             if hint not in followed:
-                followed[hint] = _follow(units, github, hint)
+                followed[hint] = _follow(uow_factory, github, hint)
         if all(followed[hint] for hint in hints):
             answered.append(delivery_id)
     if answered:
-        with units.open(GITHUB_CALLER) as unit:
+        with uow_factory.open(GITHUB_CALLER) as uow:
             done = update(WebhookDelivery).where(WebhookDelivery.delivery_id.in_(answered))
-            unit.session.execute(done.values(processed_at=unit.now))
+            uow.session.execute(done.values(processed_at=uow.now))
     return len(answered)
 
 
-def _follow(units: Units, github: GitHub, hint: Hint) -> bool:
+def _follow(uow_factory: UnitOfWorkFactory, github: GitHub, hint: Hint) -> bool:
     """Read anew what the hint names, and the rules there; False when that is to be tried again."""
-    _ask_for_probes(units, hint)
+    _ask_for_probes(uow_factory, hint)
     try:
         if isinstance(hint, InstallationHint):
-            if examine(units, github, hint.installation_id) == "active":
-                with units.open(GITHUB_CALLER) as unit:
-                    request_comparison(unit, [hint.installation_id])
+            if refresh_status(uow_factory, github, hint.installation_id) == "active":
+                with uow_factory.open(GITHUB_CALLER) as uow:
+                    request_comparison(uow, [hint.installation_id])
         elif isinstance(hint, ButtonHint):
-            press(units, hint)
+            press(uow_factory, hint)
         elif isinstance(hint, RepositoryHint):
-            sync.refresh_repository(units, github, hint.github_id)
+            sync.refresh_repository(uow_factory, github, hint.github_id)
     except GitHubError as error:
         logger.warning("a hint of a delivery could not be followed: %s", error)
         return False
     return True
 
 
-def _ask_for_probes(units: Units, hint: Hint) -> None:
+def _ask_for_probes(uow_factory: UnitOfWorkFactory, hint: Hint) -> None:
     """Have rules read anew: a ruleset that was changed, but also a name, an owner, a permission or a default branch."""
-    with units.open(GITHUB_CALLER) as unit:
+    with uow_factory.open(GITHUB_CALLER) as uow:
         if isinstance(hint, InstallationHint):
-            ask_for_probes_of_installation(unit, hint.installation_id)
+            schedule_installation_probes(uow, hint.installation_id)
         elif isinstance(hint, RepositoryHint):
-            ask_for_probes_of_repository(unit, hint.github_id)
+            schedule_repository_probes(uow, hint.github_id)
 
 
 def _names(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
@@ -214,7 +214,7 @@ _MARK = text("""
 """)
 
 
-def mark_due(unit: Unit, hints: Iterable[BranchHint]) -> None:
+def mark_due(uow: UnitOfWork, hints: Iterable[BranchHint]) -> None:
     """Make the branches due that the hints name; a head that somebody wants written again is read back."""
     rows = [
         (hint.github_id, name, hint.head_sha is not None)
@@ -223,7 +223,7 @@ def mark_due(unit: Unit, hints: Iterable[BranchHint]) -> None:
     ]
     if rows:
         repositories, names, read_back = map(list, zip(*rows, strict=True))
-        unit.session.execute(
-            _MARK, {"repositories": repositories, "names": names, "read_back": read_back, "now": unit.now}
+        uow.session.execute(
+            _MARK, {"repositories": repositories, "names": names, "read_back": read_back, "now": uow.now}
         )
-        unit.wake("reconcile")
+        uow.wake("reconcile")

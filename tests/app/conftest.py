@@ -10,7 +10,7 @@ import pytest
 
 from app.main import Parts, create_app
 from schemas.contract import Contract, parse_contract
-from tests.app.machinery import things
+from tests.app.edge.machinery import things
 from tests.support.clocks import MovableClock
 from tests.support.product import address_of, product_config
 from tests.support.serving import client_of, serving
@@ -19,7 +19,7 @@ from tests.support.tenants import Tenant, tenant
 
 @pytest.fixture(scope="session")
 def small_contract() -> Contract:
-    return parse_contract((Path(__file__).parent / "machinery" / "contract.yaml").read_bytes())
+    return parse_contract((Path(__file__).parent / "edge" / "machinery" / "contract.yaml").read_bytes())
 
 
 class RecordedWakeups:
@@ -56,7 +56,7 @@ def served(
     )
     parts = Parts(
         contract=small_contract,
-        handlers="tests.app.machinery",
+        handlers="tests.app.edge.machinery",
         clock=clock_of_session,
         wakeups=wakeups_of_session,
         access_log=False,

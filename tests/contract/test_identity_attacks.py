@@ -19,7 +19,7 @@ from sqlalchemy import select
 from models.api_keys import ApiKey, ApiKeySecret
 from models.organizations import SigningKey
 from schemas.contract import Operation, load_contract, resolve
-from services.core.encryption import unseal
+from services.core.encryption import decrypt
 from services.identity.access_tokens import TOKEN_TYPE
 from services.identity.signing_keys import USE
 from tests import factories
@@ -51,7 +51,7 @@ class TestForgedTokens:
         """Return the key that really signs: whoever has it can sign anything, and still not everything passes."""
         kid = jwt.get_unverified_header(town.jwt)["kid"]
         sealed = town.session.get_one(SigningKey, kid).sealed_private_key
-        return KeyPair(kid, unseal(SECRET_KEY.encode(), USE, kid, sealed or b"").decode())
+        return KeyPair(kid, decrypt(SECRET_KEY.encode(), USE, kid, sealed or b"").decode())
 
     def sign(self, claims: dict[str, Any], key: Any, algorithm: str = "ES256", **head: Any) -> str:
         return jwt.encode(claims, key, algorithm=algorithm, headers={"typ": TOKEN_TYPE, **head})

@@ -30,7 +30,7 @@ from app import logs
 from app.config import Config
 from app.main import Parts, create_app
 from models.organizations import SigningKey
-from services.core.encryption import unseal
+from services.core.encryption import decrypt
 from services.identity.signing_keys import USE
 from tests.conftest import as_libpq
 from tests.support.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
@@ -222,7 +222,7 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
             life.keep(name, getattr(config, name))
         life.keep("the App's private key", key_of_the_app().splitlines()[9])
         key = session.scalars(select(SigningKey).where(SigningKey.active_from.is_not(None))).one()
-        opened = unseal(config.secret_key.encode(), USE, key.kid, key.sealed_private_key or b"")
+        opened = decrypt(config.secret_key.encode(), USE, key.kid, key.sealed_private_key or b"")
         life.keep("the key that signs session tokens", opened.decode().splitlines()[1])
         places = {
             "the logs": lines.getvalue().decode(),

@@ -12,7 +12,7 @@ from models.api_keys import ApiKey, ApiKeySecret
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
-from services.core.encryption import seal
+from services.core.encryption import encrypt
 from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
 from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 from services.identity.signing_keys import USE
@@ -86,7 +86,7 @@ def signer(session: Session) -> Signer:
     """
     private, public = key_pair()
     if session.get(SigningKey, "tests") is None:
-        sealed = seal(SECRET_KEY.encode(), USE, "tests", private.encode())
+        sealed = encrypt(SECRET_KEY.encode(), USE, "tests", private.encode())
         key = SigningKey(kid="tests", algorithm="ES256", public_key=public, sealed_private_key=sealed, created_at=now())
         added(session, key)
     return Signer("tests", "ES256", private, ISSUER, AUDIENCE)

@@ -20,7 +20,7 @@ from hypothesis.stateful import initialize, precondition, rule
 from models.exceptions import PullRequestException
 from rules.access.permissions import Actor as Somebody
 from rules.errors import ServiceError
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
 from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.covering import Wanted
 from services.pull_request_exceptions.deciding import Decision, decide
@@ -70,8 +70,8 @@ class Machine(TownMachine):
 
     @property
     def now(self) -> datetime:
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            return unit.now
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            return uow.now
 
     def _any(self, which: int) -> tuple[Repository, PullRequest] | None:
         found = self._open()
@@ -126,10 +126,10 @@ class Machine(TownMachine):
     # --- exceptions -----------------------------------------------------------------------------------------------
 
     def _by(self, actor: Somebody) -> Any:
-        return self.town.units.open(Caller(self.town.organization.id, actor, "api", "business"))
+        return self.town.uow_factory.open(Caller(self.town.organization.id, actor, "api", "business"))
 
-    def _wanted(self, unit: Unit, minutes: int | None, *, pin: bool) -> Wanted:
-        return Wanted(REASON, unit.now + timedelta(minutes=minutes) if minutes else None, pin)
+    def _wanted(self, uow: UnitOfWork, minutes: int | None, *, pin: bool) -> Wanted:
+        return Wanted(REASON, uow.now + timedelta(minutes=minutes) if minutes else None, pin)
 
     def _learn(self, rows: Sequence[PullRequestException], pull: PullRequest) -> None:
         for row in rows:
@@ -163,8 +163,8 @@ class Machine(TownMachine):
         covering = self.model.covering(repository, pull, self.now)
         permitted = all(self.model.freezes[each].exceptions for each in covering)
         try:
-            with self._by(ADA if asks else PIPELINE) as unit:
-                rows = (request if asks else grant)(unit, name, None, self._wanted(unit, minutes, pin=pin))
+            with self._by(ADA if asks else PIPELINE) as uow:
+                rows = (request if asks else grant)(uow, name, None, self._wanted(uow, minutes, pin=pin))
         except ServiceError as error:
             expected = "not_frozen" if not covering else "already_exists" if permitted else "exceptions_not_permitted"
             only(error, expected, "pull_request_not_found")
@@ -179,8 +179,8 @@ class Machine(TownMachine):
     def decide_on(self, which: int, granted: bool, only_this: bool) -> None:
         name = self.asked[which % len(self.asked)]
         try:
-            with self._by(PIPELINE) as unit:
-                rows = decide(unit, name, Decision(granted, only_this=only_this))
+            with self._by(PIPELINE) as uow:
+                rows = decide(uow, name, Decision(granted, only_this=only_this))
         except ServiceError as error:
             only(error, "invalid_state", "exceptions_not_permitted")
             return
@@ -203,8 +203,8 @@ class Machine(TownMachine):
 
     def _revoke(self, name: str) -> None:
         try:
-            with self._by(PIPELINE) as unit:
-                rows = revoke(unit, name, None)
+            with self._by(PIPELINE) as uow:
+                rows = revoke(uow, name, None)
         except ServiceError as error:
             only(error, "invalid_state")
             return

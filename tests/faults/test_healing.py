@@ -43,7 +43,7 @@ def record_of(town: Town, name: str = "web") -> Repository:
 
 
 def unit_of(town: Town) -> Any:
-    return town.units.open(Caller(town.organization.id, ADA, "dashboard", "business"))
+    return town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business"))
 
 
 def run_on(town: Town, pull: PullRequest) -> CheckRun:
@@ -191,8 +191,8 @@ class TestAChangedDefaultBranch:
     @heard_or_not
     def test_that_was_watched_already_is_watched_once(self, town: Town, post: Post, heard: bool) -> None:
         cut(town, "acme/web", "trunk")
-        with unit_of(town) as unit:
-            branch_id = watching.watch_branch(unit, "acme/web", "trunk").id
+        with unit_of(town) as uow:
+            branch_id = watching.watch_branch(uow, "acme/web", "trunk").id
         choose_trunk(town)
         find_out(post, heard=heard)
         assert town.sql("SELECT id FROM watched_branches WHERE name = 'trunk'") == [(branch_id,)]
@@ -200,23 +200,23 @@ class TestAChangedDefaultBranch:
 
     def test_that_somebody_has_ceased_to_watch_stays_so(self, town: Town, post: Post) -> None:
         cut(town, "acme/web", "trunk")
-        with unit_of(town) as unit:
-            branch_id = watching.watch_branch(unit, "acme/web", "trunk").id
-        with unit_of(town) as unit:
-            watching.unwatch(unit, branch_id)
+        with unit_of(town) as uow:
+            branch_id = watching.watch_branch(uow, "acme/web", "trunk").id
+        with unit_of(town) as uow:
+            watching.unwatch(uow, branch_id)
         choose_trunk(town)
         find_out(post, heard=False)
         assert watched(town) == {"api:main", "web:main"}
 
     def test_of_a_disabled_repository_is_watched_when_that_is_enabled(self, town: Town, post: Post) -> None:
-        with unit_of(town) as unit:
-            enabling.disable(unit, ["acme/web"])
+        with unit_of(town) as uow:
+            enabling.disable(uow, ["acme/web"])
         cut(town, "acme/web", "trunk")
         choose_trunk(town)
         find_out(post, heard=False)
         assert watched(town) == {"api:main", "web:main"}
-        with unit_of(town) as unit:
-            enabling.enable(unit, ["acme/web"])
+        with unit_of(town) as uow:
+            enabling.enable(uow, ["acme/web"])
         assert watched(town) == {"api:main", "web:main", "web:trunk"}
 
     @heard_or_not
@@ -307,8 +307,8 @@ class TestABranch:
     def test_that_was_deleted_and_made_again_is_still_frozen(self, town: Town, post: Post, heard: bool) -> None:
         cut(town, "acme/web", "release/1")
         town.host.organization("acme").repository("web").requires("change-freeze/release/1", "release/1")
-        with unit_of(town) as unit:
-            watching.watch_branch(unit, "acme/web", "release/1")
+        with unit_of(town) as uow:
+            watching.watch_branch(uow, "acme/web", "release/1")
         former = propose(town, "acme/web", "release/1")
         post.run()
         freeze = town.freeze()

@@ -23,7 +23,7 @@ from sqlalchemy import text
 from models.queries import covering_freezes
 from rules.access.permissions import Actor as Somebody
 from rules.errors import ServiceError
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Unit
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
 from services.maintenance.tasks import end_freezes
 from services.pull_request_exceptions.covering import Wanted
 from services.pull_request_exceptions.granting import grant
@@ -68,7 +68,7 @@ class Machine(TownMachine):
     proposed = ("main", "release/1")
 
     def __init__(self) -> None:
-        self.town.jobs.surroundings = replace(self.town.jobs.surroundings, most_targets=2)
+        self.town.jobs.dependencies = replace(self.town.jobs.dependencies, max_targets=2)
         super().__init__()
         self.late: list[tuple[Pass, list[Any]]] = []
         self.unheard_of: set[str] = set()
@@ -78,8 +78,8 @@ class Machine(TownMachine):
 
     @rule(which=some, hours=st.sampled_from([None, 1, 3]))
     def freeze(self, which: int, hours: int | None) -> None:
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            ends_at = unit.now + timedelta(hours=hours) if hours else None
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            ends_at = uow.now + timedelta(hours=hours) if hours else None
         if len(self._running()) < 5:
             self._freeze(which, ends_at)
 
@@ -103,13 +103,13 @@ class Machine(TownMachine):
             "WHERE b.name <> 'main' ORDER BY b.id"
         )
         branch_id, repository_id, name, watched = rows[which % len(rows)]
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            frozen = branch_id in covering_freezes(unit.session, [branch_id], unit.now)
-        with self.town.units.open(Caller(self.town.organization.id, ADA, "dashboard", "business")) as unit:
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            frozen = branch_id in covering_freezes(uow.session, [branch_id], uow.now)
+        with self.town.uow_factory.open(Caller(self.town.organization.id, ADA, "dashboard", "business")) as uow:
             if not watched:
-                watching.watch_branch(unit, repository_id, name)
+                watching.watch_branch(uow, repository_id, name)
             elif not frozen:
-                watching.unwatch(unit, branch_id)
+                watching.unwatch(uow, branch_id)
 
     @rule(minutes=st.sampled_from([1, 20, 70]))
     def pass_time(self, minutes: int) -> None:
@@ -118,8 +118,8 @@ class Machine(TownMachine):
     @rule(which=some, minutes=st.sampled_from([-30, 10, 60]), hours=st.sampled_from([1, 3]))
     def plan_a_window(self, which: int, minutes: int, hours: int) -> None:
         town, session = self.town, self.town.session
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            starts_at = unit.now + timedelta(minutes=minutes)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            starts_at = uow.now + timedelta(minutes=minutes)
         coming = town.sql("SELECT count(*) FROM occurrences WHERE begun_at IS NULL AND missed_at IS NULL")[0][0]
         if coming < 3:
             schedule = factories.schedule(session, town.organization, scope=SCOPES[which % len(SCOPES)])
@@ -136,20 +136,20 @@ class Machine(TownMachine):
         if (found := self._any(which)) is None:
             return
         repository, pull = found
-        with suppress(ServiceError), self._pipeline() as unit:
-            until = unit.now + timedelta(minutes=minutes) if minutes else None
+        with suppress(ServiceError), self._pipeline() as uow:
+            until = uow.now + timedelta(minutes=minutes) if minutes else None
             name = f"{self.town.host.world.full_name(repository)}#{pull.number}"
-            grant(unit, name, None, Wanted("The hotfix that has to go in", until, pin))
+            grant(uow, name, None, Wanted("The hotfix that has to go in", until, pin))
 
     @rule(which=some)
     def revoke_an_exception(self, which: int) -> None:
         rows = self.town.sql("SELECT id FROM exceptions WHERE revoked_at IS NULL ORDER BY id")
         if rows:
-            with suppress(ServiceError), self._pipeline() as unit:
-                revoke(unit, rows[which % len(rows)][0], None)
+            with suppress(ServiceError), self._pipeline() as uow:
+                revoke(uow, rows[which % len(rows)][0], None)
 
-    def _pipeline(self) -> AbstractContextManager[Unit]:
-        return self.town.units.open(Caller(self.town.organization.id, PIPELINE, "api", "business"))
+    def _pipeline(self) -> AbstractContextManager[UnitOfWork]:
+        return self.town.uow_factory.open(Caller(self.town.organization.id, PIPELINE, "api", "business"))
 
     @rule(passes=st.sampled_from([1, 9]))
     def work(self, passes: int) -> None:
@@ -241,29 +241,29 @@ class Machine(TownMachine):
 
     @rule()
     def a_worker_dies(self) -> None:
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            claim(unit)
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            claim(uow)
 
     @rule()
     def a_worker_is_paused_before_it_sends(self) -> None:
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            claimed = claim(unit)
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            claimed = claim(uow)
         if claimed is None:
             return
         paused = Pass(self.town.reconciler, claimed, self.town.github.client(claimed.installation_id))
         paused.open = {branch.id: branch for branch in claimed.branches}
         planned = paused._plan(paused._settle(paused._look()))
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            decisions = decide(unit, claimed.token, [decision.head for decision in planned])
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            decisions = decide(uow, claimed.token, [decision.head for decision in planned])
             wanted = [decision for decision in decisions if decision.differs]
-            doubt(unit, (decision.head for decision in wanted if decision.conclusion == "success"))
+            doubt(uow, (decision.head for decision in wanted if decision.conclusion == "success"))
         self.late.append((paused, wanted))
 
     @rule(which=some)
     def a_worker_oversleeps_a_change(self, which: int) -> None:
         """Send what was right once, after somebody else has written already what is right now."""
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            unit.session.execute(text("UPDATE watched_branches SET due_at = :now"), {"now": unit.now})
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            uow.session.execute(text("UPDATE watched_branches SET due_at = :now"), {"now": uow.now})
         self.a_worker_is_paused_before_it_sends()
         running = self._running()
         if running:
@@ -314,8 +314,8 @@ class Machine(TownMachine):
 
     def _windows_are_settled(self) -> None:
         """Check that what was due has begun, as a whole and once; or was skipped, or has passed."""
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            now = unit.now
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            now = uow.now
         due = "SELECT count(*) FROM occurrences WHERE starts_at <= :now AND begun_at IS NULL AND skip_reason IS NULL"
         assert self.town.sql(f"{due} AND missed_at IS NULL", now=now) == [(0,)]
         unlike = (
@@ -330,8 +330,8 @@ class Machine(TownMachine):
 
     def _running(self) -> list[str]:
         rows = self.town.sql("SELECT id, ends_at FROM freezes WHERE ended_at IS NULL ORDER BY id")
-        with self.town.jobs.open(SYSTEM_CALLER) as unit:
-            return [row[0] for row in rows if row[1] is None or row[1] > unit.now]
+        with self.town.jobs.open(SYSTEM_CALLER) as uow:
+            return [row[0] for row in rows if row[1] is None or row[1] > uow.now]
 
     def _receipts_are_complete(self) -> None:
         unfinished = (

@@ -181,8 +181,8 @@ class TestWhatAnEntryIsJudgedBy:
         return {key.sha[-1]: head.ways[0].numbers for key, head in gather([(branch, shown)]).items()}
 
     def claimed(self, town: Town) -> ClaimedBranch:
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            found = claim(unit)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            found = claim(uow)
         assert found is not None
         return found.branches[0]
 
@@ -201,13 +201,13 @@ class TestWhatAnEntryIsJudgedBy:
         build("web")
         if frozen:
             town.freeze()
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            found = claim(unit)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            found = claim(uow)
             assert found is not None
             [branch] = found.branches
             entry = QueueEntry(1, None, f"{1:040x}", "awaiting_checks")
             shown = BranchHeads(branch.repository_node_id, branch.name, None, queue=(entry,))
-            [decision] = decide(unit, found.token, list(gather([(branch, shown)]).values()))
+            [decision] = decide(uow, found.token, list(gather([(branch, shown)]).values()))
         assert decision.conclusion == ("failure" if frozen else "success")
 
 

@@ -23,8 +23,8 @@ def post(town: Town, build: Builder) -> Post:
     for name in ("api", "web"):
         ruleset = desired_ruleset(CHECK, town.host.app_id)
         town.host.organization("acme").repository(name).ruleset(**ruleset).branch("release/8")
-        with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
-            enabling.update(unit, f"acme/{name}", {"autoWatch": [PATTERN]})
+        with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+            enabling.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     look_everywhere(town)
     return Post(town)
 

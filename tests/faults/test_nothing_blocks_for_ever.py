@@ -21,7 +21,7 @@ CHECK = f"change-freeze/{PATTERN}"
 
 
 def unit_of(town: Town, plan: str = "business") -> Any:
-    return town.units.open(Caller(town.organization.id, ADA, "dashboard", plan))
+    return town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", plan))
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def post(town: Town, build: Builder) -> Post:
         builder = town.host.organization("acme").repository(name).branch("release/8")
         builder.ruleset(**desired_ruleset(CHECK, town.host.app_id))
         builder.pull_request(base="release/8")
-        with unit_of(town) as unit:
-            enabling.update(unit, f"acme/{name}", {"autoWatch": [PATTERN]})
+        with unit_of(town) as uow:
+            enabling.update(uow, f"acme/{name}", {"autoWatch": [PATTERN]})
     look_everywhere(town)
     return Post(town)
 
@@ -49,23 +49,23 @@ def branch_id(town: Town, name: str, repository: str = "web") -> str:
 
 
 def unwatch_every_release(town: Town) -> None:
-    with unit_of(town) as unit:
-        watching.unwatch(unit, branch_id(town, "release/8"))
+    with unit_of(town) as uow:
+        watching.unwatch(uow, branch_id(town, "release/8"))
 
 
 def disable(town: Town) -> None:
-    with unit_of(town) as unit:
-        enabling.disable(unit, ["acme/web"])
+    with unit_of(town) as uow:
+        enabling.disable(uow, ["acme/web"])
 
 
 def empty_the_globs(town: Town) -> None:
-    with unit_of(town) as unit:
-        enabling.update(unit, "acme/web", {"autoWatch": []})
+    with unit_of(town) as uow:
+        enabling.update(uow, "acme/web", {"autoWatch": []})
 
 
 def change_the_globs(town: Town) -> None:
-    with unit_of(town) as unit:
-        enabling.update(unit, "acme/web", {"autoWatch": ["hotfix/*"]})
+    with unit_of(town) as uow:
+        enabling.update(uow, "acme/web", {"autoWatch": ["hotfix/*"]})
 
 
 def empty_the_globs_and_disable(town: Town) -> None:
@@ -80,20 +80,20 @@ def fill_the_plan(town: Town) -> None:
     [[watched]] = town.sql("SELECT count(*) FROM watched_branches WHERE unwatched_at IS NULL")
     town.sql("UPDATE organizations SET plan = 'free'")
     for number in range(limit - watched):
-        with unit_of(town, "free") as unit:
-            watching.watch_branch(unit, "acme/api", f"old-{number}")
+        with unit_of(town, "free") as uow:
+            watching.watch_branch(uow, "acme/api", f"old-{number}")
 
 
 def exclude_some(town: Town) -> None:
     """Take branches out of a glob whose rule was written without that exclusion."""
-    with unit_of(town) as unit:
-        enabling.update(unit, "acme/web", {"autoWatch": [PATTERN, "!release/1*"]})
+    with unit_of(town) as uow:
+        enabling.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*"]})
 
 
 def exclude_some_and_change_another_glob(town: Town) -> None:
     exclude_some(town)
-    with unit_of(town) as unit:
-        enabling.update(unit, "acme/web", {"autoWatch": [PATTERN, "!release/1*", "hotfix/*"]})
+    with unit_of(town) as uow:
+        enabling.update(uow, "acme/web", {"autoWatch": [PATTERN, "!release/1*", "hotfix/*"]})
 
 
 CEASING = [
@@ -172,8 +172,8 @@ class TestAfterCeasingToWatch:
         number = propose(town, "acme/web", "release/10")
         find_out(post, heard=True)
         freeze = town.freeze()
-        with unit_of(town) as unit:
-            enabling.update(unit, "acme/web", {"autoWatch": [PATTERN]})
+        with unit_of(town) as uow:
+            enabling.update(uow, "acme/web", {"autoWatch": [PATTERN]})
         work(town)
         assert "web:release/10" in targets(town, freeze)
         assert town.merge("acme/web", number).status_code == 405

@@ -62,9 +62,9 @@ def deny_checks(town: Town) -> None:
 
 def shown(town: Town, freeze_id: str) -> dict[str, Any]:
     """Return the freeze as `GET /v1/freezes/{id}` shows it, with its targets by repository."""
-    with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
-        listed = freeze_targets.list_targets(unit, freeze_id, None, None, 100).data
-        return {**views.show(unit, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+        listed = freeze_targets.list_targets(uow, freeze_id, None, None, 100).data
+        return {**views.show(uow, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
 
 
 class TestARepositoryThatIsNotFound:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rules.errors import ServiceError
-from services.core.unit_of_work import Caller, Unit
+from services.core.unit_of_work import Caller, UnitOfWork
 from services.freezes import end, views
 from services.repositories import branches, enabling, watching
 from tests.jobs.conftest import ADA, Builder, Town
@@ -15,7 +15,7 @@ from tools.fake_github.model.world import Actor
 
 
 def unit_of(town: Town, plan: str = "business") -> Any:
-    return town.units.open(Caller(town.organization.id, ADA, "dashboard", plan))
+    return town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", plan))
 
 
 def targets(town: Town, freeze_id: str) -> list[tuple[str, str]]:
@@ -50,14 +50,14 @@ def change_the_default_branch(town: Town) -> str:
 
 
 def change_the_globs(town: Town) -> str:
-    with unit_of(town) as unit:
-        enabling.update(unit, "acme/web", {"autoWatch": []})
+    with unit_of(town) as uow:
+        enabling.update(uow, "acme/web", {"autoWatch": []})
     return "acme/web"
 
 
 def change_a_setting(town: Town) -> str:
-    with unit_of(town) as unit:
-        branches.update(unit, town.branches["acme/web"].id, {"exceptionsAllowed": False})
+    with unit_of(town) as uow:
+        branches.update(uow, town.branches["acme/web"].id, {"exceptionsAllowed": False})
     return "acme/web"
 
 
@@ -140,19 +140,19 @@ class TestNoWayOut:
         freeze = town.freeze({"type": "repositories", "repositories": ["acme/web"]})
         before = targets(town, freeze)
         for names in (["acme/web"], ["acme/api", "acme/web"]):
-            with pytest.raises(ServiceError) as raised, unit_of(town) as unit:
-                enabling.disable(unit, names)
+            with pytest.raises(ServiceError) as raised, unit_of(town) as uow:
+                enabling.disable(uow, names)
             assert raised.value.code == "already_frozen"
         assert town.sql("SELECT DISTINCT enabled FROM repositories") == [(True,)]
         assert targets(town, freeze) == before
-        with unit_of(town) as unit:
-            enabling.disable(unit, ["acme/api"])
+        with unit_of(town) as uow:
+            enabling.disable(uow, ["acme/api"])
 
     def test_is_ceasing_to_watch_the_branch(self, town: Town, build: Builder) -> None:
         build("web")
         freeze = town.freeze()
-        with pytest.raises(ServiceError) as raised, unit_of(town) as unit:
-            watching.unwatch(unit, town.branches["acme/web"].id)
+        with pytest.raises(ServiceError) as raised, unit_of(town) as uow:
+            watching.unwatch(uow, town.branches["acme/web"].id)
         assert raised.value.code == "already_frozen"
         assert town.sql("SELECT unwatched_at FROM watched_branches") == [(None,)]
         assert len(targets(town, freeze)) == 1
@@ -161,11 +161,11 @@ class TestNoWayOut:
 class TestCeasingToWatch:
     """Each way leaves what the rule at the code host requires: a check that says `success`."""
 
-    def unwatch(self, unit: Unit, town: Town) -> None:
-        watching.unwatch(unit, town.branches["acme/web"].id)
+    def unwatch(self, uow: UnitOfWork, town: Town) -> None:
+        watching.unwatch(uow, town.branches["acme/web"].id)
 
-    def disable(self, unit: Unit, _town: Town) -> None:
-        enabling.disable(unit, ["acme/web"])
+    def disable(self, uow: UnitOfWork, _town: Town) -> None:
+        enabling.disable(uow, ["acme/web"])
 
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
     def test_after_a_freeze_lets_its_pull_requests_merge(self, town: Town, build: Builder, way: str) -> None:
@@ -174,8 +174,8 @@ class TestCeasingToWatch:
         work(town)
         post = Post(town)
         town.lift(freeze)
-        with unit_of(town) as unit:
-            getattr(self, way)(unit, town)
+        with unit_of(town) as uow:
+            getattr(self, way)(uow, town)
         work(town)
         assert town.merge("acme/web", 1).status_code == 200
         push(town, "acme/web", 2)
@@ -185,8 +185,8 @@ class TestCeasingToWatch:
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
     def test_takes_the_branch_out_of_what_begins_later(self, town: Town, build: Builder, way: str) -> None:
         build("api", "web")
-        with unit_of(town) as unit:
-            getattr(self, way)(unit, town)
+        with unit_of(town) as uow:
+            getattr(self, way)(uow, town)
         town.freeze()
         work(town)
         shown = town.conclusions()
@@ -196,15 +196,15 @@ class TestCeasingToWatch:
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
     def test_and_beginning_again_brings_a_running_freeze_back(self, town: Town, build: Builder, way: str) -> None:
         build("api", "web")
-        with unit_of(town) as unit:
-            getattr(self, way)(unit, town)
+        with unit_of(town) as uow:
+            getattr(self, way)(uow, town)
         work(town)
         town.freeze()
-        with unit_of(town) as unit:
+        with unit_of(town) as uow:
             if way == "unwatch":
-                watching.watch_branch(unit, "acme/web", "main")
+                watching.watch_branch(uow, "acme/web", "main")
             else:
-                enabling.enable(unit, ["acme/web"])
+                enabling.enable(uow, ["acme/web"])
         work(town)
         assert set(town.conclusions().values()) == {"failure"}
 
@@ -223,11 +223,11 @@ class TestLeaving:
         post.run()
         look_everywhere(town)
         assert town.conclusions()["initech/web#1"] == "failure"
-        with unit_of(town) as unit:
-            shown = views.show(unit, freeze)
+        with unit_of(town) as uow:
+            shown = views.show(uow, freeze)
         assert (shown["state"], shown["targets"]["total"]) == ("in_force", 1)
-        with unit_of(town) as unit:
-            end.lift(unit, freeze, None)
+        with unit_of(town) as uow:
+            end.lift(uow, freeze, None)
 
     def test_a_repository_that_came_back_is_released_by_the_lift(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)

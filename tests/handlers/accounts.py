@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from models.identity import Mail
 from models.organizations import Organization, User
-from services.core.encryption import unseal
+from services.core.encryption import decrypt
 from services.identity.passwords import hash_password
 from services.mail.outbox import USE, bound_to
 from tests import factories
@@ -108,7 +108,7 @@ def letters(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
         (
             row.template,
             orjson.loads(
-                unseal(factories.SECRET_KEY.encode(), USE, bound_to(row.id, row.recipient), row.sealed or b"")
+                decrypt(factories.SECRET_KEY.encode(), USE, bound_to(row.id, row.recipient), row.sealed or b"")
             ),
         )
         for row in rows

@@ -15,7 +15,7 @@ from rules.ids import new_id
 from rules.time.instants import format_instant
 from services.audit.hash_chain import LATE, seal_entries
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
@@ -69,8 +69,8 @@ def paged(caller: Caller, **params: Any) -> list[str]:
 def seal(database: str) -> Iterator[Seal]:
     """Have the sealer look."""
     engine = make_engine(database, 2, role=WORKER_ROLE)
-    units = Units(engine, DatabaseClock(), RecordedWakeups())
-    yield lambda: seal_entries(units)
+    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups())
+    yield lambda: seal_entries(uow_factory)
     engine.dispose()
 
 

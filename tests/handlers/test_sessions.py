@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
-from services.core.unit_of_work import Surroundings, Units
+from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR
 from services.maintenance.tasks import rotate_keys
 from tests import factories
@@ -146,8 +146,8 @@ class TestGetJwks:
         self, shared_database: psycopg.Connection, clock: MovableClock, wakeups: RecordedWakeups
     ) -> Iterator[Callable[[], bool]]:
         engine = make_engine(address_of(shared_database), 1, role=WORKER_ROLE)
-        units = Units(engine, clock, wakeups, Surroundings(secret_key=factories.SECRET_KEY.encode()))
-        yield lambda: rotate_keys(units)
+        uow_factory = UnitOfWorkFactory(engine, clock, wakeups, Dependencies(secret_key=factories.SECRET_KEY.encode()))
+        yield lambda: rotate_keys(uow_factory)
         engine.dispose()
 
     def published(self, eve: Client) -> list[str]:

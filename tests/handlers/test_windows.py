@@ -15,7 +15,7 @@ from models.freezes import Freeze
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
-from services.core.unit_of_work import Surroundings, Units
+from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
 from services.schedules.beginning import begin_windows
 from tests import factories
@@ -243,10 +243,10 @@ class TestRunScheduleNow:
 
 class TestEveryRead:
     @pytest.fixture
-    def jobs(self, database: str, clock: MovableClock) -> Iterator[Units]:
+    def jobs(self, database: str, clock: MovableClock) -> Iterator[UnitOfWorkFactory]:
         """Units as a sweeper opens them."""
         engine = make_engine(database, 2, role="change_freeze_worker")
-        yield Units(engine, clock, RecordedWakeups(), Surroundings())
+        yield UnitOfWorkFactory(engine, clock, RecordedWakeups(), Dependencies())
         engine.dispose()
 
     def told(self, acme: Tenant, schedule: Schedule) -> tuple[Any, ...]:
@@ -261,7 +261,7 @@ class TestEveryRead:
         return frozen(acme), whole, [one["state"] for one in freezes], [one["state"] for one in listed], bool(coming)
 
     def test_agrees_before_within_and_after_a_window_whether_it_is_recorded_or_not(
-        self, acme: Tenant, session: Session, web: WatchedBranch, jobs: Units, clock: MovableClock
+        self, acme: Tenant, session: Session, web: WatchedBranch, jobs: UnitOfWorkFactory, clock: MovableClock
     ) -> None:
         schedule = factories.schedule(session, acme.organization)
         start = factories.now() + timedelta(minutes=20)

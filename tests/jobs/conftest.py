@@ -16,7 +16,7 @@ from integrations.github import GitHub, GitHubSettings
 from models.organizations import Organization
 from models.repositories import WatchedBranch
 from rules.access.permissions import Actor
-from services.core.unit_of_work import Caller, Surroundings, Unit, Units
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
 from services.reconcile.passes import Reconciler
@@ -40,26 +40,26 @@ class Town:
     base_url: str
     session: Session
     organization: Organization
-    units: Units
-    jobs: Units
+    uow_factory: UnitOfWorkFactory
+    jobs: UnitOfWorkFactory
     github: GitHub
     reconciler: Reconciler
     branches: dict[str, WatchedBranch] = field(default_factory=dict)
 
     def freeze(self, scope: dict[str, Any] | None = None, **wanted: Any) -> str:
         """Start a freeze, of the whole organisation unless told otherwise; the code host is not told yet."""
-        with self._unit() as unit:
+        with self._unit() as uow:
             wanted = {"impact_acknowledged": True, **wanted}
             asked = NewFreeze(scope or {"type": "organization"}, REASON, **wanted)
-            return start(unit, asked, most_targets=10_000).id
+            return start(uow, asked, max_targets=10_000).id
 
     def lift(self, freeze_id: str) -> None:
         """Lift a freeze."""
-        with self._unit() as unit:
-            end.lift(unit, freeze_id, None)
+        with self._unit() as uow:
+            end.lift(uow, freeze_id, None)
 
     def _unit(self) -> Any:
-        return self.units.open(Caller(self.organization.id, ADA, "dashboard", "business"))
+        return self.uow_factory.open(Caller(self.organization.id, ADA, "dashboard", "business"))
 
     def settle(self) -> int:
         """Run passes until nothing is due; returns how many."""
@@ -151,8 +151,8 @@ def town(codehost: Handle, database: str, private_key: rsa.RSAPrivateKey) -> Ite
         make_engine(database, 4, "change_freeze_worker"),
     )
     clock, listener = MovedClock(), Listener()
-    surroundings = Surroundings(github, cursor_secret=b"a secret of the tests")
-    jobs = Units(worker, clock, listener, surroundings)
+    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests")
+    jobs = UnitOfWorkFactory(worker, clock, listener, dependencies)
     with Session(owner, expire_on_commit=False) as session:
         acme = factories.organization(session)
         session.commit()
@@ -161,7 +161,7 @@ def town(codehost: Handle, database: str, private_key: rsa.RSAPrivateKey) -> Ite
             codehost.base_url,
             session,
             acme,
-            Units(api, clock, listener, surroundings),
+            UnitOfWorkFactory(api, clock, listener, dependencies),
             jobs,
             github,
             Reconciler(jobs, github, "http://web.test"),
@@ -213,4 +213,4 @@ def _first(town: Town, name: str, github_id: int, node_id: str, installation_id:
     return factories.repository(town.session, town.organization, f"acme/{name}", github_id=github_id, node_id=node_id)
 
 
-__all__ = ["Builder", "Town", "Unit"]
+__all__ = ["Builder", "Town"]

@@ -37,8 +37,8 @@ def forge_a_success(town: Town, pull: PullRequest) -> None:
 
 def ask_of_everything(town: Town) -> None:
     installation_id = next(iter(town.host.world.installations))
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        look_at_everything(unit, installation_id)
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        look_at_everything(uow, installation_id)
 
 
 class TestWhileAPassIsUnderWay:
@@ -123,16 +123,16 @@ class TestWhileSomebodyHoldsEveryBranch:
 
     def test_a_worker_rests(self, town: Town, build: Builder) -> None:
         build("web")
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            unit.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            uow.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
             assert town.reconciler.run_pass() is False
         assert town.reconciler.run_pass() is True
 
     def test_who_looks_into_landings_rests(self, town: Town, build: Builder) -> None:
         build("web")
         town.sql("UPDATE watched_branches SET landings_due_at = now() - interval '1 s', landings_since = now()")
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            unit.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            uow.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
             assert examine_landings(town.jobs, town.github) is False
 
 
@@ -142,13 +142,13 @@ def test_a_freeze_and_a_record_do_not_lock_each_other_out(town: Town, build: Bui
     first, second = sorted(branch.id for branch in town.branches.values())
     begun = claimed_pass(town)
     planned = {one.head.branch_id: one for one in begun._plan(begun._settle(begun._look()))}
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        doubt(unit, [planned[second].head])
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        doubt(uow, [planned[second].head])
     sent = [Sent(planned[second], 1, None)]
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     with ThreadPoolExecutor() as threads:
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            unit.session.execute(text("SELECT FROM head_checks FOR UPDATE"))
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            uow.session.execute(text("SELECT FROM head_checks FOR UPDATE"))
             record = threads.submit(begun._record, [planned[first]], sent)
             while town.sql(waiting) == [(0,)]:
                 assert not record.done()
@@ -199,8 +199,8 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
     def test_is_made_where_the_first_makes_way(self, town: Town, pull: PullRequest) -> None:
         begun = claimed_pass(town)
         [branch] = begun.claim.branches
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            make_way(unit, begun.claim.token, [Unfinished(branch, None, 1, 0)], unit.now)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            make_way(uow, begun.claim.token, [Unfinished(branch, None, 1, 0)], uow.now)
         town.settle()
         self.comes_late(town, pull)
 

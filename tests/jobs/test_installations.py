@@ -10,7 +10,7 @@ import requests
 from integrations.github import GitHub
 from rules.errors import ServiceError
 from rules.rulesets.app_permissions import NEEDED
-from services.core.unit_of_work import Caller, Surroundings, Units
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.installations import claims, views
 from services.overview.attention import AttentionFilters, list_items
 from tests.jobs.conftest import ADA, Builder, Town
@@ -27,7 +27,7 @@ class Desk:
 
     town: Town
     post: Post
-    units: Units
+    uow_factory: UnitOfWorkFactory
 
     @property
     def caller(self) -> Caller:
@@ -35,26 +35,26 @@ class Desk:
 
     def install(self) -> dict[str, str]:
         """Install the App in acme; returns what GitHub sends back."""
-        with self.units.open(self.caller) as unit:
-            url = claims.install_url(unit)["url"]
+        with self.uow_factory.open(self.caller) as uow:
+            url = claims.install_url(uow)["url"]
         answer = requests.get(f"{url}&account=acme", allow_redirects=False, timeout=10)
         assert answer.status_code == 302, answer.text
         return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
     def claim(self, back: dict[str, str]) -> int:
-        with self.units.open(self.caller) as unit:
-            claimed = claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
+        with self.uow_factory.open(self.caller) as uow:
+            claimed = claims.claim(uow, int(back["installation_id"]), back["state"], back["code"])
         number: int = claimed["installation_id"]
         return number
 
     def state(self) -> str:
-        with self.units.open(self.caller) as unit:
-            return str(views.status(unit, None)["state"])
+        with self.uow_factory.open(self.caller) as uow:
+            return str(views.status(uow, None)["state"])
 
     def attention(self) -> list[dict[str, Any]]:
         """Return what needs attention."""
-        with self.units.open(self.caller) as unit:
-            return list(list_items(unit, AttentionFilters(), None, 100).data)
+        with self.uow_factory.open(self.caller) as uow:
+            return list(list_items(uow, AttentionFilters(), None, 100).data)
 
     @property
     def installed(self) -> Installation:
@@ -79,9 +79,11 @@ def desk(town: Town) -> Desk:
         app_client_secret=APP_CLIENT_SECRET,
         web_url=town.base_url,
     )
-    surroundings = Surroundings(GitHub(settings), cursor_secret=b"a secret of the tests", web_url="http://web.test")
-    units = Units(town.units.engine, town.units.clock, town.units.wakeups, surroundings)
-    return Desk(town, Post(town), units)
+    dependencies = Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests", web_url="http://web.test")
+    uow_factory = UnitOfWorkFactory(
+        town.uow_factory.engine, town.uow_factory.clock, town.uow_factory.wakeups, dependencies
+    )
+    return Desk(town, Post(town), uow_factory)
 
 
 class TestAWebhookOfAnInstallation:
@@ -128,8 +130,8 @@ class TestAWebhookOfAnInstallation:
         with town.host.world.lock:
             accept_permissions(town.host.world, desk.maintainer, desk.installed, {"checks": "write"})
         desk.post.run()
-        with desk.units.open(desk.caller) as unit:
-            missing = views.status(unit, None)["installation"]["missing_permissions"]
+        with desk.uow_factory.open(desk.caller) as uow:
+            missing = views.status(uow, None)["installation"]["missing_permissions"]
         assert "statuses:write" in missing
         assert "checks:write" not in missing
 
@@ -163,8 +165,8 @@ class TestAWebhookOfAnInstallation:
 def test_without_the_apps_own_client_nobody_can_prove_anything(town: Town, desk: Desk) -> None:
     town.host.organization("acme")
     back = desk.install()
-    with pytest.raises(ServiceError) as refused, town.units.open(desk.caller) as unit:
-        claims.claim(unit, int(back["installation_id"]), back["state"], back["code"])
+    with pytest.raises(ServiceError) as refused, town.uow_factory.open(desk.caller) as uow:
+        claims.claim(uow, int(back["installation_id"]), back["state"], back["code"])
     assert refused.value.code == "github_unavailable"
     assert "GITHUB_APP_CLIENT_ID" in refused.value.message
 

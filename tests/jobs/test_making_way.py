@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from jobs import context
-from jobs.context import Context, take_turns
+from jobs.context import Context, run_for
 from rules.rate_budget import PaceLimits
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.claims import claim, others_wait
@@ -152,14 +152,14 @@ class TestOthers:
     def test_another_installation_that_waits_is_seen(self, town: Town, build: Builder) -> None:
         build("web")
         town.sql("INSERT INTO installations (id, account, permissions, created_at) VALUES (99, 'globex', '{}', now())")
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            claimed = claim(unit)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            claimed = claim(uow)
             assert claimed is not None
-            assert not others_wait(unit, claimed.installation_id)
-            assert others_wait(unit, 99) is False  # leased by this very pass
+            assert not others_wait(uow, claimed.installation_id)
+            assert others_wait(uow, 99) is False  # leased by this very pass
         town.sql("UPDATE watched_branches SET lease_until = :past", past=claimed_long_ago(town))
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            assert others_wait(unit, 99)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            assert others_wait(uow, 99)
 
 
 def claimed_long_ago(town: Town) -> Any:
@@ -171,11 +171,11 @@ def test_what_blocks_no_merge_makes_way_to_a_freeze_within_seconds(town: Town, b
     """A worker looks at the rules of ten thousand branches, and its queue holds a freeze."""
     build("web")
     heard = cast(Listener, town.jobs.wakeups).heard
-    context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     try:
         heard.clear()
-        take_turns(context.given(), "verify", lambda: True)
+        run_for(context.get_context(), "verify", lambda: True)
         assert heard == ["verify"]
-        assert context.SHORT_TURN < 5
+        assert context.BACKGROUND_TIME_SLICE < 5
     finally:
         context._given.clear()

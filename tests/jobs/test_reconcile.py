@@ -245,8 +245,8 @@ class TestFaults:
         town.settle()
         town.freeze()
         under_way = claimed_pass(town)
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            pause_installation(unit, under_way.claim.installation_id, unit.now + timedelta(seconds=30))
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            pause_installation(uow, under_way.claim.installation_id, uow.now + timedelta(seconds=30))
         town.host.calls.reset()
         under_way.run()
         assert town.host.calls.total == 0
@@ -307,8 +307,8 @@ class TestLeases:
     def test_a_lease_that_ran_out_is_taken_over_and_read_back_twice(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            assert claim(unit) is not None
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            assert claim(uow) is not None
         assert town.settle() == 0
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
         town.settle()

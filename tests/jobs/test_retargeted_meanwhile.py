@@ -8,8 +8,8 @@ from models.repositories import Repository
 from rules.rulesets.rulesets import desired_ruleset
 from tests import factories
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.exceptions.granting import row_of
 from tests.jobs.passes import claimed_pass
+from tests.jobs.pull_request_exceptions.granting import row_of
 from tools.fake_github.model.records import PullRequest
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.core.unit_of_work import Caller, Unit
+from services.core.unit_of_work import Caller, UnitOfWork
 from services.enforcement import requests, views
 from tests.jobs.conftest import ADA, Builder, Town
 
@@ -21,19 +21,19 @@ def _runs(town: Town, sha: str) -> list[dict[str, Any]]:
 
 
 def seed(town: Town) -> dict[str, Any]:
-    with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
-        return requests.seed(unit, EVERYWHERE)
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard")) as uow:
+        return requests.seed(uow, EVERYWHERE)
 
 
 def shown(town: Town) -> tuple[int, list[dict[str, Any]]]:
     """Return how many branches are left to be seeded, and the checks of each branch."""
-    with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
-        page = views.overview(unit, views.EnforcementFilters(), None, 100)
-        return page["pending"]["seed"], [_checks(unit, row["branch_id"]) for row in page["data"]]
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard")) as uow:
+        page = views.overview(uow, views.EnforcementFilters(), None, 100)
+        return page["pending"]["seed"], [_checks(uow, row["branch_id"]) for row in page["data"]]
 
 
-def _checks(unit: Unit, branch_id: str) -> dict[str, Any]:
-    checks: dict[str, Any] = views.show(unit, branch_id)["checks"]
+def _checks(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
+    checks: dict[str, Any] = views.show(uow, branch_id)["checks"]
     return checks
 
 

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from models.repositories import Repository
 from services.core.clock import whole_milliseconds
 from services.core.unit_of_work import Caller
-from services.enforcement.probing import ask_for_probes, probe_due
+from services.enforcement.probing import probe_due
+from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
 
@@ -38,8 +39,8 @@ def test_the_rules_of_many_branches_that_are_yet_to_come_are_read_within_one_lea
     repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)
     ids = [factories.branch(town.session, repository, f"release/{number}").id for number in range(8)]
     town.session.commit()
-    with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
-        ask_for_probes(unit, ids)
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard")) as uow:
+        schedule_probes(uow, ids)
     town.jobs.clock = Waiting(town)
     town.host.calls.reset()
     assert probe_due(town.jobs, town.github)

@@ -14,7 +14,7 @@ from jobs import context
 from jobs.context import Context
 from jobs.sweep import Sweeper
 from rules.access.permissions import CODE_HOST
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, Units
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.github_access.pauses import pause_installation
 from services.maintenance.tasks import end_freezes, full_pass, tidy, work_waiting
 from services.repository_sync.sync import request_sync
@@ -33,9 +33,9 @@ def sweeper(town: Town) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
     def make(*, workers_come: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
-        return Sweeper(context.given(), lambda: workers_come, full_pass_every)
+        return Sweeper(context.get_context(), lambda: workers_come, full_pass_every)
 
-    context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
     heard(town).clear()
     yield make
@@ -70,8 +70,8 @@ class TestLostWakeups:
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
         for delivery in post.take():
             signature = town.host.sender.headers(delivery)["X-Hub-Signature-256"]
-            with town.units.open(Caller(None, CODE_HOST, "code_host")) as unit:
-                receive(unit, delivery.body, signature, delivery.event, delivery.guid)
+            with town.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
+                receive(uow, delivery.body, signature, delivery.event, delivery.guid)
         heard(town).clear()
         sweeper().sweep()
         assert heard(town) == ["webhooks"]
@@ -79,8 +79,8 @@ class TestLostWakeups:
     def test_a_comparison_nobody_was_woken_for_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         work(town)
-        with town.units.open(Caller(town.organization.id, ADA, "dashboard")) as unit:
-            request_sync(unit)
+        with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard")) as uow:
+            request_sync(uow)
         heard(town).clear()
         sweeper().sweep()
         assert heard(town) == ["sync"]
@@ -126,8 +126,8 @@ class TestLostWakeups:
 class TestTime:
     def test_ends_a_freeze_and_the_branches_are_released(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            ends_at = unit.now + timedelta(hours=1)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            ends_at = uow.now + timedelta(hours=1)
         freeze = town.freeze(ends_at=ends_at)
         work(town)
         sweeper().sweep()
@@ -144,8 +144,8 @@ class TestTime:
         self, town: Town, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            ends_at = unit.now + timedelta(hours=1)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            ends_at = uow.now + timedelta(hours=1)
         town.freeze(ends_at=ends_at)
         pass_time(town, days=3)
         sweeper().sweep()
@@ -184,8 +184,8 @@ def at_once(*steps: Callable[[], object]) -> list[object]:
 class TestTwoSweepers:
     def test_record_an_end_once(self, town: Town, build: Builder) -> None:
         build("web")
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            ends_at = unit.now + timedelta(hours=1)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            ends_at = uow.now + timedelta(hours=1)
         for _ in range(5):
             town.freeze(ends_at=ends_at)
         pass_time(town, hours=1)
@@ -211,12 +211,12 @@ class TestTwoSweepers:
         )
         done: list[bool] = []
         begun = threading.Thread(target=lambda: done.append(full_pass(town.jobs, timedelta(hours=1))))
-        with town.jobs.open(SYSTEM_CALLER) as unit:
-            pause_installation(unit, next(iter(town.host.world.installations)), unit.now)
+        with town.jobs.open(SYSTEM_CALLER) as uow:
+            pause_installation(uow, next(iter(town.host.world.installations)), uow.now)
             begun.start()
             while town.sql(blocked) == [(0,)]:
                 assert begun.is_alive()
-            unit.session.execute(text("SELECT FROM watched_branches FOR NO KEY UPDATE"))
+            uow.session.execute(text("SELECT FROM watched_branches FOR NO KEY UPDATE"))
         begun.join(30)
         assert done == [True]
 
@@ -239,8 +239,8 @@ class TestWithoutRedis:
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
         for delivery in post.take():
             signature = town.host.sender.headers(delivery)["X-Hub-Signature-256"]
-            with town.units.open(Caller(None, CODE_HOST, "code_host")) as unit:
-                receive(unit, delivery.body, signature, delivery.event, delivery.guid)
+            with town.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
+                receive(uow, delivery.body, signature, delivery.event, delivery.guid)
         heard(town).clear()
         for _ in range(2):
             sweeper(workers_come=False).sweep()
@@ -250,9 +250,9 @@ class TestWithoutRedis:
 
     def test_a_request_succeeds_and_loses_next_to_no_time(self, town: Town, build: Builder) -> None:
         build("web")
-        deaf = Units(town.units.engine, town.units.clock, RedisWakeups("redis://127.0.0.1:1/0"))
-        with deaf.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
-            unit.wake("reconcile")
+        deaf = UnitOfWorkFactory(town.uow_factory.engine, town.uow_factory.clock, RedisWakeups("redis://127.0.0.1:1/0"))
+        with deaf.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+            uow.wake("reconcile")
         assert work_waiting(town.jobs) == {"reconcile"}
 
     def test_redis_that_forgets_everything_costs_nothing(
@@ -262,8 +262,10 @@ class TestWithoutRedis:
         work(town)
         with connect(redis_url) as client:
             client.flushdb()
-            loud = Units(town.units.engine, town.units.clock, RedisWakeups(redis_url), town.units.surroundings)
-            town.units = loud
+            loud = UnitOfWorkFactory(
+                town.uow_factory.engine, town.uow_factory.clock, RedisWakeups(redis_url), town.uow_factory.dependencies
+            )
+            town.uow_factory = loud
             town.freeze()
             assert client.llen("rq:queue:wakeups") == 1
             client.flushdb()
@@ -316,8 +318,8 @@ class TestTidying:
 
 def test_a_chore_that_fails_keeps_no_other_from_being_done(town: Town, build: Builder, sweeper: SweeperOf) -> None:
     build("web")
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        ends_at = unit.now + timedelta(hours=1)
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        ends_at = uow.now + timedelta(hours=1)
     town.freeze(ends_at=ends_at)
     pass_time(town, hours=2)
     town.sql("REVOKE UPDATE ON freezes FROM change_freeze_worker")

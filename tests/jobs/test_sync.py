@@ -58,8 +58,8 @@ class Mirror:
         for name in names:
             self.row(name).auto_watch = list(auto_watch)
             self.town.session.commit()
-        with self.town._unit() as unit:
-            enable(unit, names)
+        with self.town._unit() as uow:
+            enable(uow, names)
 
     def watched(self) -> dict[str, bool]:
         """Return, by name, every branch ever watched, and whether it is now."""
@@ -118,8 +118,8 @@ class TestComparing:
         rename(mirror, "web", "site")
         mirror.sync()
         assert mirror.row("acme/site").id == before
-        with mirror.town._unit() as unit:
-            assert get_repository(unit, "acme/web").id == before
+        with mirror.town._unit() as uow:
+            assert get_repository(uow, "acme/web").id == before
 
     def test_archiving_and_another_default_branch_are_taken_over(self, mirror: Mirror) -> None:
         web = mirror.at_host("web").branch("trunk")
@@ -167,12 +167,12 @@ class TestComparing:
 
     def test_a_slow_one_does_not_undo_what_a_later_one_has_read(self, mirror: Mirror) -> None:
         mirror.at_host("web")
-        with mirror.town.jobs.open(GITHUB_CALLER) as unit:
-            caller, slow = repository_sync._start(unit, mirror.installation.id)
+        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
+            caller, slow = repository_sync._start(uow, mirror.installation.id)
         mirror.sync()
         assert caller is not None
-        with mirror.town.jobs.open(caller) as unit:
-            repository_sync._compare(unit, mirror.installation.id, [], slow)
+        with mirror.town.jobs.open(caller) as uow:
+            repository_sync._compare(uow, mirror.installation.id, [], slow)
         assert mirror.row("acme/web").removed_at is None
 
     def test_an_installation_that_is_gone_is_recorded_as_gone(self, mirror: Mirror) -> None:
@@ -195,8 +195,8 @@ def _actions(mirror: Mirror) -> list[str]:
 
 class TestAsking:
     def ask(self, mirror: Mirror) -> None:
-        with mirror.town._unit() as unit:
-            repository_sync.request_sync(unit)
+        with mirror.town._unit() as uow:
+            repository_sync.request_sync(uow)
 
     def pending(self, mirror: Mirror) -> bool:
         return repository_sync.sync_pending(mirror.town.jobs, mirror.town.github)
@@ -239,12 +239,12 @@ class TestAsking:
 
     def test_what_is_asked_for_while_one_runs_is_done_after_it(self, mirror: Mirror) -> None:
         self.ask(mirror)
-        with mirror.town.jobs.open(GITHUB_CALLER) as unit:
-            repository_sync._start(unit, mirror.installation.id)
+        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
+            repository_sync._start(uow, mirror.installation.id)
         assert not self.pending(mirror)
         mirror.town.jobs.clock.ahead += SYNC_TIMEOUT / 2  # type: ignore[attr-defined]
-        with mirror.town._unit() as unit:
-            request_comparison(unit, [mirror.installation.id])
+        with mirror.town._unit() as uow:
+            request_comparison(uow, [mirror.installation.id])
         assert self.pending(mirror)
 
 
@@ -254,8 +254,8 @@ class TestAutoWatch:
         mirror.sync()
         mirror.enable("acme/web", auto_watch=("release/*",))
         branch = mirror.town.session.scalars(select(WatchedBranch).where(WatchedBranch.name == "release/2")).one()
-        with mirror.town._unit() as unit:
-            unwatch(unit, branch.id)
+        with mirror.town._unit() as uow:
+            unwatch(uow, branch.id)
         web.branch("release/3")
         mirror.sync()
         assert mirror.watched() == {"main": True, "release/1": True, "release/2": False, "release/3": True}

@@ -8,8 +8,8 @@ from tests.jobs.conftest import Builder, Town
 def test_into_a_branch_that_is_no_longer_watched_one_can_merge(town: Town, build: Builder) -> None:
     [pull] = build("web", pulls=1)
     town.settle()
-    with town._unit() as unit:
-        unwatch(unit, town.branches["acme/web"].id)
+    with town._unit() as uow:
+        unwatch(uow, town.branches["acme/web"].id)
     town.settle()
     later = town.host.organization("acme").repository("web").pull_request(base="main")
     town.make_due()
@@ -20,13 +20,13 @@ def test_into_a_branch_that_is_no_longer_watched_one_can_merge(town: Town, build
 
 def test_a_freeze_passes_a_disabled_repository_by_and_enabling_takes_it_in(town: Town, build: Builder) -> None:
     pulls = build("web", "api", pulls=1)
-    with town._unit() as unit:
-        disable(unit, ["acme/web"])
+    with town._unit() as uow:
+        disable(uow, ["acme/web"])
     freeze = town.freeze()
     town.settle()
     assert town.conclusions() == {"acme/web#1": "success", "acme/api#1": "failure"}
-    with town._unit() as unit:
-        enable(unit, ["acme/web"])
+    with town._unit() as uow:
+        enable(uow, ["acme/web"])
     town.settle()
     assert set(town.conclusions().values()) == {"failure"}
     assert town.merge("acme/web", pulls[0].number).status_code == 405
@@ -41,8 +41,8 @@ def test_a_branch_that_begins_to_be_watched_in_a_freeze_is_blocked(town: Town, b
     web.requires("change-freeze/release/1", "release/1")
     pull = web.pull_request(base="release/1")
     freeze = town.freeze()
-    with town._unit() as unit:
-        watch_branch(unit, "acme/web", "release/1")
+    with town._unit() as uow:
+        watch_branch(uow, "acme/web", "release/1")
     town.settle()
     assert town.conclusions()[f"acme/web#{pull.number}"] == "failure"
     assert town.merge("acme/web", pull.number).status_code == 405
@@ -55,10 +55,10 @@ def test_a_branch_watched_again_keeps_its_past(town: Town, build: Builder) -> No
     [pull] = build("web", pulls=1)
     town.settle()
     branch = town.branches["acme/web"]
-    with town._unit() as unit:
-        unwatch(unit, branch.id)
-    with town._unit() as unit:
-        assert watch_branch(unit, "acme/web", "main").id == branch.id
+    with town._unit() as uow:
+        unwatch(uow, branch.id)
+    with town._unit() as uow:
+        assert watch_branch(uow, "acme/web", "main").id == branch.id
     town.freeze()
     town.settle()
     assert town.merge("acme/web", pull.number).status_code == 405

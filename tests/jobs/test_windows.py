@@ -31,9 +31,9 @@ def sweeper(town: Town) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
     def make(*, workers_come: bool = True) -> Sweeper:
-        return Sweeper(context.given(), lambda: workers_come, NEVER)
+        return Sweeper(context.get_context(), lambda: workers_come, NEVER)
 
-    context.give(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
     yield make
     context._given.clear()

@@ -12,11 +12,11 @@ from app.database import make_engine
 from models.organizations import Organization
 from rules.access.permissions import Actor
 from services.core.clock import whole_milliseconds
-from services.core.unit_of_work import Caller, Surroundings, Unit, Units
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
 
 ADA = Actor("user", "usr_ada", "Ada")
-Opener = Callable[[Organization], AbstractContextManager[Unit]]
+Opener = Callable[[Organization], AbstractContextManager[UnitOfWork]]
 
 
 class MovedClock:
@@ -57,8 +57,8 @@ def engine(database: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def units(engine: Engine, clock: MovedClock, listener: Listener) -> Units:
-    return Units(engine, clock, listener, Surroundings(cursor_secret=b"a secret of the tests"))
+def uow_factory(engine: Engine, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
+    return UnitOfWorkFactory(engine, clock, listener, Dependencies(cursor_secret=b"a secret of the tests"))
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ def acme(session: Session) -> Organization:
 
 
 @pytest.fixture
-def unit_of(units: Units) -> Opener:
+def unit_of(uow_factory: UnitOfWorkFactory) -> Opener:
     """Open a unit of an organisation, as Ada."""
 
-    def open_unit(organization: Organization) -> AbstractContextManager[Unit]:
-        return units.open(Caller(organization.id, ADA, "dashboard", organization.plan))
+    def open_unit(organization: Organization) -> AbstractContextManager[UnitOfWork]:
+        return uow_factory.open(Caller(organization.id, ADA, "dashboard", organization.plan))
 
     return open_unit

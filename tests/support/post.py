@@ -38,8 +38,8 @@ class Post:
         """Have the deliveries arrive, signed as they were, and be read."""
         for delivery in deliveries:
             headers = self.town.host.sender.headers(delivery)
-            with self.town.units.open(NOBODY) as unit:
-                receive(unit, delivery.body, headers["X-Hub-Signature-256"], delivery.event, delivery.guid)
+            with self.town.uow_factory.open(NOBODY) as uow:
+                receive(uow, delivery.body, headers["X-Hub-Signature-256"], delivery.event, delivery.guid)
         self.town.hear()
 
     def run(self) -> None:
@@ -89,10 +89,10 @@ def disagreements(town: Town, unheard_of: Collection[str] = ()) -> dict[str, tup
 def blocking(town: Town) -> Callable[[Repository, PullRequest], set[str]]:
     """Return what tells which freezes block a pull request now, so far as it goes into a branch that we know."""
     known = "SELECT r.github_id, b.name, b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id"
-    with town.jobs.open(SYSTEM_CALLER) as unit:
+    with town.jobs.open(SYSTEM_CALLER) as uow:
         branches = {branch_id: (github_id, name) for github_id, name, branch_id in town.sql(known)}
-        covering = covering_freezes(unit.session, list(branches), unit.now)
-        granted = town.sql(_GRANTED, now=unit.now)
+        covering = covering_freezes(uow.session, list(branches), uow.now)
+        granted = town.sql(_GRANTED, now=uow.now)
     freezes = {branches[branch_id]: {each.id for each in found} for branch_id, found in covering.items()}
 
     def blocks(repository: Repository, pull: PullRequest) -> set[str]:

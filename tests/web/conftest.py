@@ -13,7 +13,7 @@ from werkzeug.test import TestResponse
 from integrations.github import GitHub
 from rules.errors import ServiceError
 from schemas.contract import load_contract
-from services.core.unit_of_work import Caller, Surroundings, Units
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.confirming import Authorizations
 from services.enforcement.planning import set_up
 from tests.jobs.conftest import ADA, Town, build, codehost, private_key, town
@@ -34,14 +34,14 @@ class Asked:
     """A setup that waits for an administrator, and their browser."""
 
     town: Town
-    units: Units
+    uow_factory: UnitOfWorkFactory
     browser: FlaskClient
     authorization_url: str
     expires_at: Any
 
     def ask_again(self, scope: dict[str, Any] | None = None) -> str:
         """Apply once more, and return the new address."""
-        return str(refused_with(self.units, self.town, scope or ORGANIZATION)["authorizationUrl"])
+        return str(refused_with(self.uow_factory, self.town, scope or ORGANIZATION)["authorizationUrl"])
 
     def go(self, login: str = "root", url: str | None = None) -> dict[str, str]:
         """Authorise at the code host as somebody; returns what the browser is sent back with."""
@@ -86,12 +86,12 @@ class Form(Page):
         super().handle_starttag(tag, attrs)
 
 
-def refused_with(units: Units, town: Town, scope: dict[str, Any]) -> dict[str, Any]:
+def refused_with(uow_factory: UnitOfWorkFactory, town: Town, scope: dict[str, Any]) -> dict[str, Any]:
     """Apply without the App's permission, and return what the refusal shows; its effects are kept, as the edge does."""
     refused: list[ServiceError] = []
-    with units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
+    with uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
         try:
-            set_up(unit, scope, "apply")
+            set_up(uow, scope, "apply")
         except ServiceError as error:
             refused.append(error)
     assert [(each.code, each.effects_stay, each.secret) for each in refused] == [
@@ -112,9 +112,11 @@ def asked(town: Town, pages: Flask) -> Asked:
     permit(town)
     settings = replace(town.github.settings, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, web_url=town.base_url)
     github = GitHub(settings)
-    surroundings = Surroundings(github, cursor_secret=b"a secret of the tests", web_url=WEB)
-    units = Units(town.units.engine, town.units.clock, town.units.wakeups, surroundings)
-    pages.register_blueprint(enforcement_pages(Authorizations(units, github), WEB))
-    shown = refused_with(units, town, ORGANIZATION)
+    dependencies = Dependencies(github, cursor_secret=b"a secret of the tests", web_url=WEB)
+    uow_factory = UnitOfWorkFactory(
+        town.uow_factory.engine, town.uow_factory.clock, town.uow_factory.wakeups, dependencies
+    )
+    pages.register_blueprint(enforcement_pages(Authorizations(uow_factory, github), WEB))
+    shown = refused_with(uow_factory, town, ORGANIZATION)
     town.settle()
-    return Asked(town, units, pages.test_client(), shown["authorizationUrl"], shown["expiresAt"])
+    return Asked(town, uow_factory, pages.test_client(), shown["authorizationUrl"], shown["expiresAt"])

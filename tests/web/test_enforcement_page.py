@@ -121,7 +121,7 @@ class TestAttacks:
 
     def test_a_state_is_good_for_ten_minutes(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
-        asked.town.units.clock.ahead = timedelta(minutes=10)  # type: ignore[attr-defined]
+        asked.town.uow_factory.clock.ahead = timedelta(minutes=10)  # type: ignore[attr-defined]
         assert asked.confirm(form).status_code == 410
         assert asked.look(asked.go()).status_code == 410
         assert names(asked.town.host) == {}
@@ -231,9 +231,9 @@ class TestAttacks:
 def test_without_a_client_the_refusal_says_what_to_grant(asked: Asked) -> None:
     with (
         pytest.raises(ServiceError) as refused,
-        asked.town.units.open(Caller(asked.town.organization.id, ADA, "dashboard", "business")) as unit,
+        asked.town.uow_factory.open(Caller(asked.town.organization.id, ADA, "dashboard", "business")) as uow,
     ):
-        set_up(unit, {"type": "organization"}, "apply")
+        set_up(uow, {"type": "organization"}, "apply")
     assert refused.value.code == "admin_authorization_required"
     assert "Administration: write" in refused.value.message
     assert refused.value.details[0].extra is None

@@ -13,8 +13,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from app.edge.access_log import AccessLog
-from app.edge.errors import ErrorReplies
-from app.edge.front import Front
+from app.edge.errors import ErrorMapper
+from app.edge.front import RequestMiddleware
 from app.mount_web import mounted_pages
 from schemas.contract import Contract, load_contract
 from tools.contract_lint import Document
@@ -68,7 +68,7 @@ def ask(contract: Contract) -> Ask:
     """Ask the pages as the service mounts them, behind the front that gives every answer its shape."""
     pages = mounted_pages(contract)
     assert pages is not None
-    front: Any = Front(pages, errors=ErrorReplies(contract, "https://freeze.test/docs"), log=AccessLog(None))
+    front: Any = RequestMiddleware(pages, errors=ErrorMapper(contract, "https://freeze.test/docs"), log=AccessLog(None))
 
     async def answer(method: str, path: str, headers: dict[str, str]) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="https://freeze.test") as client:

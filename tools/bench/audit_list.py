@@ -18,7 +18,7 @@ from app.commands.operator_cli import NoWakeups
 from app.database import WORKER_ROLE, make_engine
 from services.audit.hash_chain import LONGEST, seal_entries
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
 from tools.bench import load
 from tools.bench.servers import machine, storage, web
@@ -165,10 +165,10 @@ def seal(database_url: str, organization_id: str) -> None:
     owner = create_engine(database_url)
     with owner.begin() as connection:
         connection.execute(_WAITING, {"organization": organization_id, "rows": UNSEALED})
-    units = Units(engine, DatabaseClock(), NoWakeups())
+    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups())
     begun, sealed, turns = time.perf_counter(), 0, 0
     while sealed < UNSEALED:
-        sealed, turns = sealed + seal_entries(units), turns + 1
+        sealed, turns = sealed + seal_entries(uow_factory), turns + 1
     took = time.perf_counter() - begun
     print(f"  sealing: {sealed / took:.0f} entries a second, {UNSEALED} in {turns} turns of {LONGEST:.0f} s at most")
     for each in (engine, owner):

@@ -33,8 +33,8 @@ from app.edge.access_log import AccessLog
 from app.edge.access_tokens import TokenVerifier
 from app.edge.auth import Credentials
 from app.edge.downloads import DatabaseDownloads
-from app.edge.errors import ErrorReplies
-from app.edge.front import Front
+from app.edge.errors import ErrorMapper
+from app.edge.front import RequestMiddleware
 from app.edge.key_uses import KeyUses
 from app.edge.maintenance import Maintenance
 from app.edge.operation import CompiledOperation, Edge
@@ -45,7 +45,7 @@ from schemas.contract import Contract, load_contract, parse_contract
 from schemas.dialect import Validators
 from services.core.clock import DatabaseClock
 from services.core.read_context import Parameters
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.api_key_secrets import new_secret
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -159,7 +159,7 @@ def make_edge(*, check_replies: bool) -> Application:
     """Return the edge with its credential looked up and its limits counted in the process."""
     contract = bench_contract()
     reader = KnownKey()
-    errors = ErrorReplies(contract, "https://docs.example")
+    errors = ErrorMapper(contract, "https://docs.example")
     clock = DatabaseClock()
     edge = Edge(
         contract=contract,
@@ -170,7 +170,7 @@ def make_edge(*, check_replies: bool) -> Application:
         ),
         rate_limits=RateLimits(None, organization=10**9, writes=10**9),
         workers={"organization": Workers(4)},
-        units={"organization": cast(Units, _NoUnits())},
+        uow_factory={"organization": cast(UnitOfWorkFactory, _NoUnits())},
         reader=reader,
         downloads=DatabaseDownloads("postgresql://"),
         validators=Validators(contract.document),
@@ -186,7 +186,7 @@ def make_edge(*, check_replies: bool) -> Application:
         contract,
         "tools.bench",
         partial(CompiledOperation, edge),
-        front=partial(Front, errors=errors, log=AccessLog(None)),
+        front=partial(RequestMiddleware, errors=errors, log=AccessLog(None)),
         lifespan=lifespan,
         complete=False,
     )

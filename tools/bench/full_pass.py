@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, text
 
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Surroundings, Units
+from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import work_waiting
 from tools.bench.seeding import Account, plain
 from tools.bench.servers import machine
@@ -63,14 +63,14 @@ def main() -> None:
 
 def one_pass(stack: Stack, engine: Engine) -> tuple[float, dict[str, Any]]:
     """Have everything read anew; returns the seconds that it took, and what was called."""
-    units = Units(engine, DatabaseClock(), _NoWakeups(), Surroundings())
+    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), _NoWakeups(), Dependencies())
     time.sleep(MINUTE)  # the code host counts points by the minute: each pass has one of its own
     with engine.begin() as connection:
         before = connection.scalar(text("SELECT now()"))
         stack.control("GET", "/calls?reset=true")
         connection.execute(_MAKE_DUE)
     until(lambda: _taken(engine, before) is not None, every=0.05)
-    until(lambda: not _busy(engine) and not work_waiting(units), every=0.05)
+    until(lambda: not _busy(engine) and not work_waiting(uow_factory), every=0.05)
     taken, ended = _taken(engine, before), _now(engine)
     assert taken is not None
     calls: dict[str, Any] = stack.control("GET", "/calls")

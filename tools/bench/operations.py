@@ -29,11 +29,11 @@ async def post(context: ReadContext, thing_id: str, body: dict[str, Any]) -> obj
     return {**REPLY, **body}
 
 
-def get_in_thread(unit: object, thing_id: str, limit: int) -> object:  # noqa: ARG001 - measured, not used
+def get_in_thread(uow: object, thing_id: str, limit: int) -> object:  # noqa: ARG001 - measured, not used
     """Answer in a worker thread."""
     return REPLY
 
 
-def post_in_thread(unit: object, thing_id: str, body: dict[str, Any]) -> object:  # noqa: ARG001 - measured, not used
+def post_in_thread(uow: object, thing_id: str, body: dict[str, Any]) -> object:  # noqa: ARG001 - measured, not used
     """Answer what was sent, in a worker thread."""
     return {**REPLY, **body}

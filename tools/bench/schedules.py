@@ -19,13 +19,13 @@ from sqlalchemy import create_engine, insert, select, text
 from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
-from app.gc_tuning import put_aside
+from app.gc_tuning import freeze_gc
 from models.organizations import Organization
 from models.schedules import Schedule
 from rules.access.permissions import SYSTEM
 from rules.ids import new_id
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Units
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.schedules.overlapping import overlaps_of
 from services.schedules.planning import extend_plans, look_ahead, ranges
 from tests import factories
@@ -110,16 +110,16 @@ def _schedule(of: Organization, number: int) -> dict[str, Any]:
 
 
 @contextmanager
-def filled(stores: Storage) -> Iterator[tuple[Units, str, str]]:
-    """Fill the stores, and yield units as the sweeper opens them, the organisation's id and a key's secret."""
+def filled(stores: Storage) -> Iterator[tuple[UnitOfWorkFactory, str, str]]:
+    """Fill the stores, and yield uow_factory as the sweeper opens them, the organisation's id and a key's secret."""
     superuser = create_engine(stores.database_url)
     with Session(superuser) as session:
         organization, secret = seed(session)
     superuser.dispose()
     tidy(stores)
     engine = make_engine(stores.database_url, 2, WORKER_ROLE)
-    put_aside()
-    yield Units(engine, DatabaseClock(), Deaf()), organization, secret
+    freeze_gc()
+    yield UnitOfWorkFactory(engine, DatabaseClock(), Deaf()), organization, secret
     engine.dispose()
 
 
@@ -131,32 +131,32 @@ def tidy(stores: Storage) -> None:
     superuser.dispose()
 
 
-def planning(units: Units) -> float:
+def planning(uow_factory: UnitOfWorkFactory) -> float:
     """Return the seconds that planning every schedule takes."""
     begun = time.perf_counter()
-    while extend_plans(units):
+    while extend_plans(uow_factory):
         pass
     return time.perf_counter() - begun
 
 
-def comparing(units: Units, organization: str, scope: dict[str, Any]) -> tuple[int, list[float]]:
+def comparing(uow_factory: UnitOfWorkFactory, organization: str, scope: dict[str, Any]) -> tuple[int, list[float]]:
     """Return how many schedules a daily one of this scope collides with, and the milliseconds of finding that out."""
     recurrence, window = TERMS[1]
     taken, count = [], 0
     for _ in range(TRIES):
-        with units.open(Caller(organization, SYSTEM, "system")) as unit:
+        with uow_factory.open(Caller(organization, SYSTEM, "system")) as uow:
             draft = Schedule(scope=scope, timezone="UTC", recurrence=recurrence, wall_clock_window=window)
-            draft.windows = ranges(look_ahead(unit, draft))
+            draft.windows = ranges(look_ahead(uow, draft))
             begun = time.perf_counter()
-            count = overlaps_of(unit, draft).count
+            count = overlaps_of(uow, draft).count
             taken.append((time.perf_counter() - begun) * MILLISECONDS)
     return count, sorted(taken[1:])
 
 
-def paths(units: Units, organization: str) -> dict[str, str]:
+def paths(uow_factory: UnitOfWorkFactory, organization: str) -> dict[str, str]:
     """Return what is asked for over HTTP, by what it is."""
-    with units.open(Caller(organization, SYSTEM, "system")) as unit:
-        one, now = unit.session.scalars(select(Schedule.id).limit(1)).one(), unit.now
+    with uow_factory.open(Caller(organization, SYSTEM, "system")) as uow:
+        one, now = uow.session.scalars(select(Schedule.id).limit(1)).one(), uow.now
     year_ago = f"{now - timedelta(days=365):%Y-%m-%dT00:00:00Z}"
     this, next_one = f"{now:%Y-%m}", f"{now.replace(day=1) + timedelta(days=32):%Y-%m}"
     return {
@@ -173,18 +173,18 @@ def paths(units: Units, organization: str) -> dict[str, str]:
 
 def main() -> None:
     """Measure and print."""
-    with storage() as stores, filled(stores) as (units, organization, secret):
+    with storage() as stores, filled(stores) as (uow_factory, organization, secret):
         count = scaled(SCHEDULES)
         print(f"Schedules ({machine()}; {count} of them, {count * PAST} occurrences behind them)")
-        print(f"  planning all of them {planning(units):6.1f} s (aim: seconds)")
+        print(f"  planning all of them {planning(uow_factory):6.1f} s (aim: seconds)")
         tidy(stores)
         for name, scope in _compared().items():
-            collided, taken = comparing(units, organization, scope)
+            collided, taken = comparing(uow_factory, organization, scope)
             p99 = taken[int(len(taken) * 0.99)]
             _tell(f"comparing, {name}", statistics.median(taken), p99, f"{collided} collide (aim 50 ms)")
         environment = {**stores.environment, "RATE_LIMIT_ORGANIZATION": "1000000000", "LOG_LEVEL": "WARNING"}
         with web("app.main:app", environment, "/healthz") as address:
-            _measure(address, secret, paths(units, organization), _tell)
+            _measure(address, secret, paths(uow_factory, organization), _tell)
 
 
 def _compared() -> dict[str, dict[str, Any]]:

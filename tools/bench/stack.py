@@ -97,10 +97,10 @@ def serving(
         wait_for(f"{codehost}/_control/settings", server)
         keys = seed(stores.database_url, codehost, accounts)
         requests.put(f"{codehost}/_control/settings", json=dict(settings), timeout=10).raise_for_status()
-        surroundings = {**own, **stores.environment, "GITHUB_API_URL": codehost, **(environment or {})}
-        api = stack.enter_context(web("app.main:app", surroundings, "/healthz", api_port))
-        stack.enter_context(process(["app.worker"], surroundings))
-        stack.enter_context(process(["app.sweeper"], surroundings))
+        dependencies = {**own, **stores.environment, "GITHUB_API_URL": codehost, **(environment or {})}
+        api = stack.enter_context(web("app.main:app", dependencies, "/healthz", api_port))
+        stack.enter_context(process(["app.worker"], dependencies))
+        stack.enter_context(process(["app.sweeper"], dependencies))
         yield Stack(api, codehost, keys, stores, own["GITHUB_APP_PRIVATE_KEY"])
 
 

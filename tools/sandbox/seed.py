@@ -12,7 +12,7 @@ from models.api_keys import ApiKey, ApiKeySecret
 from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
-from services.core.encryption import seal, unseal
+from services.core.encryption import decrypt, encrypt
 from services.core.tokens import new_session_token, token_hash
 from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
 from services.identity.api_key_secrets import secret_hash
@@ -144,11 +144,11 @@ class Seed:
     def _signer(self) -> Signer:
         key = self.session.scalar(select(SigningKey).where(SigningKey.retired_at.is_(None)))
         if key is not None and key.sealed_private_key is not None:
-            private = unseal(self._secret_key, USE, key.kid, key.sealed_private_key).decode()
+            private = decrypt(self._secret_key, USE, key.kid, key.sealed_private_key).decode()
         else:
             private, public = new_key_pair()
             kid = new_id("kid")
-            sealed = seal(self._secret_key, USE, kid, private.encode())
+            sealed = encrypt(self._secret_key, USE, kid, private.encode())
             key = SigningKey(kid=kid, algorithm="ES256", public_key=public, sealed_private_key=sealed, created_at=now())
             self.session.add(key)
             self.session.flush()

@@ -74,7 +74,7 @@ class Process:
         """SIGSTOP it."""
         self._signal(signal.SIGSTOP)
 
-    def go_on(self) -> None:
+    def run_in_background(self) -> None:
         """SIGCONT it."""
         self._signal(signal.SIGCONT)
 

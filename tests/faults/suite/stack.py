@@ -164,7 +164,7 @@ class Stack:
             wire.heal()
         for process in self.processes.values():
             if process.runs:
-                process.go_on()
+                process.run_in_background()
             process.set_clock(0)
         self.run_all()
 
@@ -274,7 +274,7 @@ def _end(stack: Stack) -> None:
     give_up = time.monotonic() + 3
     running_ones = [process for process in stack.processes.values() if process.runs]
     for process in running_ones:
-        process.go_on()
+        process.run_in_background()
         process.terminate()
     while time.monotonic() < give_up and any(process.runs for process in running_ones):
         time.sleep(0.02)

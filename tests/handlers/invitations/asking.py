@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from models.identity import Mail
 from models.organizations import Membership
-from services.core.encryption import unseal
+from services.core.encryption import decrypt
 from services.mail.outbox import USE, bound_to
 from tests import factories
 from tests.handlers.callers import Tenant
@@ -46,7 +46,7 @@ def mailed(session: Session) -> dict[str, Any]:
     """Return what the only mail is filled with."""
     mail = session.scalars(select(Mail)).one()
     assert mail.sealed is not None
-    opened = unseal(factories.SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed)
+    opened = decrypt(factories.SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed)
     told: dict[str, Any] = orjson.loads(opened)
     return told
 

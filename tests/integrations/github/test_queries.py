@@ -7,7 +7,7 @@ import pytest
 
 from integrations.github import queries, rule_queries
 
-SCHEMA = Path(__file__).parents[3] / "tools/codehost/graph/schema.graphql"
+SCHEMA = Path(__file__).parents[3] / "tools/fake_github/graph/schema.graphql"
 DOCUMENTS = {
     "heads of one branch": queries.heads(1),
     "heads of 25 branches": queries.heads(25),

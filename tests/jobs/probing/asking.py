@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.enforcement.probing import probe_due
-from services.enforcement_status.probe_requests import ask_for_every_probe
+from services.enforcement_status.probe_requests import schedule_all_probes
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
 from tools.fake_github.builder import RepositoryBuilder
@@ -30,8 +30,8 @@ def probe(town: Town) -> int:
 
 
 def ask(town: Town) -> None:
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        ask_for_every_probe(unit)
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        schedule_all_probes(uow)
 
 
 def look(town: Town) -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from rules.rulesets.enforcement import Enforcement
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.enforcement.probe_claims import LEASE, claim_probes
+from services.enforcement.probe_claims import LEASE, claim_probes, probes_wait
 from services.enforcement.probe_records import Probed, record
-from services.enforcement.probing import probe_due, probes_wait
-from services.enforcement_status.probe_requests import ask_for_probes
+from services.enforcement.probing import probe_due
+from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.probing.asking import (
@@ -57,15 +57,15 @@ def test_one_ruleset_over_many_branches_is_read_once(town: Town, build: Builder)
 
 def test_a_probe_that_was_overtaken_records_nothing(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        late = claim_probes(unit)
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        late = claim_probes(uow)
     assert late is not None
     pass_time(town, LEASE * 2)
     change_ruleset(town, web, enforcement="disabled")
     probe(town)
     assert found(town).light == "red"
-    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as unit:
-        record(unit, late, [Probed(late.probes[0], green())])
+    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as uow:
+        record(uow, late, [Probed(late.probes[0], green())])
     assert found(town).light == "red"
     assert attention(town) == [("unenforced_branch", "critical")]
 
@@ -76,14 +76,14 @@ def green() -> Enforcement:
 
 def test_a_branch_that_is_asked_for_during_its_probe_is_probed_again(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        claim = claim_probes(unit)
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        claim = claim_probes(uow)
         assert claim is not None
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        assert claim_probes(unit) is None, "one prober at a time"
-        ask_for_probes(unit, [town.branches["acme/web"].id])
-    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as unit:
-        record(unit, claim, [Probed(claim.probes[0], green())])
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        assert claim_probes(uow) is None, "one prober at a time"
+        schedule_probes(uow, [town.branches["acme/web"].id])
+    with town.jobs.open(Caller(town.organization.id, ADA, "system")) as uow:
+        record(uow, claim, [Probed(claim.probes[0], green())])
     assert found(town).probe_due_at is not None
     pass_time(town, timedelta(milliseconds=5))
     change_ruleset(town, web, enforcement="disabled")
@@ -140,8 +140,8 @@ def test_a_limit_of_the_code_host_holds_every_worker_back(town: Town, web: Repos
     look(town)
     [installation] = town.sql("SELECT paused_until FROM installations")
     assert installation.paused_until is not None
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        assert not probes_wait(unit)
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        assert not probes_wait(uow)
     ask(town)
     assert probe(town) == 0
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.enforcement.probing import probes_wait
+from services.enforcement.probe_claims import probes_wait
 from services.maintenance.tasks import full_pass
 from services.repositories.enabling import disable
 from services.repositories.watching import unwatch, watch_branch
@@ -118,8 +118,8 @@ def test_a_rule_that_is_loosened_by_hand_is_noticed(town: Town, web: RepositoryB
         post.run()
     else:
         full_pass(town.jobs, timedelta(0))
-    with town.jobs.open(SYSTEM_CALLER) as unit:
-        assert probes_wait(unit)
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        assert probes_wait(uow)
     probe(town)
     assert seen(town) == ("red", ["ruleset_disabled"])
 
@@ -165,8 +165,8 @@ def test_what_conflicts_is_heard_of_by_webhook(
 
 def test_a_branch_that_begins_to_be_watched_is_probed(town: Town, web: RepositoryBuilder) -> None:
     web.branch("next")
-    with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
-        watch_branch(unit, "acme/web", "next")
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+        watch_branch(uow, "acme/web", "next")
     probe(town)
     rows = town.sql("SELECT light FROM branch_enforcement")
     assert [row.light for row in rows] == ["red"]
@@ -177,11 +177,11 @@ def test_a_rule_that_outlives_the_watching_is_told_until_it_is_removed(
     town: Town, web: RepositoryBuilder, way: str
 ) -> None:
     look(town)
-    with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
         if way == "unwatched":
-            unwatch(unit, town.branches["acme/web"].id)
+            unwatch(uow, town.branches["acme/web"].id)
         else:
-            disable(unit, ["acme/web"])
+            disable(uow, ["acme/web"])
     probe(town)
     assert seen(town) == ("amber", ["orphaned_requirement"])
     assert attention(town) == [("orphaned_requirement", "warning")]

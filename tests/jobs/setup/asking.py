@@ -39,8 +39,8 @@ def add(town: Town, *names: str, branches: tuple[str, ...] = ("main",), pulls: i
 
 
 def ask(town: Town, mode: str = "apply", scope: dict[str, Any] | None = None) -> dict[str, Any]:
-    with town.units.open(Caller(town.organization.id, ADA, "dashboard", "business")) as unit:
-        return set_up(unit, scope or ORGANIZATION, mode)
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+        return set_up(uow, scope or ORGANIZATION, mode)
 
 
 def work(town: Town) -> None:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from integrations.github.sockets import STOPWATCH
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.applying import apply_due
 from tests.jobs.conftest import Town
 from tests.jobs.setup.asking import MAIN, abandoned_with_a_rule_of_others, actions, add, ask, audit, names, state, work
@@ -75,20 +75,20 @@ class TestDeath:
         assert state(town)[0] == "done"
 
 
-class DyingUnits(Units):
+class DyingUnits(UnitOfWorkFactory):
     """Units of a process that dies as it begins the n-th transaction: whatever went before has happened."""
 
-    def __init__(self, units: Units, left: int) -> None:
-        super().__init__(units.engine, units.clock, units.wakeups, units.surroundings)
+    def __init__(self, uow_factory: UnitOfWorkFactory, left: int) -> None:
+        super().__init__(uow_factory.engine, uow_factory.clock, uow_factory.wakeups, uow_factory.dependencies)
         self.left = left
 
     @contextmanager
-    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[Unit]:
+    def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[UnitOfWork]:
         self.left -= 1
         if self.left < 0:
             raise DeathError
-        with super().open(caller, read_only=read_only) as unit:
-            yield unit
+        with super().open(caller, read_only=read_only) as uow:
+            yield uow
 
 
 class DeathError(BaseException):

@@ -228,7 +228,7 @@ class TestDeliveries:
 
     def test_nonsense_and_strangers_are_read_once_and_change_nothing(self, town: Town, post: Post) -> None:
         before = town.sql("SELECT id, wanted_generation, due_at FROM watched_branches ORDER BY id")
-        with town.units.open(Caller(None, CODE_HOST, "code_host")) as unit:
+        with town.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
             for number, (event, payload) in enumerate(
                 [
                     ("push", "{}"),
@@ -240,7 +240,7 @@ class TestDeliveries:
                     ("repository", '{"action": "deleted", "repository": {"id": 999999999}}'),
                 ]
             ):
-                unit.session.connection().exec_driver_sql(
+                uow.session.connection().exec_driver_sql(
                     "INSERT INTO webhook_deliveries (delivery_id, event, payload, received_at, attempts)"
                     " VALUES (%s, %s, %s, now(), 0)",
                     (str(number), event, payload),

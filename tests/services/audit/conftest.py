@@ -10,18 +10,18 @@ from sqlalchemy.orm import Session
 from app.database import WORKER_ROLE, make_engine
 from models.audit import AuditEntry, AuditSeal
 from models.organizations import Organization
-from services.core.unit_of_work import Unit, Units
+from services.core.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from tests import factories
 from tests.services.conftest import Listener, MovedClock, Opener
 
 Record = Callable[..., str]
 
 
-def entry_of(unit: Unit, name: str = "Quarter-end close", **details: Any) -> str:
+def entry_of(uow: UnitOfWork, name: str = "Quarter-end close", **details: Any) -> str:
     """Write an entry in a unit, and return its id."""
-    unit.audit("freeze.started", ("freeze", "frz_1", name), **details)
-    (entry,) = [each for each in unit.session.new if isinstance(each, AuditEntry)]
-    unit.session.flush()
+    uow.audit("freeze.started", ("freeze", "frz_1", name), **details)
+    (entry,) = [each for each in uow.session.new if isinstance(each, AuditEntry)]
+    uow.session.flush()
     return entry.id
 
 
@@ -33,9 +33,9 @@ def worker_engine(database: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def jobs(worker_engine: Engine, clock: MovedClock, listener: Listener) -> Units:
+def jobs(worker_engine: Engine, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
     """Units as jobs open them."""
-    return Units(worker_engine, clock, listener)
+    return UnitOfWorkFactory(worker_engine, clock, listener)
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def record(unit_of: Opener, acme: Organization) -> Record:
     """Write an entry of acme, committed; `record("name", …details)` returns its id."""
 
     def write(name: str = "Quarter-end close", **details: Any) -> str:
-        with unit_of(acme) as unit:
-            return entry_of(unit, name, **details)
+        with unit_of(acme) as uow:
+            return entry_of(uow, name, **details)
 
     return write
 

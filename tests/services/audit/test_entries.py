@@ -78,16 +78,16 @@ def test_events_are_actions() -> None:
 
 
 def test_an_action_outside_the_vocabulary_is_refused(unit_of: Opener, acme: Organization) -> None:
-    with unit_of(acme) as unit, pytest.raises(RuntimeError, match=r"rules/audit_actions\.py"):
-        unit.audit("freeze.begun", ("freeze", "frz_1", "x"))
+    with unit_of(acme) as uow, pytest.raises(RuntimeError, match=r"rules/audit/actions\.py"):
+        uow.audit("freeze.begun", ("freeze", "frz_1", "x"))
 
 
 def test_instants_in_details_are_told_as_the_api_tells_them(unit_of: Opener, acme: Organization) -> None:
     day = datetime(2027, 1, 4, 8, tzinfo=UTC)
-    with unit_of(acme) as unit:
-        unit.audit("freeze.grew", ("freeze", "frz_1", "x"), at=day, inside={"list": [day, 7, None]})
-        unit.session.flush()
-        details = unit.session.scalars(select(AuditEntry.details)).one()
+    with unit_of(acme) as uow:
+        uow.audit("freeze.grew", ("freeze", "frz_1", "x"), at=day, inside={"list": [day, 7, None]})
+        uow.session.flush()
+        details = uow.session.scalars(select(AuditEntry.details)).one()
     assert details == {"at": "2027-01-04T08:00:00Z", "inside": {"list": ["2027-01-04T08:00:00Z", 7, None]}}
 
 

@@ -12,14 +12,14 @@ from models.organizations import Organization
 from services.audit.filters import AuditFilters
 from services.audit.hash_chain import seal_entries
 from services.audit.listing import list_entries
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests.services.audit.conftest import Record, entry_of, seals
 from tests.services.conftest import Opener
 
 
 class TestFollowing:
     def test_a_collector_misses_nothing_of_writers_that_commit_late_and_in_any_order(
-        self, session: Session, jobs: Units, acme: Organization, unit_of: Opener
+        self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener
     ) -> None:
         """Six writers hold their entries back for a while each; sealer and collector never stop meanwhile."""
         written: list[str] = []
@@ -27,8 +27,8 @@ class TestFollowing:
 
         def write(writer: int) -> None:
             for turn in range(12):
-                with unit_of(acme) as unit:
-                    mine = [entry_of(unit, f"{writer}.{turn}.{number}") for number in range(1 + turn % 3)]
+                with unit_of(acme) as uow:
+                    mine = [entry_of(uow, f"{writer}.{turn}.{number}") for number in range(1 + turn % 3)]
                     time.sleep((writer * 7 + turn * 5) % 11 / 500)
                 written.extend(mine)
 
@@ -43,8 +43,8 @@ class TestFollowing:
             while True:
                 finished = last
                 last = done.is_set()
-                with unit_of(acme) as unit:
-                    page = list_entries(unit, AuditFilters(), "asc", cursor, 7)
+                with unit_of(acme) as uow:
+                    page = list_entries(uow, AuditFilters(), "asc", cursor, 7)
                 seen += [entry["id"] for entry in page.data]
                 cursor = page.next_cursor or page.follow_cursor
                 if finished and not page.data:
@@ -65,18 +65,18 @@ class TestFollowing:
         assert [seal.entry_id for seal in seals(session, acme)] == seen
 
     def test_the_order_of_instants_would_have_missed_the_late_one(
-        self, jobs: Units, acme: Organization, unit_of: Opener, record: Record
+        self, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener, record: Record
     ) -> None:
         """Show that the sealed order is not that of `at`: the early entry comes last."""
         with unit_of(acme) as slow:
             early = entry_of(slow)
             quick = record()
             seal_entries(jobs)
-            with unit_of(acme) as unit:
-                page = list_entries(unit, AuditFilters(), "asc", None, 10)
+            with unit_of(acme) as uow:
+                page = list_entries(uow, AuditFilters(), "asc", None, 10)
         seal_entries(jobs)
-        with unit_of(acme) as unit:
-            later = list_entries(unit, AuditFilters(), "asc", page.follow_cursor, 10)
+        with unit_of(acme) as uow:
+            later = list_entries(uow, AuditFilters(), "asc", page.follow_cursor, 10)
         first, second = page.data[0], later.data[0]
         assert (first["id"], second["id"]) == (quick, early)
         assert second["at"] <= first["at"]

@@ -12,7 +12,7 @@ from app.database import make_engine
 from services.audit.filters import AuditFilters
 from services.audit.listing import list_entries
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Surroundings, Unit, Units
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.overview import overview
 from tests import factories
 from tests.services.conftest import ADA, Listener
@@ -69,16 +69,18 @@ def filled(module_database: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def unit(filled: Engine) -> Iterator[Unit]:
-    units = Units(filled, DatabaseClock(), Listener(), Surroundings(cursor_secret=b"a secret of the tests"))
-    with units.open(Caller("org_1", ADA, "api", "business")) as unit:
-        yield unit
+def uow(filled: Engine) -> Iterator[UnitOfWork]:
+    uow_factory = UnitOfWorkFactory(
+        filled, DatabaseClock(), Listener(), Dependencies(cursor_secret=b"a secret of the tests")
+    )
+    with uow_factory.open(Caller("org_1", ADA, "api", "business")) as uow:
+        yield uow
 
 
-def plan_of(unit: Unit, engine: Engine, filters: AuditFilters, order: Any, cursor: str | None = None) -> str:
+def plan_of(uow: UnitOfWork, engine: Engine, filters: AuditFilters, order: Any, cursor: str | None = None) -> str:
     """Return how a page is found."""
     explained = Explained(engine)
-    page = list_entries(unit, filters, order, cursor, 10)
+    page = list_entries(uow, filters, order, cursor, 10)
     event.remove(engine, "before_cursor_execute", explained._explain)
     assert page.data
     assert "Seq Scan" not in explained.plans[-1], explained.plans[-1]
@@ -86,59 +88,59 @@ def plan_of(unit: Unit, engine: Engine, filters: AuditFilters, order: Any, curso
 
 
 @pytest.mark.parametrize("name", RARE)
-def test_the_newest_of_a_filter_are_found_by_its_index(unit: Unit, filled: Engine, name: str) -> None:
-    assert f"ix_audit_entries_{name}" in plan_of(unit, filled, RARE[name], "desc")
+def test_the_newest_of_a_filter_are_found_by_its_index(uow: UnitOfWork, filled: Engine, name: str) -> None:
+    assert f"ix_audit_entries_{name}" in plan_of(uow, filled, RARE[name], "desc")
 
 
 @pytest.mark.parametrize("name", RARE)
 def test_those_of_a_filter_are_found_by_its_index_in_the_order_of_seals_too(
-    unit: Unit, filled: Engine, name: str
+    uow: UnitOfWork, filled: Engine, name: str
 ) -> None:
-    plan = plan_of(unit, filled, RARE[name], "asc")
+    plan = plan_of(uow, filled, RARE[name], "asc")
     assert f"ix_audit_seals_{name}" in plan
     assert "Sort" not in plan
 
 
-def test_the_newest_are_read_in_their_order(unit: Unit, filled: Engine) -> None:
-    plan = plan_of(unit, filled, AuditFilters(), "desc")
+def test_the_newest_are_read_in_their_order(uow: UnitOfWork, filled: Engine) -> None:
+    plan = plan_of(uow, filled, AuditFilters(), "desc")
     assert "ix_audit_entries_page" in plan
     assert "Sort" not in plan
 
 
-def test_the_sealed_are_read_in_their_order_from_wherever_somebody_is(unit: Unit, filled: Engine) -> None:
-    cursor = list_entries(unit, AuditFilters(), "asc", None, 100).next_cursor
+def test_the_sealed_are_read_in_their_order_from_wherever_somebody_is(uow: UnitOfWork, filled: Engine) -> None:
+    cursor = list_entries(uow, AuditFilters(), "asc", None, 100).next_cursor
     for place in (None, cursor):
-        plan = plan_of(unit, filled, AuditFilters(), "asc", place)
+        plan = plan_of(uow, filled, AuditFilters(), "asc", place)
         assert "ix_audit_seals_page" in plan
         assert "Sort" not in plan
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_a_page_is_planned_for_what_is_asked_however_often_others_were(
-    unit: Unit, order: Literal["asc", "desc"]
+    uow: UnitOfWork, order: Literal["asc", "desc"]
 ) -> None:
     for _ in range(15):
-        unit.session.execute(text("SET LOCAL plan_cache_mode TO force_generic_plan"))
-        list_entries(unit, AuditFilters(action="freeze.started"), order, None, 10)
+        uow.session.execute(text("SET LOCAL plan_cache_mode TO force_generic_plan"))
+        list_entries(uow, AuditFilters(action="freeze.started"), order, None, 10)
     counted = "SELECT sum(custom_plans), sum(generic_plans) FROM pg_prepared_statements WHERE statement LIKE :like"
-    custom, generic = unit.session.execute(text(counted), {"like": "%FROM audit_entries%"}).one()
+    custom, generic = uow.session.execute(text(counted), {"like": "%FROM audit_entries%"}).one()
     assert (custom > 0, generic) == (True, 0)
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_what_the_plan_does_not_show_costs_nothing(unit: Unit, filled: Engine, order: str) -> None:
-    unit.caller = replace(unit.caller, plan="free")
-    plan = plan_of(unit, filled, AuditFilters(), order)
+def test_what_the_plan_does_not_show_costs_nothing(uow: UnitOfWork, filled: Engine, order: str) -> None:
+    uow.caller = replace(uow.caller, plan="free")
+    plan = plan_of(uow, filled, AuditFilters(), order)
     assert "rows=20000" not in plan
     assert "Rows Removed by Filter" not in plan or order == "desc"
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_a_range_ends_where_it_ends(unit: Unit, filled: Engine, order: Literal["asc", "desc"]) -> None:
+def test_a_range_ends_where_it_ends(uow: UnitOfWork, filled: Engine, order: Literal["asc", "desc"]) -> None:
     now = factories.now()
     filters = AuditFilters(since=now - timedelta(days=100), until=now - timedelta(days=100) + timedelta(minutes=35))
     explained = Explained(filled)
-    assert list_entries(unit, filters, order, None, 10).data
+    assert list_entries(uow, filters, order, None, 10).data
     event.remove(filled, "before_cursor_execute", explained._explain)
     for plan in explained.plans:
         assert max(_read(plan)) < 100, plan
@@ -150,7 +152,7 @@ def _read(plan: str) -> list[int]:
 
 
 def test_the_last_of_each_action_are_found_by_its_index_however_many_others_there_are(
-    unit: Unit, filled: Engine, module_database: str
+    uow: UnitOfWork, filled: Engine, module_database: str
 ) -> None:
     owner = create_engine(module_database, isolation_level="AUTOCOMMIT")
     with owner.connect() as connection:  # from now on all entries are of one action, which the planner knows
@@ -158,7 +160,7 @@ def test_the_last_of_each_action_are_found_by_its_index_however_many_others_ther
         connection.execute(text("VACUUM ANALYZE audit_entries"))
     owner.dispose()
     explained = Explained(filled)
-    shown = overview.show(unit)
+    shown = overview.show(uow)
     event.remove(filled, "before_cursor_execute", explained._explain)
     assert {entry["action"] for entry in shown["activity"]} == {"freeze.started"}
     assert "ix_audit_entries_action" in explained.plans[-1]

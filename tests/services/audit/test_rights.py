@@ -6,7 +6,7 @@ from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import Session
 
 from services.audit.hash_chain import seal_entries
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests.services.audit.conftest import Record
 
 
@@ -25,7 +25,7 @@ class TestRights:
         ],
     )
     def test_nobody_can_change_what_was_recorded(
-        self, session: Session, jobs: Units, record: Record, role: str, statement: str
+        self, session: Session, jobs: UnitOfWorkFactory, record: Record, role: str, statement: str
     ) -> None:
         record()
         seal_entries(jobs)
@@ -40,7 +40,7 @@ class TestRights:
 
     @pytest.mark.parametrize("table", ["audit_entries", "audit_seals"])
     def test_jobs_remove_nothing_of_an_organisation_that_is_there(
-        self, worker_engine: Engine, jobs: Units, record: Record, table: str
+        self, worker_engine: Engine, jobs: UnitOfWorkFactory, record: Record, table: str
     ) -> None:
         record()
         seal_entries(jobs)

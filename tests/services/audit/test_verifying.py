@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from app.commands.audit import main
 from models.organizations import Organization
 from services.audit.hash_chain import seal_entries
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
 from tests.factories import SECRET_KEY
 from tests.services.audit.conftest import Record, entry_of, seals
@@ -20,7 +20,9 @@ Entries = list[str]
 
 
 @pytest.fixture
-def entries(database: str, redis_url: str, jobs: Units, record: Record, monkeypatch: pytest.MonkeyPatch) -> Entries:
+def entries(
+    database: str, redis_url: str, jobs: UnitOfWorkFactory, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> Entries:
     """Write five entries of acme and seal them; the command works on the same database."""
     for name, value in (
         ("DATABASE_URL", make_url(database).set(drivername="postgresql").render_as_string(hide_password=False)),
@@ -167,7 +169,7 @@ class TestWhatIsFound:
         tampering: Session,
         record: Record,
         clock: MovedClock,
-        jobs: Units,
+        jobs: UnitOfWorkFactory,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         clock.ahead = -timedelta(minutes=2)
@@ -185,11 +187,11 @@ class TestWhatIsFound:
         tampering: Session,
         globex: Organization,
         unit_of: Opener,
-        jobs: Units,
+        jobs: UnitOfWorkFactory,
         capsys: pytest.CaptureFixture[str],
     ) -> None:
-        with unit_of(globex) as unit:
-            entry_of(unit)
+        with unit_of(globex) as uow:
+            entry_of(uow)
         seal_entries(jobs)
         tampering.execute(text("UPDATE audit_seals SET hash = 'x' WHERE entry_id = :id"), {"id": entries[4]})
         tampering.commit()

@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
 from models.organizations import User
 from rules.access.permissions import NOBODY
-from services.core.unit_of_work import Caller, Surroundings, Unit, Units
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.identity.passwords import hash_password
 from tests import factories
 from tests.services.conftest import Listener, MovedClock
 
 PASSWORD = "seven green bicycles"
-Opener = Callable[[], AbstractContextManager[Unit]]
+Opener = Callable[[], AbstractContextManager[UnitOfWork]]
 
 
 @pytest.fixture
@@ -28,28 +28,28 @@ def engine(database: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def units(engine: Engine, clock: MovedClock, listener: Listener) -> Units:
-    around = Surroundings(
+def uow_factory(engine: Engine, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
+    around = Dependencies(
         cursor_secret=b"a secret of the tests",
         web_url="https://app.example",
         token_issuer="https://app.example",
         token_audience="https://api.example",
         secret_key=factories.SECRET_KEY.encode(),
     )
-    return Units(engine, clock, listener, around)
+    return UnitOfWorkFactory(engine, clock, listener, around)
 
 
 @pytest.fixture
-def unit(units: Units) -> Opener:
+def uow(uow_factory: UnitOfWorkFactory) -> Opener:
     """Open a unit of somebody who is not signed in, at 203.0.113.7."""
-    return partial(units.open, Caller(None, NOBODY, "dashboard", address="203.0.113.7", client="a browser"))
+    return partial(uow_factory.open, Caller(None, NOBODY, "dashboard", address="203.0.113.7", client="a browser"))
 
 
 @pytest.fixture
-def worker_units(database: str, clock: MovedClock, listener: Listener) -> Iterator[Units]:
+def worker_units(database: str, clock: MovedClock, listener: Listener) -> Iterator[UnitOfWorkFactory]:
     """Return units as the sweeper opens them."""
     engine = make_engine(database, 1, role=WORKER_ROLE)
-    yield Units(engine, clock, listener, Surroundings(secret_key=factories.SECRET_KEY.encode()))
+    yield UnitOfWorkFactory(engine, clock, listener, Dependencies(secret_key=factories.SECRET_KEY.encode()))
     engine.dispose()
 
 

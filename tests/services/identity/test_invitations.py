@@ -11,7 +11,7 @@ from rules.access.invitations import LIFETIME
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.ids import new_id
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.identity import one_time_tokens
 from services.organizations import invitations
 from tests import factories
@@ -32,7 +32,7 @@ def invitation(session: Session, acme: Organization, eve: User) -> Invitation:
 
 
 @pytest.fixture
-def as_eve(units: Units, eve: User) -> Caller:
+def as_eve(uow_factory: UnitOfWorkFactory, eve: User) -> Caller:
     return Caller(None, Actor("user", eve.id, eve.name), "dashboard", principal_id=eve.id)
 
 
@@ -52,40 +52,45 @@ def invite(session: Session, to: Organization, email: str) -> Invitation:
     return row
 
 
-def issue(unit: Opener, invitation: Invitation) -> str:
-    with unit() as opened:
+def issue(uow: Opener, invitation: Invitation) -> str:
+    with uow() as opened:
         token: str = one_time_tokens.issue(opened, "invitation", invitation.id, LIFETIME)
         return token
 
 
-def accept(units: Units, caller: Caller, invitation: Invitation, token: str | None = None) -> None:
-    with units.open(caller) as unit:
-        invitations.accept(unit, invitation.id, token)
+def accept(uow_factory: UnitOfWorkFactory, caller: Caller, invitation: Invitation, token: str | None = None) -> None:
+    with uow_factory.open(caller) as uow:
+        invitations.accept(uow, invitation.id, token)
 
 
-def looks(unit: Unit, token: str) -> bool:
-    return one_time_tokens.look(unit, "invitation", token) is not None
+def looks(uow: UnitOfWork, token: str) -> bool:
+    return one_time_tokens.look(uow, "invitation", token) is not None
 
 
 def test_its_own_token_is_used_up_with_all_others(
-    session: Session, unit: Opener, units: Units, as_eve: Caller, invitation: Invitation
+    session: Session, uow: Opener, uow_factory: UnitOfWorkFactory, as_eve: Caller, invitation: Invitation
 ) -> None:
-    tokens = [issue(unit, invitation) for _ in range(2)]
-    accept(units, as_eve, invitation, tokens[0])
-    with unit() as opened:
+    tokens = [issue(uow, invitation) for _ in range(2)]
+    accept(uow_factory, as_eve, invitation, tokens[0])
+    with uow() as opened:
         assert [looks(opened, token) for token in tokens] == [False, False]
     assert session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None
 
 
 def test_a_token_of_another_invitation_opens_nothing_and_is_not_used_up(
-    session: Session, unit: Opener, units: Units, as_eve: Caller, acme: Organization, invitation: Invitation
+    session: Session,
+    uow: Opener,
+    uow_factory: UnitOfWorkFactory,
+    as_eve: Caller,
+    acme: Organization,
+    invitation: Invitation,
 ) -> None:
-    other = issue(unit, invite(session, acme, "grace@example.com"))
+    other = issue(uow, invite(session, acme, "grace@example.com"))
     for token in (other, "unknown"):
         with pytest.raises(ServiceError) as refused:
-            accept(units, as_eve, invitation, token)
+            accept(uow_factory, as_eve, invitation, token)
         assert refused.value.code == "invitation_not_found"
-    with unit() as opened:
+    with uow() as opened:
         assert looks(opened, other)
     assert session.get(Membership, (acme.id, as_eve.principal_id)) is None
 
@@ -93,7 +98,7 @@ def test_a_token_of_another_invitation_opens_nothing_and_is_not_used_up(
 @pytest.mark.parametrize(("early", "taken"), [(SECOND, True), (-SECOND, False)], ids=["a second before", "after"])
 def test_it_is_good_for_seven_days(
     session: Session,
-    units: Units,
+    uow_factory: UnitOfWorkFactory,
     clock: MovedClock,
     as_eve: Caller,
     invitation: Invitation,
@@ -102,8 +107,8 @@ def test_it_is_good_for_seven_days(
 ) -> None:
     clock.ahead = invitation.expires_at - factories.now() - early
     if taken:
-        accept(units, as_eve, invitation)
+        accept(uow_factory, as_eve, invitation)
     else:
         with pytest.raises(ServiceError, match="no longer pending"):
-            accept(units, as_eve, invitation)
+            accept(uow_factory, as_eve, invitation)
     assert (session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None) is taken

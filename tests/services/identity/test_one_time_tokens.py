@@ -14,68 +14,68 @@ from tests.services.identity.conftest import Opener
 HOUR = timedelta(hours=1)
 
 
-def issued(unit: Opener, subject: str = "usr_1") -> str:
-    with unit() as opened:
+def issued(uow: Opener, subject: str = "usr_1") -> str:
+    with uow() as opened:
         return one_time_tokens.issue(opened, "reset_password", subject, HOUR, details={"why": "forgotten"})
 
 
-def test_a_token_is_good_once(unit: Opener) -> None:
-    token = issued(unit)
-    with unit() as opened:
+def test_a_token_is_good_once(uow: Opener) -> None:
+    token = issued(uow)
+    with uow() as opened:
         assert one_time_tokens.look(opened, "reset_password", token)
         used = one_time_tokens.use(opened, "reset_password", token)
         assert used is not None
         assert (used.subject, used.details) == ("usr_1", {"why": "forgotten"})
-    with unit() as opened:
+    with uow() as opened:
         assert one_time_tokens.look(opened, "reset_password", token) is None
         assert one_time_tokens.use(opened, "reset_password", token) is None
 
 
-def test_it_is_good_for_its_own_purpose_only(unit: Opener) -> None:
-    token = issued(unit)
-    with unit() as opened:
+def test_it_is_good_for_its_own_purpose_only(uow: Opener) -> None:
+    token = issued(uow)
+    with uow() as opened:
         assert one_time_tokens.use(opened, "verify_email", token) is None
         assert one_time_tokens.look(opened, "reset_password", token)
 
 
-def test_it_expires_to_the_millisecond(unit: Opener, clock: MovedClock) -> None:
-    token = issued(unit)
+def test_it_expires_to_the_millisecond(uow: Opener, clock: MovedClock) -> None:
+    token = issued(uow)
     clock.ahead = HOUR - timedelta(seconds=5)
-    with unit() as opened:
+    with uow() as opened:
         assert one_time_tokens.look(opened, "reset_password", token)
     clock.ahead = HOUR
-    with unit() as opened:
+    with uow() as opened:
         assert one_time_tokens.look(opened, "reset_password", token) is None
 
 
-def test_of_many_who_use_it_at_once_one_gets_it(unit: Opener) -> None:
-    token = issued(unit)
+def test_of_many_who_use_it_at_once_one_gets_it(uow: Opener) -> None:
+    token = issued(uow)
 
     def use(_: int) -> bool:
-        with unit() as opened:
+        with uow() as opened:
             return one_time_tokens.use(opened, "reset_password", token) is not None
 
     with ThreadPoolExecutor(6) as pool:
         assert sorted(pool.map(use, range(6))) == [False] * 5 + [True]
 
 
-def test_tokens_of_a_subject_can_be_made_worthless(unit: Opener) -> None:
-    first, second, other = issued(unit), issued(unit), issued(unit, "usr_2")
-    with unit() as opened:
+def test_tokens_of_a_subject_can_be_made_worthless(uow: Opener) -> None:
+    first, second, other = issued(uow), issued(uow), issued(uow, "usr_2")
+    with uow() as opened:
         one_time_tokens.void(opened, "reset_password", "usr_1")
-    with unit() as opened:
+    with uow() as opened:
         found = [one_time_tokens.look(opened, "reset_password", one) for one in (first, second, other)]
         assert [row is not None for row in found] == [False, False, True]
 
 
-def test_whatever_else_somebody_sends_is_nothing(unit: Opener) -> None:
-    with unit() as opened:
+def test_whatever_else_somebody_sends_is_nothing(uow: Opener) -> None:
+    with uow() as opened:
         for nonsense in ("", "x", "é", "\ud800", "\0", "x" * 10_000):
             assert one_time_tokens.use(opened, "reset_password", nonsense) is None
 
 
-def test_the_database_keeps_no_token(unit: Opener, session: Session) -> None:
-    token = issued(unit)
+def test_the_database_keeps_no_token(uow: Opener, session: Session) -> None:
+    token = issued(uow)
     row = session.scalars(select(OneTimeToken)).one()
     assert len(token) == 43
     assert token.encode() not in row.token_hash

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import SigningKey
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.identity.access_tokens import mint_session_jwt
 from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR, current_signer, public_jwk
 from services.maintenance.tasks import rotate_keys
@@ -20,8 +20,8 @@ from tests.services.identity.conftest import Opener
 HOUR = timedelta(hours=1)
 
 
-def signing(unit: Opener) -> str:
-    with unit() as opened:
+def signing(uow: Opener) -> str:
+    with uow() as opened:
         return current_signer(opened).kid
 
 
@@ -30,34 +30,34 @@ def published(session: Session) -> list[str]:
     return list(session.scalars(select(SigningKey.kid).order_by(SigningKey.active_from)))
 
 
-def test_the_first_key_is_made_when_it_is_needed_and_once(unit: Opener, session: Session) -> None:
+def test_the_first_key_is_made_when_it_is_needed_and_once(uow: Opener, session: Session) -> None:
     with ThreadPoolExecutor(6) as pool:
-        found = set(pool.map(lambda _: signing(unit), range(6)))
+        found = set(pool.map(lambda _: signing(uow), range(6)))
     assert published(session) == [*found]
     assert len(found) == 1
 
 
 def test_the_next_key_is_published_a_day_before_it_signs(
-    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
-    first = signing(unit)
+    first = signing(uow)
     clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE - HOUR
     rotate_keys(worker_units)
     assert published(session) == [first]
     clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     known, second = published(session)
-    assert (known, signing(unit)) == (first, first)
+    assert (known, signing(uow)) == (first, first)
     clock.ahead += PUBLISHED_BEFORE - HOUR
-    assert signing(unit) == first
+    assert signing(uow) == first
     clock.ahead += 2 * HOUR
-    assert signing(unit) == second
+    assert signing(uow) == second
 
 
 def test_a_retired_key_stays_until_its_last_token_has_aged_out(
-    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
-    first = signing(unit)
+    first = signing(uow)
     clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     clock.ahead += PUBLISHED_BEFORE + timedelta(seconds=1)
@@ -68,13 +68,13 @@ def test_a_retired_key_stays_until_its_last_token_has_aged_out(
     assert first in published(session)
     clock.ahead += HOUR
     rotate_keys(worker_units)
-    assert published(session) == [signing(unit)]
+    assert published(session) == [signing(uow)]
 
 
 def test_rotating_again_and_again_changes_nothing(
-    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
-    signing(unit)
+    signing(uow)
     clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     both = published(session)
@@ -86,24 +86,24 @@ def test_rotating_again_and_again_changes_nothing(
 
 
 def test_after_a_long_sleep_one_key_follows(
-    unit: Opener, worker_units: Units, session: Session, clock: MovedClock
+    uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
-    first = signing(unit)
+    first = signing(uow)
     clock.ahead = 10 * SIGNS_FOR
     rotate_keys(worker_units)
-    assert signing(unit) == first
+    assert signing(uow) == first
     clock.ahead += PUBLISHED_BEFORE + HOUR
-    assert signing(unit) != first
+    assert signing(uow) != first
 
 
-def test_a_key_that_never_began_to_sign_only_verifies(unit: Opener, session: Session) -> None:
+def test_a_key_that_never_began_to_sign_only_verifies(uow: Opener, session: Session) -> None:
     factories.signer(session)
     session.commit()
-    assert signing(unit) != "tests"
+    assert signing(uow) != "tests"
 
 
-def test_whoever_knows_the_published_key_can_verify_a_token(unit: Opener, session: Session) -> None:
-    with unit() as opened:
+def test_whoever_knows_the_published_key_can_verify_a_token(uow: Opener, session: Session) -> None:
+    with uow() as opened:
         signer = current_signer(opened)
         token = mint_session_jwt(
             signer, user="usr_1", organization=None, sid="ses_1", ttl=timedelta(minutes=15), now=opened.now
@@ -116,8 +116,8 @@ def test_whoever_knows_the_published_key_can_verify_a_token(unit: Opener, sessio
     assert claims["sub"] == "usr_1"
 
 
-def test_a_dump_of_the_database_signs_nothing(unit: Opener, session: Session) -> None:
-    with unit() as opened:
+def test_a_dump_of_the_database_signs_nothing(uow: Opener, session: Session) -> None:
+    with uow() as opened:
         private = current_signer(opened).private_key
     row = session.scalars(select(SigningKey)).one()
     assert b"PRIVATE KEY" not in (row.sealed_private_key or b"")
@@ -125,11 +125,11 @@ def test_a_dump_of_the_database_signs_nothing(unit: Opener, session: Session) ->
 
 
 def test_with_another_secret_a_new_key_signs_and_the_old_one_verifies(
-    unit: Opener, units: Units, session: Session
+    uow: Opener, uow_factory: UnitOfWorkFactory, session: Session
 ) -> None:
-    first = signing(unit)
-    units.surroundings = replace(units.surroundings, secret_key=b"another secret of tests")
-    second = signing(unit)
+    first = signing(uow)
+    uow_factory.dependencies = replace(uow_factory.dependencies, secret_key=b"another secret of tests")
+    second = signing(uow)
     assert second != first
-    assert signing(unit) == second
+    assert signing(uow) == second
     assert set(published(session)) == {first, second}

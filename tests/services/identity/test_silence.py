@@ -11,11 +11,11 @@ from sqlalchemy.orm import Session
 from models.identity import Attempt
 from models.organizations import User
 from rules.errors import ServiceError
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, passwords, signing_in, signing_up
 from tests.services.identity.conftest import PASSWORD, Opener
 
-Work = Callable[[Unit, str], object]
+Work = Callable[[UnitOfWork, str], object]
 NOBODY = "nobody@example.com"
 
 
@@ -33,27 +33,27 @@ def written(engine: Engine) -> Iterator[list[str]]:
     event.remove(engine, "before_cursor_execute", hear)
 
 
-def signed_up(unit: Unit, email: str) -> None:
-    signing_up.sign_up(unit, "Eve", email, PASSWORD)
+def signed_up(uow: UnitOfWork, email: str) -> None:
+    signing_up.sign_up(uow, "Eve", email, PASSWORD)
 
 
-def forgotten(unit: Unit, email: str) -> None:
-    signing_in.forgot_password(unit, email)
+def forgotten(uow: UnitOfWork, email: str) -> None:
+    signing_in.forgot_password(uow, email)
 
 
-def wrong(unit: Unit, email: str) -> object:
+def wrong(uow: UnitOfWork, email: str) -> object:
     with pytest.raises(ServiceError) as refused:
-        signing_in.sign_in(unit, email, "some other password")
+        signing_in.sign_in(uow, email, "some other password")
     return refused.value.code, refused.value.message
 
 
 @pytest.mark.parametrize("work", [signed_up, forgotten, wrong])
 def test_a_known_and_an_unknown_address_are_the_same_work(
-    work: Work, unit: Opener, written: list[str], eve: User
+    work: Work, uow: Opener, written: list[str], eve: User
 ) -> None:
     told: list[object] = []
     for email in (eve.email, NOBODY):
-        with unit() as opened:
+        with uow() as opened:
             told.append(work(opened, email))
         told.append(sorted(written))
         written.clear()
@@ -62,19 +62,19 @@ def test_a_known_and_an_unknown_address_are_the_same_work(
 
 
 @pytest.mark.parametrize("work", [signed_up, forgotten])
-def test_both_wake_the_post(work: Work, unit: Opener, eve: User) -> None:
+def test_both_wake_the_post(work: Work, uow: Opener, eve: User) -> None:
     for email in (eve.email, NOBODY):
-        with unit() as opened:
+        with uow() as opened:
             work(opened, email)
             assert opened.wakeups == {"mail"}
 
 
 def test_an_account_whose_address_is_not_confirmed_is_told_like_any_other(
-    unit: Opener, session: Session, eve: User
+    uow: Opener, session: Session, eve: User
 ) -> None:
     eve.email_verified_at = None
     session.commit()
-    with unit() as opened, pytest.raises(ServiceError) as refused:
+    with uow() as opened, pytest.raises(ServiceError) as refused:
         signing_in.sign_in(opened, eve.email, PASSWORD)
     assert refused.value.code == "wrong_credentials"
 
@@ -96,38 +96,38 @@ def test_hashes_are_argon2id_with_64_mebibytes_and_a_salt_of_their_own() -> None
     assert passwords.is_outdated(one.replace("t=3", "t=2"))
 
 
-def test_hashing_holds_no_connection(unit: Opener, engine: Engine, eve: User) -> None:
+def test_hashing_holds_no_connection(uow: Opener, engine: Engine, eve: User) -> None:
     held = []
-    with unit() as opened:
-        with opened.apart():
+    with uow() as opened:
+        with opened.outside_transaction():
             held.append(engine.pool.checkedout())  # type: ignore[attr-defined]
         assert opened.session.get(User, eve.id)
         held.append(engine.pool.checkedout())  # type: ignore[attr-defined]
     assert held == [0, 1]
 
 
-def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(unit: Opener, session: Session, eve: User) -> None:
-    with ExitStack() as crowd, unit() as opened:
+def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(uow: Opener, session: Session, eve: User) -> None:
+    with ExitStack() as crowd, uow() as opened:
         for _ in range(passwords.PLACES):
             crowd.enter_context(passwords.room())
         with pytest.raises(ServiceError) as refused:
             signing_in.sign_in(opened, eve.email, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
     assert session.query(Attempt).count() == 0
-    with unit() as opened:
+    with uow() as opened:
         assert signing_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
 
 
-def test_nor_is_an_address_confirmed_in_a_crowd(unit: Opener, session: Session) -> None:
-    with unit() as opened:
+def test_nor_is_an_address_confirmed_in_a_crowd(uow: Opener, session: Session) -> None:
+    with uow() as opened:
         details = {"name": "Nobody", "passwordHash": passwords.hash_password(PASSWORD)}
         token = one_time_tokens.issue(opened, "verify_email", NOBODY, signing_up.LINK_LIVES, details=details)
-    with ExitStack() as crowd, unit() as opened:
+    with ExitStack() as crowd, uow() as opened:
         for _ in range(passwords.PLACES):
             crowd.enter_context(passwords.room())
         with pytest.raises(ServiceError) as refused:
             signing_up.verify_email(opened, token, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
     assert session.query(Attempt).count() == 0
-    with unit() as opened:
+    with uow() as opened:
         assert signing_up.verify_email(opened, token, PASSWORD).email == NOBODY

@@ -15,7 +15,7 @@ from models.freezes import Freeze
 from models.organizations import Organization
 from models.queries import in_force
 from models.schedules import Occurrence, Schedule
-from services.core.unit_of_work import Caller, Surroundings, Units
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.freezes.end import lift
 from services.schedules import deleting, saving, skipping, views
 from services.schedules.beginning import begin_windows
@@ -47,8 +47,8 @@ class Office:
 
     session: Session
     organization: Organization
-    units: Units
-    jobs: Units
+    uow_factory: UnitOfWorkFactory
+    jobs: UnitOfWorkFactory
     clock: MovableClock
 
     def at(self, text: str) -> "Office":
@@ -61,20 +61,20 @@ class Office:
         return Caller(self.organization.id, ADA, "dashboard", self.organization.plan)
 
     def create(self, **wanted: Any) -> str:
-        with self.units.open(self.caller) as unit:
-            return saving.create(unit, saving.NewSchedule(**{**NIGHTS, **wanted})).id
+        with self.uow_factory.open(self.caller) as uow:
+            return saving.create(uow, saving.NewSchedule(**{**NIGHTS, **wanted})).id
 
     def update(self, schedule_id: str, **changes: Any) -> None:
-        with self.units.open(self.caller) as unit:
-            saving.update(unit, schedule_id, changes)
+        with self.uow_factory.open(self.caller) as uow:
+            saving.update(uow, schedule_id, changes)
 
     def skip_next(self, schedule_id: str) -> str:
-        with self.units.open(self.caller) as unit:
-            return str(skipping.skip_next(unit, schedule_id)["id"])
+        with self.uow_factory.open(self.caller) as uow:
+            return str(skipping.skip_next(uow, schedule_id)["id"])
 
     def delete(self, schedule_id: str, *, end_active: bool = False) -> None:
-        with self.units.open(self.caller) as unit:
-            deleting.delete_schedule(unit, schedule_id, end_active=end_active)
+        with self.uow_factory.open(self.caller) as uow:
+            deleting.delete_schedule(uow, schedule_id, end_active=end_active)
 
     def begin(self) -> int:
         """Begin what is due, as the sweeper does."""
@@ -83,14 +83,14 @@ class Office:
     def lift(self, schedule_id: str) -> None:
         """Lift the freezes of a schedule that are in force, by hand."""
         self.session.expire_all()
-        with self.units.open(self.caller) as unit:
-            query = select(Freeze.id).where(Freeze.schedule_id == schedule_id, in_force(unit.now))
-            for freeze_id in unit.session.scalars(query).all():
-                lift(unit, freeze_id, None)
+        with self.uow_factory.open(self.caller) as uow:
+            query = select(Freeze.id).where(Freeze.schedule_id == schedule_id, in_force(uow.now))
+            for freeze_id in uow.session.scalars(query).all():
+                lift(uow, freeze_id, None)
 
     def show(self, schedule_id: str) -> dict[str, Any]:
-        with self.units.open(self.caller) as unit:
-            return views.show(unit, schedule_id)
+        with self.uow_factory.open(self.caller) as uow:
+            return views.show(uow, schedule_id)
 
     def rows(self, schedule_id: str) -> list[Occurrence]:
         """Return the occurrences as they are stored, the first first."""
@@ -100,9 +100,9 @@ class Office:
 
     def windows(self, schedule_id: str, *states: str) -> list[str]:
         """Return the windows in these states (none given: planned), as `11-27 17:00 to 11-30 08:00`, UTC."""
-        with self.units.open(self.caller) as unit:
+        with self.uow_factory.open(self.caller) as uow:
             query = select(Occurrence).where(Occurrence.schedule_id == schedule_id).order_by(Occurrence.starts_at)
-            shown = occurrence_views(unit, unit.session.scalars(query).all())
+            shown = occurrence_views(uow, uow.session.scalars(query).all())
         wanted = states or ("planned",)
         return [f"{o['starts_at']:%m-%d %H:%M} to {o['ends_at']:%m-%d %H:%M}" for o in shown if o["state"] in wanted]
 
@@ -122,20 +122,24 @@ def clock() -> MovableClock:
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovableClock, listener: Listener) -> Iterator[Units]:
+def jobs(database: str, clock: MovableClock, listener: Listener) -> Iterator[UnitOfWorkFactory]:
     """Open units of every organisation, as the sweeper does."""
     engine = make_engine(database, 4, role=WORKER_ROLE)
-    yield Units(engine, clock, listener, Surroundings(web_url="https://freeze.test"))
+    yield UnitOfWorkFactory(engine, clock, listener, Dependencies(web_url="https://freeze.test"))
     engine.dispose()
 
 
 @pytest.fixture
-def planned(session: Session, acme: Organization, jobs: Units, unit_of: Opener, clock: MovableClock) -> Planned:
+def planned(
+    session: Session, acme: Organization, jobs: UnitOfWorkFactory, unit_of: Opener, clock: MovableClock
+) -> Planned:
     return Planned(session, acme, jobs, unit_of, clock)
 
 
 @pytest.fixture
-def office(session: Session, acme: Organization, units: Units, jobs: Units, clock: MovableClock) -> Office:
+def office(
+    session: Session, acme: Organization, uow_factory: UnitOfWorkFactory, jobs: UnitOfWorkFactory, clock: MovableClock
+) -> Office:
     factories.watched(session, acme)
     session.commit()
-    return Office(session, acme, units, jobs, clock)
+    return Office(session, acme, uow_factory, jobs, clock)

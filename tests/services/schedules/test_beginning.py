@@ -10,8 +10,8 @@ from sqlalchemy import select, text
 
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
-from services.core.unit_of_work import Surroundings
-from services.freezes.completion import complete
+from services.core.unit_of_work import Dependencies
+from services.freezes.completion import mark_complete
 from services.freezes.end import lift
 from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.schedules.beginning import cover_the_rest
@@ -164,7 +164,7 @@ class TestVeryManyBranches:
         for number in range(3):
             factories.watched(planned.session, planned.acme, f"acme/more-{number}")
         planned.session.commit()
-        planned.jobs.surroundings = Surroundings(most_targets=2)
+        planned.jobs.dependencies = Dependencies(max_targets=2)
         return 5
 
     def test_are_covered_in_batches_and_none_is_left_out(self, planned: Planned, few_at_once: int) -> None:
@@ -183,8 +183,8 @@ class TestVeryManyBranches:
         [freeze] = planned.freezes()
         planned.session.execute(text("UPDATE freeze_targets SET state = 'applied'"))
         planned.session.commit()
-        with planned.unit_of(planned.acme) as unit:
-            complete(unit, [freeze.id])
+        with planned.unit_of(planned.acme) as uow:
+            mark_complete(uow, [freeze.id])
         [freeze] = planned.freezes()
         assert freeze.enforced_at is None
 
@@ -192,8 +192,8 @@ class TestVeryManyBranches:
         planned.come()
         planned.begin()
         [freeze] = planned.freezes()
-        with planned.unit_of(planned.acme) as unit:
-            lift(unit, freeze.id, None)
+        with planned.unit_of(planned.acme) as uow:
+            lift(uow, freeze.id, None)
         cover_the_rest(planned.jobs)
         [freeze] = planned.freezes()
         assert (len(planned.covered(freeze)), freeze.partly_covered) == (2, False)

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.orm import Session
 
 from app.database import make_engine
-from services.core.unit_of_work import Surroundings, Units
+from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes, seconds_to_next
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import record_missed
@@ -32,7 +32,7 @@ PASSED = text("""
 
 
 @pytest.fixture
-def busy(own_database: str) -> Iterator[Units]:
+def busy(own_database: str) -> Iterator[UnitOfWorkFactory]:
     """Units of a sweeper on a database where 20,000 windows have passed and one is due."""
     owner = create_engine(own_database)
     with Session(owner) as session:
@@ -44,7 +44,7 @@ def busy(own_database: str) -> Iterator[Units]:
         session.execute(text("ANALYZE"))
         session.commit()
     engine = make_engine(own_database, 2, role="change_freeze_worker")
-    yield Units(engine, MovableClock(), Listener(), Surroundings())
+    yield UnitOfWorkFactory(engine, MovableClock(), Listener(), Dependencies())
     engine.dispose()
     owner.dispose()
 
@@ -54,7 +54,9 @@ def busy(own_database: str) -> Iterator[Units]:
     [begin_windows, record_missed, verify_windows, compare_windows, cover_the_rest, end_freezes, seconds_to_next],
     ids=lambda chore: chore.__name__,
 )
-def test_reads_no_table_of_windows_or_freezes_from_end_to_end(busy: Units, chore: Callable[[Units], object]) -> None:
+def test_reads_no_table_of_windows_or_freezes_from_end_to_end(
+    busy: UnitOfWorkFactory, chore: Callable[[UnitOfWorkFactory], object]
+) -> None:
     asked: list[tuple[str, Any]] = []
 
     def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:

@@ -119,8 +119,8 @@ class TestByHand:
     @pytest.mark.parametrize(
         ("by_hand", "why"),
         [
-            (lambda unit, freeze_id: lift(unit, freeze_id, None), "lifted"),
-            (lambda unit, freeze_id: override(unit, freeze_id, "The release was moved"), "overridden"),
+            (lambda uow, freeze_id: lift(uow, freeze_id, None), "lifted"),
+            (lambda uow, freeze_id: override(uow, freeze_id, "The release was moved"), "overridden"),
         ],
         ids=["lifted", "overridden"],
     )
@@ -128,8 +128,8 @@ class TestByHand:
         self, planned: Planned, freeze: Freeze, by_hand: Callable[..., object], why: str
     ) -> None:
         following = planned.add(planned.schedule, 2 * HOUR)
-        with planned.unit_of(planned.acme) as unit:
-            by_hand(unit, freeze.id)
+        with planned.unit_of(planned.acme) as uow:
+            by_hand(uow, freeze.id)
         assert planned.begin() == 0
         seen = planned.seen()
         assert (seen["state"], seen["missed"], seen["freeze_id"]) == ("past", False, freeze.id)
@@ -142,8 +142,8 @@ class TestByHand:
     def test_overriding_one_leaves_every_other_freeze(self, planned: Planned, freeze: Freeze) -> None:
         other = factories.freeze(planned.session, planned.acme, [planned.web])
         planned.session.commit()
-        with planned.unit_of(planned.acme) as unit:
-            override(unit, freeze.id, "The release was moved")
+        with planned.unit_of(planned.acme) as uow:
+            override(uow, freeze.id, "The release was moved")
         assert planned.frozen(planned.web, planned.api) == [True, False]
         assert other.ended_at is None
 
@@ -151,8 +151,8 @@ class TestByHand:
         self, planned: Planned, freeze: Freeze
     ) -> None:
         following = planned.add(planned.schedule, 2 * HOUR)
-        with planned.unit_of(planned.acme) as unit:
-            extend(unit, freeze.id, planned.starts_at + 5 * HOUR)
+        with planned.unit_of(planned.acme) as uow:
+            extend(uow, freeze.id, planned.starts_at + 5 * HOUR)
         planned.come(90 * timedelta(minutes=1))
         end_freezes(planned.jobs)
         assert planned.seen()["state"] == "past"
@@ -163,8 +163,8 @@ class TestByHand:
         planned.come(3 * HOUR)
         assert end_freezes(planned.jobs) == 1
         assert planned.frozen(planned.web) == [True]
-        with planned.unit_of(planned.acme) as unit:
-            shown = views.show(unit, freeze.id)
+        with planned.unit_of(planned.acme) as uow:
+            shown = views.show(uow, freeze.id)
         assert (shown["state"], shown["ends_at"]) == ("in_force", planned.starts_at + 5 * HOUR)
 
     def test_a_window_that_was_skipped_does_not_begin(self, planned: Planned) -> None:

@@ -43,8 +43,8 @@ class TestLate:
 
     def test_is_also_what_somebody_begins_by_hand_that_should_have_begun(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
-        with office.at("2026-11-21 14:00").units.open(office.caller) as unit:
-            assert running_now.run_now(unit, made, "apply")["late"] is True
+        with office.at("2026-11-21 14:00").uow_factory.open(office.caller) as uow:
+            assert running_now.run_now(uow, made, "apply")["late"] is True
         assert office.audit("freeze.started")[0].details["late"] == 2 * 3600
 
 
@@ -78,8 +78,8 @@ class TestPreviewOfAnEditedSchedule:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
         office.at("2026-11-21 12:00").begin()
         office.at("2026-11-21 12:30").update(made, window={"start_time": "11:00", "end_time": "17:00"})
-        with office.units.open(office.caller) as unit:
-            shown = previewing.preview_saved(unit, made, 100)["occurrences"]
+        with office.uow_factory.open(office.caller) as uow:
+            shown = previewing.preview_saved(uow, made, 100)["occurrences"]
         told = [(row["id"], row["starts_at"], row["ends_at"], row["state"]) for row in shown]
         begun, following, *_ = office.rows(made)
         assert told[:2] == [
@@ -91,11 +91,11 @@ class TestPreviewOfAnEditedSchedule:
 
     def test_shows_the_one_that_was_begun_early_once(self, office: Office) -> None:
         made = office.at("2026-11-21 09:00").create(window=NOON_TO_SIX)
-        with office.units.open(office.caller) as unit:
-            running_now.run_now(unit, made, "apply")
+        with office.uow_factory.open(office.caller) as uow:
+            running_now.run_now(uow, made, "apply")
         office.update(made, window={"start_time": "13:00", "end_time": "18:00"})
-        with office.units.open(office.caller) as unit:
-            first, second, *_ = previewing.preview_saved(unit, made, 5)["occurrences"]
+        with office.uow_factory.open(office.caller) as uow:
+            first, second, *_ = previewing.preview_saved(uow, made, 5)["occurrences"]
         assert (first["state"], first["starts_at"]) == ("active", utc("2026-11-21 12:00"))
         assert (second["state"], second["starts_at"]) == ("planned", utc("2026-11-22 13:00"))
 
@@ -105,11 +105,11 @@ class TestManyWindowsThatAreOpen:
         """Freezes compose: what the others would cover it covers, and nobody waits until a year of them has begun."""
         terms = {"window": {"start_time": "00:00", "end_time": "00:00", "days": 366}}
         made = office.at("2026-11-21 11:00").create(**terms)
-        with office.units.open(office.caller) as unit:
+        with office.uow_factory.open(office.caller) as uow:
             draft = {"timezone": "Europe/London", "recurrence": NIGHTS["recurrence"], **terms}
             saved, drafted = (
                 [(row["starts_at"], row["ends_at"]) for row in shown["occurrences"]]
-                for shown in (previewing.preview_saved(unit, made, 3), previewing.preview_draft(unit, draft, 3))
+                for shown in (previewing.preview_saved(uow, made, 3), previewing.preview_draft(uow, draft, 3))
             )
         assert office.begin() == 1
         assert office.windows(made, "active") == ["11-21 00:00 to 11-22 00:00"]
@@ -139,8 +139,8 @@ class TestAtTheSameMoment:
     def test_skips_what_an_edit_has_just_planned(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         with ThreadPoolExecutor(1) as beside:
-            with office.units.open(office.caller) as unit:
-                saving.update(unit, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
+            with office.uow_factory.open(office.caller) as uow:
+                saving.update(uow, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
                 skipping = beside.submit(office.skip_next, made)
                 while not _somebody_waits(office):
                     assert not skipping.done()
@@ -155,7 +155,7 @@ class TestAtTheSameMoment:
                 office.session.execute(update(Schedule).values(enabled=False, windows=None))
                 office.session.commit()
 
-        event.listen(office.units.engine, "after_cursor_execute", disable)
+        event.listen(office.uow_factory.engine, "after_cursor_execute", disable)
         with pytest.raises(ServiceError, match="overlap with those of 'Nights'"):
             office.create()
 
@@ -167,9 +167,9 @@ class TestAtTheSameMoment:
             if "width_bucket" in about[2] and left:
                 office.update(made, window=NOON_TO_SIX | {"start_time": left.pop()})
 
-        event.listen(office.units.engine, "after_cursor_execute", edit)
-        with office.units.open(office.caller) as unit:
-            days = months.calendar_of(unit, "2026-11", None, None)["days"]
+        event.listen(office.uow_factory.engine, "after_cursor_execute", edit)
+        with office.uow_factory.open(office.caller) as uow:
+            days = months.calendar_of(uow, "2026-11", None, None)["days"]
         assert not left
         shown = {day["date"].day: [f"{one['starts_at']:%H:%M}" for one in day["occurrences"]] for day in days[19:]}
         assert shown == {20: [], **{day: ["14:00"] for day in range(21, 31)}}
@@ -182,9 +182,9 @@ class TestAtTheSameMoment:
             if "width_bucket" in about[2]:
                 office.update(made, window=NOON_TO_SIX | {"start_time": next(starts)})
 
-        event.listen(office.units.engine, "after_cursor_execute", edit)
-        with office.units.open(office.caller) as unit:
-            days = months.calendar_of(unit, "2026-11", None, None)["days"]
+        event.listen(office.uow_factory.engine, "after_cursor_execute", edit)
+        with office.uow_factory.open(office.caller) as uow:
+            days = months.calendar_of(uow, "2026-11", None, None)["days"]
         assert [day["occurrences"] for day in days] == [[]] * 30
 
 

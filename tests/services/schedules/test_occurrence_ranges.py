@@ -11,7 +11,7 @@ from app.database import make_engine
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Caller, Unit, Units
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules.occurrences import first_long, touching
 from tests import factories
 from tests.services.conftest import Listener
@@ -31,7 +31,7 @@ def engine(own_database: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def unit(own_database: str, engine: Engine) -> Iterator[Unit]:
+def uow(own_database: str, engine: Engine) -> Iterator[UnitOfWork]:
     """Open a unit of an organisation with years of occurrences behind it, one of them a whole year long."""
     superuser = create_engine(own_database)
     with Session(superuser, expire_on_commit=False) as session:
@@ -44,20 +44,20 @@ def unit(own_database: str, engine: Engine) -> Iterator[Unit]:
     with superuser.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))
     superuser.dispose()
-    with Units(engine, DatabaseClock(), Listener()).open(Caller(acme.id, SYSTEM, "system")) as unit:
-        yield unit
+    with UnitOfWorkFactory(engine, DatabaseClock(), Listener()).open(Caller(acme.id, SYSTEM, "system")) as uow:
+        yield uow
 
 
-def test_the_long_one_that_reaches_into_it_is_found_by_its_end(unit: Unit) -> None:
-    query = first_long([Occurrence.organization_id == unit.organization], unit.now)
-    statement = query.compile(unit.session.connection(), compile_kwargs={"literal_binds": True})
-    plan = "\n".join(unit.session.scalars(text(f"EXPLAIN {statement}")))
+def test_the_long_one_that_reaches_into_it_is_found_by_its_end(uow: UnitOfWork) -> None:
+    query = first_long([Occurrence.organization_id == uow.organization], uow.now)
+    statement = query.compile(uow.session.connection(), compile_kwargs={"literal_binds": True})
+    plan = "\n".join(uow.session.scalars(text(f"EXPLAIN {statement}")))
     assert "ix_occurrences_long" in plan, plan
 
 
-def test_those_that_touch_it_are_the_long_one_and_what_is_near(unit: Unit) -> None:
-    since = unit.now - timedelta(hours=3)
-    found = unit.session.scalars(select(Occurrence).where(*touching(unit, since, unit.now))).all()
+def test_those_that_touch_it_are_the_long_one_and_what_is_near(uow: UnitOfWork) -> None:
+    since = uow.now - timedelta(hours=3)
+    found = uow.session.scalars(select(Occurrence).where(*touching(uow, since, uow.now))).all()
     assert sorted(row.id for row in found if row.id.startswith("occ_") and len(row.id) < 10) == [
         "occ_1",
         "occ_2",

@@ -91,14 +91,14 @@ def test_sql_and_python_tell_the_same_of_every_occurrence(
             missed_at=NOW if started is None and reason is None and ends <= 0 else None,
         )
     session.commit()
-    with unit_of(acme) as unit:
-        rows = [(row, ran) for row, ran in unit.session.execute(with_freezes())]
+    with unit_of(acme) as uow:
+        rows = [(row, ran) for row, ran in uow.session.execute(with_freezes())]
         assert len(rows) == len(kinds)
         for state in get_args(OccurrenceState):
-            found = unit.session.scalars(with_freezes().where(state_is(state, NOW)))
+            found = uow.session.scalars(with_freezes().where(state_is(state, NOW)))
             assert {row.id for row in found} == {row.id for row, ran in rows if state_of(row, ran, NOW) == state}
-        gone = unit.session.scalars(with_freezes().where(missed(NOW)))
+        gone = uow.session.scalars(with_freezes().where(missed(NOW)))
         assert {row.id for row in gone} == {row.id for row, _ in rows if is_missed(row, NOW)}
         planned = [row for row, ran in rows if state_of(row, ran, NOW) == "planned"]
-        first = unit.session.scalars(next_planned(schedule.id, NOW)).one()
+        first = uow.session.scalars(next_planned(schedule.id, NOW)).one()
         assert first.id == min(planned, key=lambda row: row.starts_at).id

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from models.schedules import Schedule
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.schedules.overlap_items import AGAIN_AFTER, AT_ONCE, look_for_overlaps
 from tests import factories
 from tests.services.schedules.test_overlapping import WEB, windows
@@ -40,13 +40,13 @@ def told(session: Session) -> list[tuple[str, str]]:
     return [(name, message) for name, message in session.execute(text(query))]
 
 
-def look_again(jobs: Units, clock: MovableClock) -> None:
+def look_again(jobs: UnitOfWorkFactory, clock: MovableClock) -> None:
     clock.offset += AGAIN_AFTER
     look_for_overlaps(jobs)
 
 
 def test_the_later_schedule_has_an_item_that_names_the_earlier_one(
-    jobs: Units, session: Session, acme: Organization, weekends: Schedule
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule
 ) -> None:
     add(session, acme, (5, 6), name="Release night")
     look_for_overlaps(jobs)
@@ -58,7 +58,7 @@ def test_the_later_schedule_has_an_item_that_names_the_earlier_one(
 
 
 def test_it_comes_with_a_branch_that_both_reach_and_goes_with_it(
-    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
     add(session, acme, (5, 6), name="API", scope=API)
     look_for_overlaps(jobs)
@@ -83,7 +83,7 @@ def test_it_comes_with_a_branch_that_both_reach_and_goes_with_it(
 )
 @pytest.mark.parametrize("whose", ["earlier", "later"])
 def test_it_goes_when_one_of_them_is(
-    jobs: Units,
+    jobs: UnitOfWorkFactory,
     session: Session,
     acme: Organization,
     weekends: Schedule,
@@ -103,7 +103,7 @@ def test_it_goes_when_one_of_them_is(
 
 @pytest.mark.parametrize("allowing", ["earlier", "later"])
 def test_what_one_of_them_allows_needs_no_attention(
-    jobs: Units, session: Session, acme: Organization, weekends: Schedule, allowing: str
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, allowing: str
 ) -> None:
     weekends.allow_overlap = allowing == "earlier"
     add(session, acme, (5, 6), allow_overlap=allowing == "later")
@@ -111,7 +111,9 @@ def test_what_one_of_them_allows_needs_no_attention(
     assert told(session) == []
 
 
-def test_several_are_one_item(jobs: Units, session: Session, acme: Organization, weekends: Schedule) -> None:
+def test_several_are_one_item(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule
+) -> None:
     add(session, acme, (20, 21), name="Release night")
     add(session, acme, (5, 21), name="Year's end", scope=WEB)
     look_for_overlaps(jobs)
@@ -121,7 +123,7 @@ def test_several_are_one_item(jobs: Units, session: Session, acme: Organization,
 
 
 def test_schedules_take_turns(
-    jobs: Units, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
     for _ in range(AT_ONCE + 1):
         add(session, acme, (30, 31), allow_overlap=False)
@@ -133,7 +135,7 @@ def test_schedules_take_turns(
 
 
 def test_organisations_that_are_deleted_are_passed_over(
-    jobs: Units, session: Session, acme: Organization, weekends: Schedule
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule
 ) -> None:
     acme.deleted_at = factories.now()
     session.commit()

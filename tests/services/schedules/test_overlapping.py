@@ -43,8 +43,8 @@ class Town:
         return made
 
     def overlaps(self, schedule: Schedule) -> Overlaps:
-        with self.unit_of(self.organization) as unit:
-            return overlaps_of(unit, schedule)
+        with self.unit_of(self.organization) as uow:
+            return overlaps_of(uow, schedule)
 
     def names(self, schedule: Schedule) -> list[str]:
         return [overlap.schedule_name for overlap in self.overlaps(schedule).named]
@@ -130,9 +130,9 @@ class TestOverlapsOf:
     def test_begin_now_at_the_soonest(self, town: Town) -> None:
         town.add((-240, 240))
         mine = town.add((-240, -100), (-99, 240))
-        with town.unit_of(town.organization) as unit:
-            (found,) = overlaps_of(unit, mine).named
-            assert found.first_overlap_at == unit.now
+        with town.unit_of(town.organization) as uow:
+            (found,) = overlaps_of(uow, mine).named
+            assert found.first_overlap_at == uow.now
 
     def test_that_lie_behind_us_are_none(self, town: Town) -> None:
         town.add((-240, -100))
@@ -181,8 +181,8 @@ class TestRefuseOverlaps:
     def test_names_every_schedule_in_a_row_of_its_own(self, town: Town) -> None:
         first = town.add((5, 6), name="Release night")
         second = town.add((3, 5), name="Audit")
-        with town.unit_of(town.organization) as unit, pytest.raises(ServiceError) as refused:
-            refuse_overlaps(unit, town.add((0, 10)))
+        with town.unit_of(town.organization) as uow, pytest.raises(ServiceError) as refused:
+            refuse_overlaps(uow, town.add((0, 10)))
         assert refused.value.code == "schedule_overlap"
         assert "'Audit' and 1 more" in refused.value.message
         assert [(row.path, row.code, row.extra) for row in refused.value.details] == [
@@ -196,5 +196,5 @@ class TestRefuseOverlaps:
 
     def test_lets_through_what_meets_nothing(self, town: Town) -> None:
         town.add((0, 1))
-        with town.unit_of(town.organization) as unit:
-            refuse_overlaps(unit, town.add((1, 2)))
+        with town.unit_of(town.organization) as uow:
+            refuse_overlaps(uow, town.add((1, 2)))

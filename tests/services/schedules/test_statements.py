@@ -6,23 +6,23 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 from services.schedules.months import calendar_of
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
 from services.schedules.previewing import preview_saved
 from services.schedules.views import list_schedules
 from tests.services.schedules.conftest import Office
 
-Read = Callable[[Unit, str], object]
+Read = Callable[[UnitOfWork, str], object]
 
 READS: dict[str, Read] = {
-    "the list": lambda unit, _: list_schedules(unit, None, 50),
-    "occurrences": lambda unit, _: list_occurrences(unit, OccurrenceFilters(since=unit.now), None, 50),
-    "planned occurrences": lambda unit, _: list_occurrences(unit, OccurrenceFilters(state="planned"), None, 50),
-    "the calendar": lambda unit, _: calendar_of(unit, "2026-12", None, None),
-    "the calendar in a zone": lambda unit, _: calendar_of(unit, "2026-12", "Asia/Kolkata", None),
-    "the calendar of a schedule": lambda unit, schedule_id: calendar_of(unit, "2026-12", None, schedule_id),
-    "a preview": lambda unit, schedule_id: preview_saved(unit, schedule_id, 10),
+    "the list": lambda uow, _: list_schedules(uow, None, 50),
+    "occurrences": lambda uow, _: list_occurrences(uow, OccurrenceFilters(since=uow.now), None, 50),
+    "planned occurrences": lambda uow, _: list_occurrences(uow, OccurrenceFilters(state="planned"), None, 50),
+    "the calendar": lambda uow, _: calendar_of(uow, "2026-12", None, None),
+    "the calendar in a zone": lambda uow, _: calendar_of(uow, "2026-12", "Asia/Kolkata", None),
+    "the calendar of a schedule": lambda uow, schedule_id: calendar_of(uow, "2026-12", None, schedule_id),
+    "a preview": lambda uow, schedule_id: preview_saved(uow, schedule_id, 10),
 }
 
 
@@ -35,9 +35,9 @@ def test_a_second_request_writes_no_statement_anew(office: Office, read: Read) -
         if context.compiled is not None and context.cache_hit.name != "CACHE_HIT":
             written.append(statement)
 
-    with office.units.open(office.caller) as unit:
-        read(unit, schedule_id)
-        event.listen(office.units.engine, "after_cursor_execute", note)
-        read(unit, schedule_id)
-        event.remove(office.units.engine, "after_cursor_execute", note)
+    with office.uow_factory.open(office.caller) as uow:
+        read(uow, schedule_id)
+        event.listen(office.uow_factory.engine, "after_cursor_execute", note)
+        read(uow, schedule_id)
+        event.remove(office.uow_factory.engine, "after_cursor_execute", note)
     assert written == []

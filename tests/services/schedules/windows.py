@@ -13,7 +13,7 @@ from models.organizations import Organization
 from models.queries import covering_freezes
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
-from services.core.unit_of_work import Units
+from services.core.unit_of_work import UnitOfWorkFactory
 from services.schedules.beginning import begin_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
@@ -26,7 +26,9 @@ HOUR = timedelta(hours=1)
 class Planned:
     """A schedule of acme whose next window begins in an hour and takes one, and those who look at it."""
 
-    def __init__(self, session: Session, acme: Organization, jobs: Units, unit_of: Opener, clock: MovableClock) -> None:
+    def __init__(
+        self, session: Session, acme: Organization, jobs: UnitOfWorkFactory, unit_of: Opener, clock: MovableClock
+    ) -> None:
         self.session, self.acme, self.jobs, self.unit_of, self.clock = session, acme, jobs, unit_of, clock
         self.web = factories.watched(session, acme, "acme/web")
         self.api = factories.watched(session, acme, "acme/api")
@@ -70,12 +72,12 @@ class Planned:
 
     def seen(self, occurrence: Occurrence | None = None) -> dict[str, Any]:
         """Return the occurrence as people see it."""
-        with self.unit_of(self.acme) as unit:
-            return occurrence_views(unit, [unit.session.get_one(Occurrence, (occurrence or self.occurrence).id)])[0]
+        with self.unit_of(self.acme) as uow:
+            return occurrence_views(uow, [uow.session.get_one(Occurrence, (occurrence or self.occurrence).id)])[0]
 
     def frozen(self, *branches: WatchedBranch) -> list[bool]:
-        with self.unit_of(self.acme) as unit:
-            covering = covering_freezes(unit.session, [branch.id for branch in branches], unit.now)
+        with self.unit_of(self.acme) as uow:
+            covering = covering_freezes(uow.session, [branch.id for branch in branches], uow.now)
             return [branch.id in covering for branch in branches]
 
     def audit(self, action: str) -> list[AuditEntry]:

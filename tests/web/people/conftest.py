@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from app.main import Parts, create_app
 from models.identity import Mail
 from models.organizations import User
-from services.core.encryption import unseal
+from services.core.encryption import decrypt
 from services.identity.passwords import hash_password
 from services.mail.outbox import USE, bound_to
 from tests import factories
@@ -139,7 +139,7 @@ def mailed(session: Session) -> Mailed:
         mail = session.scalars(query.execution_options(populate_existing=True)).first()
         assert mail is not None, f"there is no mail to {address}"
         assert mail.sealed is not None
-        values = orjson.loads(unseal(SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed))
+        values = orjson.loads(decrypt(SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed))
         return re.sub(r"^https?://[^/]+", "", str(values["url"]))
 
     return link

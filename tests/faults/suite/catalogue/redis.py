@@ -37,7 +37,7 @@ def flushed(trial: Trial) -> None:
         redis.flushall()
     trial.injected()
     for hand in stack.hands:
-        hand.go_on()
+        hand.run_in_background()
 
 
 @fault("Redis is down when a freeze begins, and comes back", within=90, needs_redis=True)

@@ -74,7 +74,7 @@ def _pause_before_a_success(trial: Trial, *, taken_over: bool) -> None:
         stack.skip(LEASE)
         wait_until(lambda: is_settled(stack), "the other worker", 90)
     sent = _successes(trial)
-    hand.go_on()
+    hand.run_in_background()
     trial.injected()
     wait_until(lambda: _successes(trial) > sent, "the late success", 30, 0.01)
 
@@ -105,7 +105,7 @@ def loses_its_lease(trial: Trial) -> None:
     stack.skip(LEASE)
     wait_until(lambda: is_settled(stack), "the other worker", 90)
     refused = stack.wire(hand, "postgres").trap("SET read_back = true, wanted_generation", "answer")
-    hand.go_on()
+    hand.run_in_background()
     trial.injected()
     refused.wait(30)
     refused.release()

@@ -1,0 +1,122 @@
+"""The envelope of every non-2xx answer."""
+
+import logging
+from pathlib import Path
+
+import httpx
+import pytest
+
+from app.edge.maintenance import Maintenance
+from app.main import Parts, create_app
+from rules.errors import ServiceError
+from schemas.contract import Contract
+from tests.app.edge.machinery import things
+from tests.support.product import product_config
+from tests.support.serving import serving
+
+
+def error(response: httpx.Response) -> dict[str, object]:
+    content = response.json()["error"]
+    assert content["requestId"] == response.headers["X-Request-Id"]
+    assert content["docsUrl"].endswith(f"/docs/errors#{content['code']}")
+    assert response.headers["Cache-Control"] == "no-store"
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    found: dict[str, object] = content
+    return found
+
+
+def test_an_unknown_route_is_a_404_envelope(api: httpx.Client) -> None:
+    for path in ("/v1", "/nope", "/v1/things/", "/v1/things/a/b", "/v1//things", "/v1/things/%ff", "/v1/things/a%00"):
+        response = api.get(path)
+        assert (response.status_code, error(response)["code"]) == (404, "not_found"), path
+
+
+def test_a_wrong_method_is_told_every_allowed_one(api: httpx.Client) -> None:
+    response = api.put("/v1/things/a")
+    assert response.status_code == 405
+    assert error(response)["type"] == "invalid_request"
+    assert error(response)["code"] == "method_not_allowed"
+    assert response.headers["Allow"] == "DELETE, GET, HEAD"
+
+
+def test_a_head_request_is_answered_like_its_get_without_a_body(api: httpx.Client) -> None:
+    response = api.head("/v1/things/a")
+    assert (response.status_code, response.content) == (200, b"")
+    assert response.headers["Content-Length"] == str(len(api.get("/v1/things/a").content))
+
+
+def test_every_answer_has_a_request_id_of_its_own(api: httpx.Client) -> None:
+    ids = {api.get("/ping").headers["X-Request-Id"] for _ in range(5)}
+    assert len(ids) == 5
+    assert all(one.startswith("req_") and len(one) == 30 for one in ids)
+
+
+def test_a_fault_of_ours_tells_the_client_nothing_and_the_log_which_request(
+    api: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = {"name": "fails within", "scope": {"type": "organization"}}
+    response = api.post("/v1/things", json=body)
+    assert response.status_code == 500
+    assert error(response)["code"] == "internal_error"
+    assert "fault" not in response.text
+    assert "details" not in error(response)
+    (record,) = [one for one in caplog.records if one.levelno == logging.ERROR]
+    assert record.__dict__["request_id"] == error(response)["requestId"]
+
+
+def test_an_answer_that_does_not_match_the_contract_is_a_fault_of_ours(api: httpx.Client) -> None:
+    response = api.get("/v1/things/thg_wrong")
+    assert (response.status_code, error(response)["code"]) == (500, "internal_error")
+
+
+def test_a_refusal_of_a_service_has_its_codes_status(api: httpx.Client) -> None:
+    response = api.post("/v1/things", json={"name": "refused by the service", "scope": {"type": "organization"}})
+    assert (response.status_code, error(response)["code"]) == (409, "invalid_state")
+
+
+def test_invalid_parameter_is_422_inside_a_body_and_400_outside(api: httpx.Client) -> None:
+    within = api.post("/v1/things", json={"name": "invalid for the service", "scope": {"type": "organization"}})
+    assert (within.status_code, error(within)["details"]) == (422, [{"path": "/name", "message": "cannot be"}])
+    outside = api.get("/v1/things?limit=0")
+    assert outside.status_code == 400
+    assert error(within)["code"] == error(outside)["code"] == "invalid_parameter"
+
+
+def test_a_401_challenges_for_a_bearer_token(http: httpx.Client, acme: object) -> None:
+    response = http.get("/v1/things")
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"].startswith("Bearer ")
+    assert error(response)["code"] == "missing_credentials"
+
+
+def test_what_postgresql_undid_is_done_again(api: httpx.Client) -> None:
+    response = api.post("/v1/things/fail-twice")
+    assert (response.status_code, response.json()["name"]) == (200, "third")
+    assert things.SEEN["attempts"] == 3
+
+
+def test_a_maintenance_window_refuses_all_but_the_public_operations(
+    small_contract: Contract, redis_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "maintenance"
+    file.touch()
+    config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url, maintenance_file=file)
+    parts = Parts(contract=small_contract, handlers="tests.app.edge.machinery", access_log=False)
+    with serving(create_app(config, parts)) as url, httpx.Client(base_url=url) as http:
+        for path in ("/v1/things", "/v1/sessions-only"):
+            response = http.get(path)
+            assert (response.status_code, error(response)["code"]) == (503, "maintenance")
+            assert int(response.headers["Retry-After"]) > 0
+        assert http.post("/webhooks/things").status_code == 503
+        assert http.get("/ping").status_code == 200
+
+
+def test_a_maintenance_window_lasts_as_long_as_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "maintenance"
+    switch = Maintenance(file, "https://status.example", look_every=0)
+    switch.refuse()
+    file.touch()
+    with pytest.raises(ServiceError, match=r"https://status\.example"):
+        switch.refuse()
+    file.unlink()
+    switch.refuse()

@@ -1,0 +1,177 @@
+"""One effect per idempotency key (I5)."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+
+from services.core.unit_of_work import UnitOfWorkFactory
+from services.maintenance.tasks import tidy
+from tests.app.conftest import RecordedWakeups
+from tests.app.edge.machinery import things
+from tests.support.clocks import MovableClock
+from tests.support.tenants import Tenant, tenant
+
+BODY = {"name": "a thing", "scope": {"type": "organization"}}
+
+
+def create(api: httpx.Client, key: str, body: Any = BODY, **headers: str) -> httpx.Response:
+    return api.post("/v1/things", json=body, headers={"Idempotency-Key": key, **headers})
+
+
+def effects(sql: psycopg.Connection[Any]) -> int:
+    found: int = sql.execute("SELECT count(*) FROM audit_entries").fetchone()[0]  # type: ignore[index]
+    return found
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+def test_a_retry_gets_the_same_reply_and_has_no_effect(
+    api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
+) -> None:
+    first = create(api, "one")
+    again = create(api, '"one"')
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.content == again.content
+    assert first.headers["Location"] == again.headers["Location"]
+    assert "Idempotency-Replayed" not in first.headers
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert first.headers["X-Request-Id"] != again.headers["X-Request-Id"]
+    assert "RateLimit-Remaining" in again.headers
+    assert effects(sql) == 1
+    assert wakeups.sent == [{"reconcile"}]
+
+
+def test_white_space_and_order_of_keys_make_no_other_body(api: httpx.Client) -> None:
+    create(api, "one")
+    raw = b'{"scope": {"type":   "organization"},\n"name":"a thing"}'
+    again = api.post("/v1/things", content=raw, headers={"Idempotency-Key": "one", "Content-Type": "application/json"})
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+def test_another_body_path_or_method_under_the_key_is_a_conflict(
+    api: httpx.Client, sql: psycopg.Connection[Any]
+) -> None:
+    create(api, "one")
+    assert code(create(api, "one", {**BODY, "name": "other"})) == (409, "idempotency_key_reuse")
+    assert code(api.delete("/v1/things/a", headers={"Idempotency-Key": "one"})) == (409, "idempotency_key_reuse")
+    assert effects(sql) == 1
+
+
+def test_fifty_threads_with_one_key_have_one_effect(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+    with ThreadPoolExecutor(50) as threads:
+        replies = list(threads.map(lambda _: create(api, "one"), range(50)))
+    assert effects(sql) == 1
+    fresh = [one for one in replies if one.status_code == 201 and "Idempotency-Replayed" not in one.headers]
+    assert len(fresh) == 1
+    for one in replies:
+        assert one.content == fresh[0].content or code(one) == (409, "idempotency_key_reuse")
+
+
+def test_a_request_in_flight_is_told_at_once_and_not_waited_for(
+    api: httpx.Client, sql: psycopg.Connection[Any]
+) -> None:
+    things.HOLD.clear()
+    headers = {"Idempotency-Key": "held"}
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(api.post, "/v1/things/a/hold", headers=headers)
+        assert things.HELD.acquire(timeout=10)
+        second = api.post("/v1/things/a/hold", headers=headers)
+        things.HOLD.set()
+        assert code(second) == (409, "idempotency_key_reuse")
+        assert second.headers["Retry-After"] == "1"
+        assert first.result().status_code == 200
+    assert api.post("/v1/things/a/hold", headers=headers).headers["Idempotency-Replayed"] == "true"
+    assert effects(sql) == 1
+
+
+def test_a_conflict_told_by_a_service_is_kept_and_its_effect_is_not(
+    api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
+) -> None:
+    body = {**BODY, "name": "refused by the service"}
+    first, again = create(api, "one", body), create(api, "one", body)
+    assert code(first) == code(again) == (409, "invalid_state")
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert again.json()["error"]["requestId"] == again.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+    assert effects(sql) == 0
+    assert wakeups.sent == []
+
+
+def test_what_the_edge_refuses_and_faults_of_ours_are_not_kept(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+    assert create(api, "one", {}).status_code == 400
+    assert create(api, "one", {**BODY, "name": "x"}).status_code == 422
+    assert create(api, "one", {**BODY, "name": "fails within"}).status_code == 500
+    assert create(api, "one").status_code == 201
+    assert effects(sql) == 1
+
+
+def test_a_key_belongs_to_its_principal_and_organisation(
+    http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
+) -> None:
+    globex = tenant(sql, "globex")
+    for credential in (acme.key(), acme.key(), acme.session(), globex.key()):
+        reply = create(http, "one", Authorization=f"Bearer {credential}")
+        assert (reply.status_code, "Idempotency-Replayed" in reply.headers) == (201, False)
+
+
+def test_a_replay_is_authorised_anew(http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]) -> None:
+    secret = acme.key("freeze:write")
+    assert create(http, "one", Authorization=f"Bearer {secret}").status_code == 201
+    sql.execute("UPDATE api_keys SET scopes = '{freeze:read}'")
+    assert code(create(http, "one", Authorization=f"Bearer {secret}")) == (403, "insufficient_scope")
+
+
+def test_a_key_counts_for_a_day(api: httpx.Client, sql: psycopg.Connection[Any], clock: MovableClock) -> None:
+    create(api, "one")
+    clock.offset = timedelta(hours=23, minutes=59)
+    assert create(api, "one").headers["Idempotency-Replayed"] == "true"
+    clock.offset = timedelta(hours=24, seconds=1)
+    fresh = create(api, "one", {**BODY, "name": "another"})
+    assert (fresh.status_code, "Idempotency-Replayed" in fresh.headers) == (201, False)
+    assert effects(sql) == 2
+
+
+@pytest.mark.parametrize("key", ["", '""', "a b", "é", "x" * 256, '"unfinished', "a\tb"])
+def test_an_unreadable_key_is_refused(api: httpx.Client, key: str) -> None:
+    if key == '"unfinished':
+        assert create(api, key).status_code == 201  # a quotation mark is a visible character too
+        return
+    response = api.post("/v1/things", json=BODY, headers={b"Idempotency-Key": key.encode("latin-1")})
+    assert code(response) == (400, "invalid_parameter")
+
+
+def test_a_key_given_twice_is_refused(api: httpx.Client) -> None:
+    headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b"), ("Authorization", api.headers["Authorization"])]
+    assert code(api.post("/v1/things", json=BODY, headers=headers)) == (400, "invalid_parameter")
+
+
+def test_a_deletion_is_replayed_too(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+    replies = [api.delete("/v1/things/a", headers={"Idempotency-Key": "one"}) for _ in range(2)]
+    assert [one.status_code for one in replies] == [204, 204]
+    assert effects(sql) == 1
+
+
+def test_a_secret_is_replayed_for_an_hour_and_never_lies_in_the_table(
+    api: httpx.Client, sql: psycopg.Connection[Any], database: str, clock: MovableClock
+) -> None:
+    replies = [api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}) for _ in range(2)]
+    assert replies[0].content == replies[1].content
+    assert b"canary-secret" in replies[1].content
+    rows = sql.execute("SELECT body, idempotency_keys::text FROM idempotency_keys").fetchall()
+    assert [b"canary-secret" in bytes(body) or "canary-secret" in row for body, row in rows] == [False]
+    clock.offset = timedelta(minutes=59)
+    assert api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}).status_code == 200
+    clock.offset = timedelta(hours=1, seconds=1)
+    assert code(api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"})) == (409, "idempotency_key_reuse")
+    engine = create_engine(database)
+    tidy(UnitOfWorkFactory(engine, clock, RecordedWakeups()))
+    engine.dispose()
+    assert sql.execute("SELECT secret, body FROM idempotency_keys").fetchall() == [(True, None)]
+    assert code(api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"})) == (409, "idempotency_key_reuse")
+    assert effects(sql) == 1

@@ -1,0 +1,285 @@
+"""Parameters and bodies: what reaches the handler, and everything that does not."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.app.edge.machinery import things
+
+GOOD = {"name": "a thing", "scope": {"type": "organization"}}
+
+
+def codes(response: httpx.Response) -> list[tuple[str, str]]:
+    return [(row["path"], row["code"]) for row in response.json()["error"]["details"]]
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+def post(api: httpx.Client, content: bytes | Iterator[bytes], content_type: str = "application/json") -> httpx.Response:
+    return api.post("/v1/things", content=content, headers={"Content-Type": content_type})
+
+
+class TestWhatReachesTheHandler:
+    def test_query_values_are_typed_and_defaults_filled_in(self, api: httpx.Client) -> None:
+        query = "limit=7&startedAfter=2026-11-21T10:00:00%2B01:00&frozen=true&state=open&state=shut&ratio=0.5"
+        assert api.get(f"/v1/things?{query}").status_code == 200
+        assert things.SEEN["list_things"] == {
+            "limit": 7,
+            "cursor": None,
+            "started_after": datetime(2026, 11, 21, 9, tzinfo=UTC),
+            "frozen": True,
+            "state": ["open", "shut"],
+            "ratio": 0.5,
+        }
+        api.get("/v1/things?")
+        assert things.SEEN["list_things"]["limit"] == 50
+
+    def test_a_body_has_snake_case_keys_defaults_and_instants(self, api: httpx.Client) -> None:
+        body = {**GOOD, "endsAt": "2026-12-24T17:00:00.1239+01:00", "count": 3.0, "options": None}
+        assert api.post("/v1/things", json=body).status_code == 201
+        assert things.SEEN["create_thing"] == {
+            **GOOD,
+            "allowed": True,
+            "ends_at": datetime(2026, 12, 24, 16, 0, 0, 123_000, tzinfo=UTC),
+            "count": 3,
+            "options": None,
+        }
+        assert isinstance(things.SEEN["create_thing"]["count"], int)
+
+    def test_an_encoded_slash_stays_inside_its_segment(self, api: httpx.Client) -> None:
+        assert api.get("/v1/things/acme%2Fweb").json()["name"] == "acme/web"
+        assert api.get("/v1/things/caf%C3%A9%20au%20lait").json()["name"] == "café au lait"
+
+    def test_a_chunked_body_is_read(self, api: httpx.Client) -> None:
+        raw = json.dumps(GOOD).encode()
+        assert post(api, iter([raw[:10], raw[10:]])).status_code == 201
+
+    def test_a_created_object_has_its_address(self, api: httpx.Client) -> None:
+        assert api.post("/v1/things", json=GOOD).headers["Location"] == "/v1/things/thg_1"
+
+    def test_a_raw_body_reaches_its_handler_unparsed(self, http: httpx.Client, acme: object) -> None:
+        response = http.post("/webhooks/things", content=b"{not json", headers={"X-Event": "push", "X-Signature": "s"})
+        assert (response.status_code, response.text) == (202, "taken")
+        assert things.SEEN["receive"] == (b"{not json", "s", "push")
+        assert code(http.post("/webhooks/things", content=b"{}")) == (400, "missing_parameter")
+        assert code(http.post("/webhooks/things", content=b"x" * 2001)) == (413, "payload_too_large")
+
+
+DEEP = b"[" * 100_000
+MALFORMED = {
+    "not JSON": b"{bad",
+    "nothing but white space": b"  ",
+    "two values": b"{} {}",
+    "NaN": b'{"count": NaN}',
+    "Infinity": b'{"count": -Infinity}',
+    "an exponent beyond a double": b'{"count": 1e400}',
+    "an underscore in a number": b'{"count": 1_0}',
+    "not UTF-8": b'{"name": "\xff\xfe"}',
+    "UTF-16": '{"name": "x"}'.encode("utf-16"),
+    "a byte-order mark": b"\xef\xbb\xbf{}",
+    "a lone surrogate": b'{"name": "\\ud800"}',
+    "surrogates in the wrong order": b'{"name": "\\udc00\\ud800"}',
+    "a raw NUL": b'{"name": "a\x00b"}',
+    "100,000 open brackets": DEEP,
+    "100,000 nested lists": DEEP + b"]" * 100_000,
+    "300 nested lists": b"[" * 300 + b"]" * 300,
+    "300 nested objects": b'{"a":' * 300 + b"1" + b"}" * 300,
+    "a key twice": b'{"name": "a", "name": "b"}',
+    "a key twice, escaped": b'{"name": "a", "n\\u0061me": "b"}',
+    "a key twice, deep inside": b'{"scope": {"type": "glob", "type": "organization"}}',
+    "a key twice beside escaped quotation marks": b'{"name": "\\"\\"\\"\\"", "name": "b"}',
+}
+
+
+class TestBodiesThatAreRefused:
+    @pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED.keys())
+    def test_what_is_not_strict_json_is_malformed(self, api: httpx.Client, raw: bytes) -> None:
+        assert code(post(api, raw)) == (400, "malformed_json")
+
+    @pytest.mark.parametrize(
+        "content_type",
+        [
+            "",
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "application/json; charset=utf-16",
+            "application/jsonp",
+            "*/*",
+        ],
+    )
+    def test_a_body_must_say_that_it_is_json(self, api: httpx.Client, content_type: str) -> None:
+        assert code(post(api, b"{}", content_type)) == (400, "unsupported_content_type")
+
+    def test_a_body_without_any_content_type_is_refused(self, api: httpx.Client) -> None:
+        request = api.build_request("POST", "/v1/things", content=b"{}")
+        assert "Content-Type" not in request.headers
+        assert code(api.send(request)) == (400, "unsupported_content_type")
+
+    def test_json_in_utf_8_may_say_so(self, api: httpx.Client) -> None:
+        assert post(api, json.dumps(GOOD).encode(), 'Application/JSON; charset="UTF-8"').status_code == 201
+
+    def test_a_missing_body_is_a_missing_parameter(self, api: httpx.Client) -> None:
+        assert code(api.post("/v1/things")) == (400, "missing_parameter")
+
+    def test_a_body_above_the_limit_is_refused_before_it_is_read_whole(self, api: httpx.Client) -> None:
+        assert code(post(api, b" " * (1 << 20) + b"{}")) == (413, "payload_too_large")
+        taken = 0
+
+        def endless() -> Iterator[bytes]:
+            nonlocal taken
+            for _ in range(10_000):
+                taken += 1
+                yield b" " * 65_536
+
+        with contextlib.suppress(httpx.WriteError):  # the server hung up while we were still sending: the better for it
+            assert code(post(api, endless())) == (413, "payload_too_large")
+        assert taken < 200
+
+    def test_ten_megabytes_are_refused(self, api: httpx.Client) -> None:
+        assert code(post(api, b'{"name": "' + b"a" * 10_000_000 + b'"}')) == (413, "payload_too_large")
+
+    def test_a_nul_inside_a_string_is_refused_where_it_is(self, api: httpx.Client) -> None:
+        response = api.post("/v1/things", json={**GOOD, "tags": ["a\0b"], "name": "a\\u0000b"})
+        assert code(response) == (422, "validation_failed")
+        assert codes(response) == [("/tags/0", "validation_failed")]
+
+
+class TestFaultsOfABody:
+    def test_all_faults_come_at_once_in_the_order_of_the_contract_with_unknown_fields_last(
+        self, api: httpx.Client
+    ) -> None:
+        body = {"zzz": 1, "tags": ["too long", 3], "reason": "short", "scope": {"type": "glob"}, "name": "x"}
+        response = api.post("/v1/things", json=body)
+        assert code(response) == (422, "validation_failed")
+        assert codes(response) == [
+            ("/name", "validation_failed"),
+            ("/scope/patterns", "invalid_glob"),
+            ("/reason", "reason_required"),
+            ("/tags/0", "validation_failed"),
+            ("/tags/1", "validation_failed"),
+            ("/zzz", "validation_failed"),
+        ]
+
+    def test_a_missing_property_is_a_missing_parameter_that_the_message_names(self, api: httpx.Client) -> None:
+        response = api.post("/v1/things", json={"scope": {"type": "organization"}})
+        assert code(response) == (400, "missing_parameter")
+        assert response.json()["error"]["message"] == "name is required"
+
+    def test_a_property_with_a_code_of_its_own_answers_with_it(self, api: httpx.Client) -> None:
+        assert code(api.post("/v1/things", json={**GOOD, "reason": "short"})) == (422, "reason_required")
+        assert code(api.post("/v1/things", json={**GOOD, "window": {}})) == (422, "invalid_recurrence")
+        assert code(api.post("/v1/things", json={**GOOD, "window": {"days": "3"}})) == (422, "invalid_recurrence")
+        scope = {"type": "glob", "patterns": ["a", 1]}
+        assert code(api.post("/v1/things", json={**GOOD, "scope": scope})) == (422, "invalid_glob")
+
+    @pytest.mark.parametrize(
+        ("scope", "expected"),
+        [
+            ({}, [("/scope/type", "missing_parameter")]),
+            ({"type": "galaxy"}, [("/scope/type", "validation_failed")]),
+            ({"type": None}, [("/scope/type", "validation_failed")]),
+            ("organization", [("/scope", "validation_failed")]),
+            (None, [("/scope", "validation_failed")]),
+            ({"type": "organization", "patterns": []}, [("/scope/patterns", "validation_failed")]),
+            ({"type": "branch", "repository": "acme/web"}, [("/scope/branch", "missing_parameter")]),
+            ({"type": "branch"}, [("/scope/branchId", "missing_parameter")]),
+            ({"type": "branch", "branchId": 3}, [("/scope/branchId", "validation_failed")]),
+        ],
+        ids=str,
+    )
+    def test_a_variant_tells_the_faults_of_the_branch_that_was_chosen(
+        self, api: httpx.Client, scope: Any, expected: list[tuple[str, str]]
+    ) -> None:
+        assert codes(api.post("/v1/things", json={**GOOD, "scope": scope})) == expected
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"count": 1.5},
+            {"count": True},
+            {"count": "3"},
+            {"count": 10**30},
+            {"count": -1},
+            {"count": 1e300},
+            {"allowed": "true"},
+            {"endsAt": "tomorrow"},
+            {"endsAt": "2026-12-24"},
+            {"endsAt": "2026-12-24T17:00:00"},
+            {"endsAt": "2026-12-31T23:59:60Z"},
+            {"endsAt": "0001-01-01T00:00:00+14:00"},
+            {"endsAt": "0000-01-01T00:00:00Z"},
+            {"endsAt": "9999-12-31T23:59:59-14:00"},
+            {"email": "nobody"},
+            {"organizationId": "org_1"},
+            {"__proto__": {}},
+            {"": 1},
+            {"a" * 5000: 1},
+            {"\u202e\x1b[31m": 1},
+            {"options": {"depth": 10}},
+            {"options": []},
+        ],
+        ids=lambda changes: json.dumps(changes)[:60],
+    )
+    def test_a_value_that_does_not_match_is_refused(self, api: httpx.Client, changes: dict[str, Any]) -> None:
+        assert code(api.post("/v1/things", json={**GOOD, **changes})) == (422, "validation_failed")
+
+    @pytest.mark.parametrize("body", [[], "text", 3, None, True], ids=repr)
+    def test_a_body_that_is_no_object_is_refused(self, api: httpx.Client, body: Any) -> None:
+        response = post(api, json.dumps(body).encode())
+        assert code(response) == (422, "validation_failed")
+        assert response.json()["error"]["message"] == "the body must be an object"
+
+
+REFUSED_QUERIES = {
+    "limit=1_0": "limit",
+    "limit=%D9%A1%D9%A0": "limit",
+    "limit=+5": "limit",
+    "limit=1.0": "limit",
+    "limit=1e1": "limit",
+    "limit=0": "limit",
+    "limit=101": "limit",
+    "limit=" + "9" * 5000: "limit",
+    "limit=": "limit",
+    "limit": "limit",
+    "limit=5&limit=6": "limit",
+    "frozen=True": "frozen",
+    "frozen=1": "frozen",
+    "ratio=NaN": "ratio",
+    "ratio=inf": "ratio",
+    "startedAfter=2026-11-21T10:00:00+01:00": "startedAfter",
+    "startedAfter=2026-11-21": "startedAfter",
+    "state=open&state=ajar": "state",
+    "unknown=1": "unknown",
+    "Limit=5": "Limit",
+    "cursor=%zz": "cursor",
+    "cursor=%": "cursor",
+    "cursor=%ff": "cursor",
+    "cursor=a%00b": "cursor",
+    "cursor=%ed%a0%80": "cursor",
+}
+
+
+class TestFaultsOfAQuery:
+    @pytest.mark.parametrize(("query", "path"), REFUSED_QUERIES.items(), ids=lambda text: str(text)[:40])
+    def test_what_does_not_match_is_an_invalid_parameter(self, api: httpx.Client, query: str, path: str) -> None:
+        response = api.get(f"/v1/things?{query}")
+        assert code(response) == (400, "invalid_parameter")
+        assert codes(response) == [(path, "invalid_parameter")]
+
+    @pytest.mark.parametrize("query", ["", "&&", "limit=5&", "cursor=caf%C3%A9+au+lait"])
+    def test_what_is_harmless_is_let_pass(self, api: httpx.Client, query: str) -> None:
+        assert api.get(f"/v1/things?{query}").status_code == 200
+
+    def test_several_faults_come_together(self, api: httpx.Client) -> None:
+        assert len(codes(api.get("/v1/things?limit=0&frozen=x&nope=1"))) == 3
+
+    def test_a_path_value_is_checked_too(self, api: httpx.Client) -> None:
+        response = api.get("/v1/things/" + "a" * 101)
+        assert (code(response), codes(response)) == ((400, "invalid_parameter"), [("thingId", "invalid_parameter")])

@@ -1,0 +1,47 @@
+"""A refusal that says that its effects stay: they are committed with it, once under a key, and its secret is sealed."""
+
+from typing import Any
+
+import httpx
+import psycopg
+
+from tests.app.conftest import RecordedWakeups
+from tests.app.edge.test_idempotency import BODY, code, create, effects
+
+STAYS = {**BODY, "name": "refused, and its effect stays"}
+
+
+def test_the_effect_of_such_a_refusal_is_committed_and_its_wake_up_leaves(
+    api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
+) -> None:
+    refused = api.post("/v1/things", json=STAYS)
+    assert code(refused) == (409, "invalid_state")
+    assert refused.json()["error"]["details"][0]["address"] == "https://go.test/canary-state"
+    assert refused.json()["error"]["requestId"] == refused.headers["X-Request-Id"]
+    assert effects(sql) == 1
+    assert wakeups.sent == [{"reconcile"}]
+
+
+def test_under_a_key_there_is_one_effect_and_the_replay_shows_the_same_way_on(
+    api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
+) -> None:
+    first, again = create(api, "one", STAYS), create(api, "one", STAYS)
+    assert code(first) == code(again) == (409, "invalid_state")
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert again.json()["error"]["details"] == first.json()["error"]["details"]
+    assert effects(sql) == 1
+    assert wakeups.sent == [{"reconcile"}]
+
+
+def test_the_secret_of_such_a_refusal_never_lies_in_the_table(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+    create(api, "one", STAYS)
+    [(secret, body, row)] = sql.execute("SELECT secret, body, idempotency_keys::text FROM idempotency_keys").fetchall()
+    assert secret
+    assert b"canary-state" not in bytes(body)
+    assert "canary-state" not in row
+
+
+def test_any_other_refusal_still_leaves_nothing(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+    refused = {**BODY, "name": "refused by the service"}
+    assert code(api.post("/v1/things", json=refused)) == code(create(api, "one", refused)) == (409, "invalid_state")
+    assert effects(sql) == 0

@@ -1,0 +1,96 @@
+"""The edge while PostgreSQL is away, restarts, or has no connection to spare."""
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from app.main import Parts, create_app
+from schemas.contract import Contract
+from tests.app.edge.machinery import things
+from tests.support.product import product_config
+from tests.support.serving import serving
+from tests.support.tenants import Tenant, tenant
+
+BODY = {"name": "a thing", "scope": {"type": "organization"}}
+
+
+def parts(contract: Contract) -> Parts:
+    return Parts(contract=contract, handlers="tests.app.edge.machinery", access_log=False)
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["error"]["code"]
+
+
+@pytest.fixture
+def without_database(small_contract: Contract, redis_url: str) -> Iterator[httpx.Client]:
+    config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url)
+    with serving(create_app(config, parts(small_contract))) as url, httpx.Client(base_url=url, timeout=30) as client:
+        yield client
+
+
+def test_without_a_database_a_request_is_told_to_come_back_soon(
+    without_database: httpx.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    from services.identity.api_key_secrets import new_secret
+
+    response = without_database.get("/v1/things", headers={"Authorization": f"Bearer {new_secret()}"})
+    assert code(response) == (503, "database_unavailable")
+    assert int(response.headers["Retry-After"]) <= 2
+    assert without_database.get("/ping").status_code == 200
+
+
+def test_connections_that_postgresql_has_closed_are_replaced(
+    small_contract: Contract, own_database: str, redis_url: str
+) -> None:
+    """A database of its own: the connections of other tests' applications stay open."""
+    with (
+        psycopg.connect(own_database.replace("+psycopg", ""), autocommit=True) as sql,
+        serving(create_app(product_config(own_database, redis_url), parts(small_contract))) as url,
+        httpx.Client(base_url=url, timeout=30, headers={"Authorization": f"Bearer {tenant(sql).key()}"}) as api,
+    ):
+        assert api.get("/v1/things").status_code == 200
+        sql.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND datname = current_database()"
+        )
+        answers = [api.post("/v1/things", json=BODY, headers={"Idempotency-Key": "one"}) for _ in range(12)]
+        assert {one.status_code for one in answers} <= {201, 503}
+        assert answers[-1].status_code == 201
+        assert sql.execute("SELECT count(*) FROM audit_entries").fetchone() == (1,)
+
+
+def test_a_request_that_finds_every_worker_busy_is_told_to_come_back(
+    small_contract: Contract, database: str, redis_url: str, acme: Tenant
+) -> None:
+    things.HOLD.clear()
+    config = product_config(database, redis_url, database_pool_size=1)
+    headers = {"Authorization": f"Bearer {acme.key()}"}
+    with (
+        serving(create_app(config, parts(small_contract))) as url,
+        httpx.Client(base_url=url, timeout=30, headers=headers) as client,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        held = threads.submit(client.post, "/v1/things/a/hold")
+        assert things.HELD.acquire(timeout=10)
+        refused = client.get("/v1/things")
+        assert code(refused) == (503, "database_unavailable")
+        assert int(refused.headers["Retry-After"]) <= 2
+        assert client.get("/v1/things/a/peek").status_code == 200
+        things.HOLD.set()
+        assert held.result().status_code == 200
+
+
+def test_a_unit_that_cannot_write_its_audit_row_has_no_effect(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+    sql.execute("REVOKE INSERT ON audit_entries FROM change_freeze_app")
+    try:
+        assert api.post("/v1/things", json=BODY, headers={"Idempotency-Key": "one"}).status_code == 500
+        assert sql.execute("SELECT count(*) FROM idempotency_keys").fetchone() == (0,)
+    finally:
+        sql.execute("GRANT INSERT ON audit_entries TO change_freeze_app")

@@ -1,0 +1,50 @@
+"""What a process was built of is put aside when it begins to serve."""
+
+import gc
+import runpy
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from app.gc_tuning import freeze_gc
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+def is_walked_through(thing: object) -> bool:
+    return any(other is thing for other in gc.get_objects())
+
+
+def test_what_is_there_at_the_start_is_never_walked_through_again() -> None:
+    built = [object()]
+    assert is_walked_through(built)
+    freeze_gc()
+    made_later = [object()]
+    assert not is_walked_through(built)
+    assert is_walked_through(made_later)
+
+
+class Circle:
+    """Garbage that only the collector finds."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_garbage_of_the_start_is_not_kept_for_ever() -> None:
+    garbage = weakref.ref(Circle())
+    freeze_gc()
+    assert garbage() is None
+
+
+def test_each_process_of_the_api_does_it_before_its_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CURSOR_SECRET", "PROMETHEUS_MULTIPROC_DIR"):  # which it sets where they are not
+        monkeypatch.setenv(name, "given")
+    built = [object()]
+    runpy.run_path("app/gunicorn.py")["post_worker_init"](None)
+    assert not is_walked_through(built)

@@ -1,0 +1,105 @@
+"""Cursors and pages of lists."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session
+
+from models.organizations import User
+from rules.access.permissions import SYSTEM
+from rules.errors import ServiceError
+from services.core.clock import DatabaseClock
+from services.core.pagination import open_cursor, page_of, sign_cursor
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWork
+
+SECRET = b"a secret of tests only"
+BOUND = ("list_freezes", "org_1", {"state": "in_force", "repo": None})
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+@given(st.tuples(st.text(max_size=50), st.integers(-(2**53), 2**53), st.datetimes(timezones=st.just(UTC))))
+def test_a_cursor_opens_to_its_position(position: tuple[Any, ...]) -> None:
+    assert open_cursor(SECRET, BOUND, sign_cursor(SECRET, BOUND, position)) == position
+
+
+def test_a_filter_that_is_absent_is_one_that_is_none() -> None:
+    cursor = sign_cursor(SECRET, BOUND, ("a",))
+    assert open_cursor(SECRET, ("list_freezes", "org_1", {"state": "in_force"}), cursor) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("secret", "bound"),
+    [
+        (b"another secret", BOUND),
+        (SECRET, ("list_branches", *BOUND[1:])),
+        (SECRET, ("list_freezes", "org_2", BOUND[2])),
+        (SECRET, ("list_freezes", "org_1", {"state": "ended"})),
+        (SECRET, ("list_freezes", "org_1", {**BOUND[2], "source": "manual"})),
+    ],
+    ids=["secret", "operation", "organisation", "filter", "another filter"],
+)
+def test_a_cursor_opens_nowhere_else(secret: bytes, bound: tuple[str, str, Any]) -> None:
+    with pytest.raises(ServiceError) as refused:
+        open_cursor(secret, bound, sign_cursor(SECRET, BOUND, ("a",)))
+    assert refused.value.code == "invalid_cursor"
+
+
+@given(st.one_of(st.text(max_size=200), st.binary(max_size=100).map(lambda raw: raw.hex())))
+def test_anything_else_is_no_cursor(text: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        open_cursor(SECRET, BOUND, text)
+    assert refused.value.code == "invalid_cursor"
+
+
+@given(st.integers(min_value=0), st.sampled_from("AZaz09-_="))
+def test_a_changed_cursor_is_no_cursor(place: int, letter: str) -> None:
+    cursor = sign_cursor(SECRET, BOUND, ("a", 1, NOON))
+    at = place % (len(cursor) - 1)
+    changed = cursor[:at] + letter + cursor[at + 1 :]
+    if changed != cursor:
+        with pytest.raises(ServiceError):
+            open_cursor(SECRET, BOUND, changed)
+
+
+@pytest.fixture
+def uow(database: str) -> Iterator[UnitOfWork]:
+    """Open a unit over ten users, of whom some were made at the same instant."""
+    engine = create_engine(database)
+    with Session(engine) as session:
+        for number in range(10):
+            at = NOON + timedelta(minutes=number // 3)
+            session.add(User(id=f"usr_{number}", email=str(number), name="", created_at=at))
+        session.flush()
+        yield UnitOfWork(
+            session, NOON, Caller("org_1", SYSTEM, "system"), DatabaseClock(), Dependencies(cursor_secret=SECRET)
+        )
+        session.rollback()
+    engine.dispose()
+
+
+@pytest.mark.parametrize("limit", [1, 3, 4, 10, 11])
+def test_pages_cover_a_list_newest_first_with_ties_by_id(uow: UnitOfWork, limit: int) -> None:
+    seen: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = page_of(uow, "list_users", {}, select(User), (User.created_at, User.id), cursor=cursor, limit=limit)
+        assert len(page.data) <= limit
+        seen += [user.id for user in page.data]
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    assert seen == [f"usr_{number}" for number in reversed(range(10))]
+
+
+def test_rows_of_several_columns_stay_rows(uow: UnitOfWork) -> None:
+    query = select(User.id, User.email)
+    page = page_of(uow, "list_users", {}, query, (User.id,), cursor=None, limit=2, ascending=True)
+    assert [tuple(row) for row in page.data] == [("usr_0", "0"), ("usr_1", "1")]
+    rest = page_of(uow, "list_users", {}, query, (User.id,), cursor=page.next_cursor, limit=10, ascending=True)
+    assert rest.data[0][0] == "usr_2"
+    assert rest.next_cursor is None

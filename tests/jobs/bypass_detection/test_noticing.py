@@ -1,0 +1,171 @@
+"""Commits that land on frozen branches are found once, with few calls, whatever the code host fails to tell."""
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy.event import listen
+
+from integrations.github import BranchHeads
+from services.bypass_detection.detection import LEASE, note_tips
+from services.core.unit_of_work import SYSTEM_CALLER
+from services.maintenance.tasks import work_waiting
+from tests.jobs.bypass_detection.landing import (
+    Clocks,
+    Notice,
+    examine,
+    frozen,
+    items,
+    looks,
+    merge,
+    push,
+    repository,
+    told,
+)
+from tests.jobs.conftest import Builder, Town
+from tests.support.post import Post, look_everywhere
+from tools.fake_github.model.records import PullRequest
+
+
+def test_each_landing_is_told_of_once_however_often_it_is_seen(
+    town: Town, web: list[PullRequest], clocks: Clocks, post: Post
+) -> None:
+    frozen(town, clocks)
+    merge(town, web[0])
+    clocks.pass_by()
+    push(town)
+    deliveries = post.take()
+    for _ in range(2):
+        post.hand_over(deliveries)
+        town.settle()
+        examine(town)
+        look_everywhere(town)
+        town.sql("UPDATE watched_branches SET landings_due_at = tip_seen_at, landings_since = created_at")
+        examine(town)
+    assert [details["how"] for _action, _who, details in told(town)] == ["pr_merge", "push"]
+    assert len(items(town)) == 2
+
+
+def test_a_push_to_a_branch_that_is_not_frozen_costs_no_call(
+    town: Town, web: list[PullRequest], post: Post, notice: Notice
+) -> None:
+    push(town)
+    notice()
+    assert looks(town) == 0
+
+
+def test_a_pass_that_finds_nothing_new_under_a_freeze_costs_no_call(
+    town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
+) -> None:
+    frozen(town, clocks)
+    notice()
+    assert looks(town) == 0
+
+
+def test_a_branch_that_is_seen_for_the_first_time_has_not_moved(
+    town: Town, build: Builder, clocks: Clocks, notice: Notice
+) -> None:
+    build("web")
+    frozen(town, clocks)
+    notice()
+    assert looks(town) == 0
+
+
+class TestWhenTheCodeHostIsInTheWay:
+    def test_what_is_not_listed_yet_is_asked_for_again(
+        self, town: Town, web: list[PullRequest], clocks: Clocks
+    ) -> None:
+        frozen(town, clocks)
+        push(town)
+        late = repository(town).activities.pop()
+        look_everywhere(town)
+        examine(town)
+        assert told(town) == []
+        repository(town).activities.append(late)
+        clocks.pass_by(minutes=1)
+        examine(town)
+        assert [action for action, _who, _details in told(town)] == ["freeze.bypassed"]
+
+    def test_what_is_never_listed_is_given_up(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
+        frozen(town, clocks)
+        push(town)
+        repository(town).activities.clear()
+        look_everywhere(town)
+        for _ in range(12):
+            examine(town)
+            clocks.pass_by(minutes=6)
+        assert work_waiting(town.jobs) & {"landings"} == set()
+        assert town.sql("SELECT landings_due_at FROM watched_branches") == [(None,)]
+        assert told(town) == []
+
+    def test_an_error_is_tried_again_later(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
+        frozen(town, clocks)
+        push(town)
+        look_everywhere(town)
+        town.host.faults.add("error", "GET /repos/acme/web/activity", count=1, status=502)
+        examine(town)
+        assert (told(town), looks(town)) == ([], 1)
+        clocks.pass_by(minutes=1)
+        assert "landings" in work_waiting(town.jobs)
+        examine(town)
+        assert len(told(town)) == 1
+
+    def test_a_missing_permission_is_said_and_not_asked_for_in_a_loop(
+        self, town: Town, web: list[PullRequest], clocks: Clocks, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        frozen(town, clocks)
+        merge(town, web[0])
+        look_everywhere(town)
+        refused = "Resource not accessible by integration"
+        town.host.faults.add("error", "/pulls", status=403, message=refused)
+        examine(town)
+        clocks.pass_by(minutes=5)
+        examine(town)
+        assert (told(town), looks(town)) == ([], 1)
+        assert "acme/web:main" in caplog.text
+        assert refused in caplog.text
+
+    def test_a_limit_stops_the_whole_turn(self, town: Town, build: Builder, clocks: Clocks) -> None:
+        pulls = build("web", "api", pulls=1)
+        town.settle()
+        frozen(town, clocks)
+        for pull in pulls:
+            town.host.world.repositories[pull.repository_id].branches["main"] = pull.head_sha
+        look_everywhere(town)
+        town.host.faults.add("error", "/activity", count=5, status=429)
+        examine(town)
+        assert looks(town) == 1
+        assert "landings" not in work_waiting(town.jobs)
+
+    def test_a_worker_that_died_leaves_a_lease_that_runs_out(
+        self, town: Town, web: list[PullRequest], clocks: Clocks
+    ) -> None:
+        frozen(town, clocks)
+        push(town)
+        look_everywhere(town)
+        town.sql("UPDATE watched_branches SET landings_due_at = landings_due_at + :lease", lease=LEASE)
+        assert "landings" not in work_waiting(town.jobs)
+        clocks.pass_by(minutes=6)
+        assert "landings" in work_waiting(town.jobs)
+        examine(town)
+        assert len(told(town)) == 1
+
+
+def test_noting_the_tips_of_many_branches_is_one_statement(town: Town, build: Builder, clocks: Clocks) -> None:
+    build(*(f"service-{number}" for number in range(30)), pulls=0)
+    town.freeze()
+    heads = [
+        (branch.id, BranchHeads("R_1", "main", None, sha=f"{number:040x}"))
+        for number, branch in enumerate(town.branches.values())
+    ]
+    statements: list[str] = []
+    with town.jobs.open(SYSTEM_CALLER) as uow:
+        note_tips(uow, heads)
+        listen(uow.session.connection(), "before_cursor_execute", lambda *event: statements.append(event[2]))
+        note_tips(uow, [(branch_id, replace(found, sha="f" * 40)) for branch_id, found in heads])
+        note_tips(uow, [(branch_id, replace(found, sha=None)) for branch_id, found in heads])
+    assert len(statements) == 1
+    assert uow.wakeups == {"landings"}
+    due = town.sql(
+        "SELECT count(*) FROM watched_branches WHERE landings_due_at IS NOT NULL AND tip_sha = repeat('f', 40)"
+    )
+    assert due == [(30,)]

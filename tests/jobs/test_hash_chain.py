@@ -1,0 +1,55 @@
+"""The sweeper seals the audit on a thread of its own: whatever else it does, entries have their place in seconds."""
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import text
+
+from jobs import context
+from jobs.context import Context
+from jobs.sweep import SEAL_EVERY, Sweeper
+from tests.jobs.conftest import Builder, Town
+
+WITHIN = 5.0
+"""Seconds from the commit of an entry to its seal (design, "Audit")."""
+
+
+@pytest.fixture
+def busy_sweeper(town: Town) -> Iterator[threading.Event]:
+    """Run a sweeper that gets stuck as soon as there is work for somebody; yields what tells that it is."""
+    stuck, free, stop = threading.Event(), threading.Event(), threading.Event()
+
+    def workers_come() -> bool:
+        stuck.set()
+        return free.wait(60)
+
+    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    sweeper = Sweeper(context.get_context(), workers_come, timedelta(days=1000))
+    running = threading.Thread(target=sweeper.run, args=(stop, 0.05))
+    running.start()
+    yield stuck
+    stop.set()
+    free.set()
+    running.join()
+    context._given.clear()
+
+
+def test_entries_are_sealed_while_the_sweeper_is_held_up(
+    town: Town, build: Builder, busy_sweeper: threading.Event
+) -> None:
+    build("web")
+    town.freeze()
+    assert busy_sweeper.wait(30)
+    freeze = town.freeze()
+    committed = time.monotonic()
+    query = text("SELECT count(*) FROM audit_seals s JOIN audit_entries e ON e.id = s.entry_id WHERE e.target_id = :id")
+    while not town.session.execute(query, {"id": freeze}).scalar_one():
+        assert time.monotonic() - committed < 60
+        time.sleep(0.05)
+
+
+def test_it_looks_often_enough() -> None:
+    assert SEAL_EVERY < WITHIN / 2

@@ -1,0 +1,202 @@
+"""Snippets as an administrator uses them: pasted into a real shell, against a code host that enforces its rules."""
+
+import json
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from rules.rulesets.snippets import Level
+from tests.rules.rulesets.snippets.conftest import NASTY, TOKEN, Shell, made
+from tools.fake_github import CodeHost, Handle
+
+LEVELS: list[Level] = ["repository", "organization"]
+GITHUB = "https://api.github.com"
+
+
+def enforcements(host: CodeHost) -> list[tuple[str, str]]:
+    return [(ruleset.name, ruleset.enforcement) for ruleset in host.world.rulesets.values()]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_curl_requires_the_check_stops_and_requires_it_again(
+    host: CodeHost, shell: Shell, merges: Callable[[int], bool], level: Level
+) -> None:
+    web = host.organization("acme").repository("web")
+    first, second = web.pull_request(), web.pull_request()
+    snippets = made("main", shell.address, [web.record.id])
+    shell.succeeds(snippets["curl", level, "enable"].content)
+    assert not merges(first.number)
+    shell.succeeds(snippets["curl", level, "disable"].content)
+    assert merges(first.number)
+    shell.succeeds(snippets["curl", level, "restore"].content)
+    assert not merges(second.number)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_gh_requires_the_check_stops_and_requires_it_again(
+    host: CodeHost, gh: Shell, merges: Callable[[int], bool], level: Level
+) -> None:
+    web = host.organization("acme").repository("web")
+    first, second = web.pull_request(), web.pull_request()
+    snippets = made("main", GITHUB, [web.record.id])
+    gh.succeeds(snippets["gh", level, "enable"].content)
+    assert not merges(first.number)
+    gh.succeeds(snippets["gh", level, "disable"].content)
+    assert merges(first.number)
+    gh.succeeds(snippets["gh", level, "restore"].content)
+    assert not merges(second.number)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_json_is_taken_by_the_code_host_as_it_stands(
+    host: CodeHost, served_host: Handle, merges: Callable[[int], bool], level: Level
+) -> None:
+    web = host.organization("acme").repository("web")
+    first, second = web.pull_request(), web.pull_request()
+    snippets = made("main", served_host.base_url, [web.record.id])
+    path = "/repos/acme/web/rulesets" if level == "repository" else "/orgs/acme/rulesets"
+    with httpx.Client(base_url=served_host.base_url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+        created = client.post(path, content=snippets["ruleset_json", level, "enable"].content)
+        assert created.status_code == 201, created.text
+        assert created.json().items() >= json.loads(snippets["ruleset_json", level, "enable"].content).items()
+        assert not merges(first.number)
+        address = f"{path}/{created.json()['id']}"
+        assert client.put(address, content=snippets["ruleset_json", level, "disable"].content).status_code == 200
+        assert merges(first.number)
+        assert client.put(address, content=snippets["ruleset_json", level, "restore"].content).status_code == 200
+        assert not merges(second.number)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_only_the_ruleset_of_the_check_is_switched(host: CodeHost, shell: Shell, level: Level) -> None:
+    acme = host.organization("acme")
+    web = acme.repository("web")
+    condition = {"ref_name": {"include": ["~ALL"]}}
+    for number in range(40):
+        web.ruleset(name=f"Other {number}", enforcement="active", conditions=condition, rules=[])
+    everywhere = condition | {"repository_name": {"include": ["~ALL"]}}
+    acme.ruleset(name="Change freeze", enforcement="active", conditions=everywhere, rules=[])
+    snippets = made("main", shell.address, [web.record.id])
+    for each in LEVELS:
+        shell.succeeds(snippets["curl", each, "enable"].content)
+    shell.succeeds(snippets["curl", level, "disable"].content)
+    [off] = [ruleset for ruleset in host.world.rulesets.values() if ruleset.enforcement == "disabled"]
+    assert (off.name, off.source_type.lower()) == ("Change freeze: main", level)
+
+
+@pytest.mark.parametrize("gh", ["stand-in"], indirect=True)  # the real one trusts no link that leaves api.github.com
+def test_a_ruleset_on_the_second_page_is_found_by_gh(host: CodeHost, gh: Shell) -> None:
+    web = host.organization("acme").repository("web")
+    for number in range(120):
+        web.ruleset(name=f"Other {number}", enforcement="active", conditions={}, rules=[])
+    snippets = made("main", GITHUB)
+    gh.succeeds(snippets["gh", "repository", "enable"].content)
+    gh.succeeds(snippets["gh", "repository", "disable"].content)
+    assert ("Change freeze: main", "disabled") in enforcements(host)
+
+
+@pytest.mark.parametrize("purpose", ["disable", "restore"])
+@pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
+def test_curl_says_where_else_a_ruleset_may_be(
+    host: CodeHost, shell: Shell, purpose: str, level: Level, there: str
+) -> None:
+    host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
+    ended = shell(made("main", shell.address)["curl", level, purpose].content)
+    assert ended.returncode != 0
+    assert f"has no such ruleset, see whether {there} has" in ended.stderr
+    assert enforcements(host) == [("Other", "active")]
+
+
+@pytest.mark.parametrize("purpose", ["disable", "restore"])
+@pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
+def test_gh_says_where_else_a_ruleset_may_be(host: CodeHost, gh: Shell, purpose: str, level: Level, there: str) -> None:
+    host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
+    ended = gh(made("main", GITHUB)["gh", level, purpose].content)
+    assert ended.returncode != 0
+    assert f"has no such ruleset, see whether {there} has" in ended.stderr
+    assert enforcements(host) == [("Other", "active")]
+
+
+@pytest.mark.parametrize("purpose", ["enable", "disable", "restore"])
+def test_a_refusal_ends_gh_and_curl_with_an_error(host: CodeHost, gh: Shell, purpose: str) -> None:
+    for tool, api_url in (("gh", GITHUB), ("curl", gh.address)):
+        ended = gh(made("main", api_url)[tool, "repository", purpose].content)
+        assert ended.returncode != 0
+
+
+def test_curl_asks_for_a_token_that_is_missing(host: CodeHost, shell: Shell) -> None:
+    shell.settings["GITHUB_TOKEN"] = ""
+    ended = shell(made("main", shell.address)["curl", "repository", "enable"].content)
+    assert ended.returncode != 0
+    assert "GITHUB_TOKEN: is not set" in ended.stderr
+
+
+def _switched_by(tool: str, shell: Shell, host: CodeHost, branch: str, api_url: str) -> None:
+    host.reset()
+    host.organization("acme").repository("web")
+    snippets = made(branch, api_url)
+    wanted = json.loads(snippets["ruleset_json", "repository", "enable"].content)
+    shell.succeeds(snippets[tool, "repository", "enable"].content)
+    [ruleset] = host.world.rulesets.values()
+    assert (ruleset.name, ruleset.conditions, ruleset.rules) == (
+        f"Change freeze: {branch}",
+        wanted["conditions"],
+        wanted["rules"],
+    )
+    shell.succeeds(snippets[tool, "repository", "disable"].content)
+    assert ruleset.enforcement == "disabled"
+    shell.succeeds(snippets[tool, "repository", "restore"].content)
+    assert ruleset.enforcement == "active"
+
+
+NAMES = st.text(
+    st.one_of(st.sampled_from("$`'\"(){}%!#;&|<>\\~*= -"), st.characters(exclude_categories=("Cc", "Cs"))),
+    min_size=1,
+    max_size=12,
+).filter(lambda name: "**" not in name)
+
+
+@given(branch=NAMES)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(branch="\u2028")
+@example(branch="a\\u0027;touch x;\\u0027")
+def test_no_name_is_anything_but_a_name_to_curl(branch: str, host: CodeHost, shell: Shell) -> None:
+    _switched_by("curl", shell, host, branch, shell.address)
+
+
+@pytest.mark.parametrize("branch", NASTY)
+def test_no_name_is_executed_by_curl_and_jq(branch: str, host: CodeHost, shell: Shell) -> None:
+    _switched_by("curl", shell, host, branch, shell.address)
+
+
+@pytest.mark.parametrize("branch", ["$(touch x)`touch x`", "it's\"${HOME}!!", "\\(env)é😀\u202e"])
+def test_no_name_is_executed_by_gh(branch: str, host: CodeHost, gh: Shell) -> None:
+    _switched_by("gh", gh, host, branch, GITHUB)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_gh_reaches_a_host_that_has_a_port(
+    host: CodeHost, gh: Shell, merges: Callable[[int], bool], level: Level
+) -> None:
+    web = host.organization("acme").repository("web")
+    pull = web.pull_request()
+    snippets = made("main", gh.address, [web.record.id])
+    gh.settings["GH_ENTERPRISE_TOKEN"] = gh.settings.pop("GH_TOKEN")
+    for purpose in ("enable", "disable", "restore"):
+        gh.succeeds(snippets["gh", level, purpose].content)
+    assert not merges(pull.number)
+    gh.succeeds(snippets["gh", level, "disable"].content)
+    assert merges(pull.number)
+    assert "GH_ENTERPRISE_TOKEN" in snippets["gh", level, "enable"].title
+
+
+def test_a_host_of_ones_own_is_named_to_gh(host: CodeHost, gh: Shell) -> None:
+    content = made("main", "https://ghe.acme.test/api/v3")["gh", "repository", "enable"].content
+    assert "gh api --hostname ghe.acme.test " in content
+    assert "--hostname acme.ghe.com " in made("main", "https://api.acme.ghe.com")["gh", "repository", "enable"].content
+    assert "--hostname" not in made("main", GITHUB)["gh", "repository", "enable"].content
+    assert urlsplit(gh.address).port

@@ -1,0 +1,154 @@
+"""Attention items: one open item for each cause, until the cause has gone."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from models.organizations import Organization
+from services.alerts.alerts import Alert, open_alert, open_alerts, resolve_alert, resolve_alerts
+from services.github_access.pauses import pause_installation
+from tests import factories
+from tests.services.conftest import MovedClock, Opener
+
+ITEM = Alert(
+    key="unenforced_branch wbr_1",
+    type="unenforced_branch",
+    severity="warning",
+    subject=("branch", "wbr_1", "acme/web main"),
+    message="Nothing requires the check.",
+    action=("Set up", "/enforcement"),
+)
+
+
+def stored(session: Session) -> list[Any]:
+    session.rollback()
+    query = "SELECT organization_id, key, severity, since, subject, message, action, cleared_at FROM attention_items"
+    return list(session.execute(text(query + " ORDER BY since, key")).all())
+
+
+def test_an_item_says_what_it_is_about_and_what_to_do(unit_of: Opener, acme: Organization, session: Session) -> None:
+    with unit_of(acme) as uow:
+        open_alert(uow, ITEM)
+        now = uow.now
+    assert stored(session) == [
+        (
+            acme.id,
+            "unenforced_branch wbr_1",
+            "warning",
+            now,
+            {"type": "branch", "id": "wbr_1", "name": "acme/web main"},
+            "Nothing requires the check.",
+            {"label": "Set up", "url": "/enforcement"},
+            None,
+        )
+    ]
+
+
+def test_raising_again_changes_the_words_and_keeps_since(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    with unit_of(acme) as uow:
+        open_alert(uow, ITEM)
+        first = uow.now
+    clock.ahead += timedelta(hours=1)
+    with unit_of(acme) as uow:
+        open_alert(uow, replace(ITEM, message="The ruleset is disabled.", severity="critical"))
+    (row,) = stored(session)
+    assert (row.since, row.message, row.severity) == (first, "The ruleset is disabled.", "critical")
+
+
+def test_a_cause_that_comes_back_is_a_new_item(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    for _ in range(2):
+        with unit_of(acme) as uow:
+            open_alert(uow, ITEM)
+        clock.ahead += timedelta(hours=1)
+        with unit_of(acme) as uow:
+            resolve_alert(uow, ITEM.key)
+        clock.ahead += timedelta(hours=1)
+    assert [round((row.cleared_at - row.since).total_seconds()) for row in stored(session)] == [3600, 3600]
+
+
+def test_clearing_what_is_not_open_changes_nothing(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    with unit_of(acme) as uow:
+        open_alert(uow, ITEM)
+    for _ in range(2):
+        clock.ahead += timedelta(hours=1)
+        with unit_of(acme) as uow:
+            resolve_alerts(uow, [ITEM.key, "nothing of that key"])
+    (row,) = stored(session)
+    assert round((row.cleared_at - row.since).total_seconds()) == 3600
+
+
+def test_many_are_raised_at_once_and_of_one_key_the_last_one_counts(
+    unit_of: Opener, acme: Organization, session: Session
+) -> None:
+    with unit_of(acme) as uow:
+        open_alerts(uow, [])
+        open_alerts(uow, [ITEM, replace(ITEM, key="another"), replace(ITEM, message="The last word.")])
+    assert {row.key: row.message for row in stored(session)} == {
+        "another": ITEM.message,
+        ITEM.key: "The last word.",
+    }
+
+
+def test_organisations_do_not_share_keys(unit_of: Opener, acme: Organization, session: Session) -> None:
+    other = factories.organization(session, "Other")
+    session.commit()
+    for organization in (acme, other):
+        with unit_of(organization) as uow:
+            open_alert(uow, ITEM)
+    with unit_of(other) as uow:
+        resolve_alert(uow, ITEM.key)
+    assert {row.organization_id: row.cleared_at is None for row in stored(session)} == {acme.id: True, other.id: False}
+
+
+def test_two_who_raise_the_same_things_in_another_order_open_each_of_them_once(
+    unit_of: Opener, acme: Organization, session: Session
+) -> None:
+    items = [replace(ITEM, key=f"item {number}") for number in range(40)]
+    start = threading.Barrier(2)
+    failures: list[Exception] = []
+
+    def do(these: list[Alert]) -> None:
+        try:
+            with unit_of(acme) as uow:
+                start.wait()
+                open_alerts(uow, these)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test has to see it
+            failures.append(error)
+
+    threads = [threading.Thread(target=do, args=(these,)) for these in (items, items[::-1])]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(stored(session)) == len(items)
+
+
+def test_limits_that_are_met_again_and_again_are_one_trouble(
+    unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
+) -> None:
+    installation = factories.installation(session, acme)
+    session.commit()
+
+    def pause(after: timedelta) -> timedelta:
+        """Pause for a minute, so long after now, and return how long ago the trouble began then."""
+        clock.ahead = after
+        with unit_of(acme) as uow:
+            pause_installation(uow, installation.id, uow.now + timedelta(minutes=1))
+        session.refresh(installation)
+        assert installation.paused_since is not None
+        return uow.now - installation.paused_since
+
+    assert pause(timedelta()) == timedelta()
+    assert pause(timedelta(minutes=3)) > timedelta(minutes=2)
+    assert pause(timedelta(hours=1)) == timedelta()

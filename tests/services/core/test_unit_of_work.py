@@ -1,0 +1,33 @@
+"""The unit of work: as whom it acts."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.database import make_engine
+from rules.access.permissions import SYSTEM
+from services.core.clock import DatabaseClock
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from tests.services.conftest import ADA, Listener
+
+CALLER = Caller("org_1", ADA, "api")
+
+
+@pytest.fixture
+def uow(database: str) -> Iterator[UnitOfWork]:
+    engine = make_engine(database, 1)
+    with UnitOfWorkFactory(engine, DatabaseClock(), Listener()).open(CALLER) as uow:
+        yield uow
+    engine.dispose()
+
+
+def test_acts_as_the_service_for_a_while(uow: UnitOfWork) -> None:
+    with uow.act_as_service(organization_id="org_2"):
+        assert (uow.actor, uow.caller.source, uow.organization) == (SYSTEM, "system", "org_2")
+    assert uow.caller == CALLER
+
+
+def test_is_itself_again_whatever_fails_meanwhile(uow: UnitOfWork) -> None:
+    with pytest.raises(ZeroDivisionError), uow.act_as_service():
+        _ = 1 / 0
+    assert uow.caller == CALLER

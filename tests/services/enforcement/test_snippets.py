@@ -1,0 +1,178 @@
+"""The snippets of a branch, as they follow from what is watched where."""
+
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from sqlalchemy import Engine, event
+from sqlalchemy.orm import Session
+
+from integrations.github import GitHub, GitHubSettings
+from models.enforcement import BranchEnforcement
+from models.organizations import Organization
+from models.repositories import WatchedBranch
+from rules.errors import ServiceError
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.enforcement.snippets import snippets
+from tests import factories
+from tests.services.conftest import ADA, Listener, MovedClock, Opener
+
+APP_ID = 4711
+API = "https://ghe.acme.test/api/v3"
+
+
+@pytest.fixture(scope="module")
+def private_key() -> str:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return pem.decode()
+
+
+@pytest.fixture
+def uow_factory(engine: Engine, clock: MovedClock, listener: Listener, private_key: str) -> UnitOfWorkFactory:
+    settings = GitHubSettings(API, f"{API}/graphql", APP_ID, "change-freeze", private_key, "no secret")
+    return UnitOfWorkFactory(
+        engine, clock, listener, Dependencies(GitHub(settings), cursor_secret=b"a secret of the tests")
+    )
+
+
+def content(uow: UnitOfWork, branch: WatchedBranch, tool: str, level: str, purpose: str) -> str:
+    shown = snippets(uow, branch.id)["snippets"]
+    [found] = [each for each in shown if (each["tool"], each["level"], each["purpose"]) == (tool, level, purpose)]
+    return str(found["content"])
+
+
+def ruleset(uow: UnitOfWork, branch: WatchedBranch, level: str = "repository") -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(content(uow, branch, "ruleset_json", level, "enable"))
+    return parsed
+
+
+def test_a_branch_has_the_snippets_of_its_check(unit_of: Opener, session: Session, acme: Organization) -> None:
+    branch = factories.watched(session, acme)
+    session.commit()
+    with unit_of(acme) as uow:
+        shown = snippets(uow, branch.id)
+        rule = ruleset(uow, branch)["rules"][0]["parameters"]
+    assert (shown["branch_id"], shown["check_name"]) == (branch.id, "change-freeze/main")
+    assert len(shown["snippets"]) == 24
+    assert set(shown["snippets"][0]) == {"tool", "level", "purpose", "language", "title", "content"}
+    assert rule["required_status_checks"] == [{"context": "change-freeze/main", "integration_id": APP_ID}]
+
+
+def test_the_configured_code_host_is_addressed(unit_of: Opener, session: Session, acme: Organization) -> None:
+    branch = factories.watched(session, acme)
+    session.commit()
+    with unit_of(acme) as uow:
+        assert f" {API}/repos/acme/web/rulesets " in content(uow, branch, "curl", "repository", "enable")
+        assert f" {API}/orgs/acme/rulesets " in content(uow, branch, "curl", "organization", "enable")
+        assert " --hostname ghe.acme.test " in content(uow, branch, "gh", "repository", "enable")
+
+
+def test_an_organisations_rule_is_for_the_repositories_that_watch_the_pattern(
+    unit_of: Opener, session: Session, acme: Organization
+) -> None:
+    branch = factories.watched(session, acme, "acme/web", "release/1")
+    web = factories.repository(session, acme, "acme/app", auto_watch=["release/*"])
+    one, two = (factories.repository(session, acme, f"acme/{name}") for name in ("one", "two"))
+    by_glob = factories.branch(session, web, "release/1")
+    for name in ("release/1", "release/2"):
+        factories.branch(session, one, name)
+    factories.branch(session, two, "release/1", unwatched_at=factories.now())
+    factories.repository(session, acme, "acme/off", enabled=False, auto_watch=["release/*"])
+    waiting = factories.repository(session, acme, "acme/waiting", auto_watch=["hotfix/*", "release/*"])
+    other = factories.organization(session, "Globex")
+    factories.watched(session, other, "acme/web", "release/1")
+    session.commit()
+    with unit_of(acme) as uow:
+        by_name = ruleset(uow, branch, "organization")["conditions"]
+        shared = ruleset(uow, by_glob, "organization")["conditions"]
+    own = session.get_one(type(web), branch.repository_id).github_id
+    assert by_name["repository_id"]["repository_ids"] == sorted([own, one.github_id])
+    assert shared["repository_id"]["repository_ids"] == sorted([web.github_id, waiting.github_id])
+    assert shared["ref_name"]["include"] == ["refs/heads/release/*"]
+
+
+def test_a_globs_rule_spares_branches_whose_check_has_another_name(
+    unit_of: Opener, session: Session, acme: Organization
+) -> None:
+    web = factories.repository(session, acme, auto_watch=["hotfix/*", "**", "!wip/**"])
+    alike = factories.repository(session, acme, "acme/api", auto_watch=["hotfix/*", "**", "!wip/**"])
+    factories.branch(session, alike, "main", check_name="change-freeze/main")
+    simpler = factories.repository(session, acme, "acme/docs", auto_watch=["**"])
+    factories.branch(session, web, "main", check_name="change-freeze/main")
+    branch = factories.branch(session, web, "next")
+    session.commit()
+    with unit_of(acme) as uow:
+        names = ruleset(uow, branch)["conditions"]["ref_name"]
+        together = ruleset(uow, branch, "organization")["conditions"]["repository_id"]["repository_ids"]
+    assert branch.check_name == "change-freeze/**"
+    assert names["exclude"] == ["refs/heads/hotfix/*", "refs/heads/main", "refs/heads/wip/**/*"]
+    assert together == sorted([web.github_id, alike.github_id])
+    assert simpler.github_id not in together
+
+
+def test_break_glass_switches_the_ruleset_that_was_seen_to_require_the_check(
+    unit_of: Opener, session: Session, acme: Organization
+) -> None:
+    branch = factories.watched(session, acme)
+    seen = {"id": 77, "name": "Main is precious", "enforcement": "active"}
+    session.add(BranchEnforcement(branch_id=branch.id, organization_id=acme.id, ruleset=seen))
+    session.commit()
+    with unit_of(acme) as uow:
+        assert 'select(.name == "Main is precious")' in content(uow, branch, "gh", "repository", "disable")
+        assert ruleset(uow, branch)["name"] == "Change freeze: main"
+
+
+def test_a_branch_whose_name_is_no_glob_has_snippets(unit_of: Opener, session: Session, acme: Organization) -> None:
+    branch = factories.watched(session, acme, name="$(touch x){1}]'\"")
+    session.commit()
+    with unit_of(acme) as uow:
+        assert ruleset(uow, branch)["conditions"]["ref_name"]["include"] == [f"refs/heads/{branch.name}"]
+
+
+@contextmanager
+def _counted(engine: Engine) -> Iterator[list[str]]:
+    statements: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        statements.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield statements
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_many_repositories_take_no_more_queries(
+    unit_of: Opener, session: Session, acme: Organization, engine: Engine
+) -> None:
+    rows = [factories.repository(session, acme, f"acme/r{number}", auto_watch=["**"]) for number in range(30)]
+    branch = factories.branch(session, rows[0], "main")
+    session.commit()
+    with unit_of(acme) as uow, _counted(engine) as statements:
+        snippets(uow, branch.id)
+    assert len(statements) <= 5
+
+
+def test_another_organisations_branch_is_not_found(unit_of: Opener, session: Session, acme: Organization) -> None:
+    branch = factories.watched(session, factories.organization(session, "Globex"), "globex/web")
+    session.commit()
+    with unit_of(acme) as uow, pytest.raises(ServiceError) as refused:
+        snippets(uow, branch.id)
+    assert refused.value.code == "branch_not_found"
+
+
+def test_without_an_app_there_is_nothing_to_pin_a_rule_to(
+    engine: Engine, clock: MovedClock, listener: Listener, session: Session, acme: Organization
+) -> None:
+    branch = factories.watched(session, acme)
+    session.commit()
+    opened: AbstractContextManager[UnitOfWork] = UnitOfWorkFactory(engine, clock, listener).open(
+        Caller(acme.id, ADA, "dashboard")
+    )
+    with opened as uow, pytest.raises(ServiceError) as refused:
+        snippets(uow, branch.id)
+    assert refused.value.code == "github_unavailable"

@@ -1,0 +1,364 @@
+"""Freezes as facts of the database: who is covered, from when, until when, and what is recorded of it."""
+
+import itertools
+import threading
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import create_engine, func, select, text
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.orm import Session
+
+from app.database import make_engine
+from models.audit import AuditEntry
+from models.freezes import Freeze, FreezeTarget
+from models.organizations import Organization
+from models.queries import covering_freezes, lock_coverage
+from models.repositories import WatchedBranch
+from rules.errors import ServiceError
+from rules.freezes.verdict import in_force
+from rules.ids import new_id
+from services.core.lookups import get_freeze
+from services.core.unit_of_work import Caller, UnitOfWorkFactory
+from services.freezes import end, targets, views
+from services.freezes.start import NewFreeze, extend, start
+from services.maintenance.tasks import end_freezes
+from tests import factories
+from tests.services.conftest import ADA, Listener, MovedClock, Opener
+
+EVERYTHING = {"type": "organization"}
+REASON = "Release 4.2 is being rolled out"
+INTERLEAVINGS = [
+    order
+    for order in itertools.permutations(["begin a", "begin b", "lift a", "lift b"])
+    if order.index("begin a") < order.index("lift a") and order.index("begin b") < order.index("lift b")
+]
+"""Every order of two freezes and their ends."""
+
+
+def begin(unit_of: Opener, acme: Organization, **wanted: object) -> Freeze:
+    scope = wanted.pop("scope", EVERYTHING)
+    with unit_of(acme) as uow:
+        return start(uow, NewFreeze(scope, REASON, impact_acknowledged=True, **wanted), max_targets=10_000)  # type: ignore[arg-type]
+
+
+def frozen(unit_of: Opener, acme: Organization, *branches: WatchedBranch) -> list[bool]:
+    with unit_of(acme) as uow:
+        covering = covering_freezes(uow.session, [branch.id for branch in branches], uow.now)
+        return [branch.id in covering for branch in branches]
+
+
+@pytest.fixture
+def branches(session: Session, acme: Organization) -> list[WatchedBranch]:
+    rows = [factories.watched(session, acme, f"acme/{name}") for name in ("api", "docs", "web")]
+    session.commit()
+    return rows
+
+
+class TestStarting:
+    def test_covers_every_watched_branch_of_its_scope_at_once(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], listener: Listener
+    ) -> None:
+        begin(unit_of, acme, scope={"type": "glob", "patterns": ["acme/*", "!acme/docs"]})
+        assert frozen(unit_of, acme, *branches) == [True, False, True]
+        assert listener.heard == ["reconcile"]
+
+    def test_raises_the_generation_that_its_targets_wait_for(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+    ) -> None:
+        freeze = begin(unit_of, acme)
+        rows = session.execute(
+            select(FreezeTarget.generation, WatchedBranch.wanted_generation, WatchedBranch.due_at)
+            .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
+            .where(FreezeTarget.freeze_id == freeze.id)
+        ).all()
+        assert len(rows) == len(branches)
+        assert all(generation == wanted == 1 and due is not None for generation, wanted, due in rows)
+
+    def test_of_an_organisation_needs_a_preview_or_an_acknowledgement(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
+            start(uow, NewFreeze(EVERYTHING, REASON), max_targets=10)
+        assert raised.value.code == "impact_preview_required"
+
+    def test_refuses_more_targets_than_one_request_takes_and_changes_nothing(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        refused = pytest.raises(ServiceError, match="reaches 3 watched branches; one freeze request takes 2")
+        with refused as raised, unit_of(acme) as uow:
+            start(uow, NewFreeze(EVERYTHING, REASON, impact_acknowledged=True), max_targets=2)
+        assert raised.value.code == "too_many_targets"
+        assert not any(frozen(unit_of, acme, *branches))
+
+    def test_names_every_reference_that_the_organisation_does_not_have(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        scope = {"type": "repositories", "repositories": ["acme/web", "acme/nope", new_id("rep")]}
+        with pytest.raises(ServiceError) as raised:
+            begin(unit_of, acme, scope=scope)
+        assert raised.value.code == "invalid_parameter"
+        assert [row.path for row in raised.value.details] == ["/scope/repositories/1", "/scope/repositories/2"]
+
+    def test_without_the_right_to_write_the_audit_nothing_is_frozen(
+        self, own_database: str, clock: MovedClock, listener: Listener
+    ) -> None:
+        owner = create_engine(own_database)
+        with Session(owner) as session:
+            acme = factories.organization(session)
+            factories.watched(session, acme)
+            session.execute(text("REVOKE INSERT ON audit_entries FROM change_freeze_app"))
+            session.commit()
+            organization_id = acme.id
+        engine = make_engine(own_database, 2)
+        with (
+            pytest.raises(ProgrammingError),
+            UnitOfWorkFactory(engine, clock, listener).open(Caller(organization_id, ADA, "api")) as uow,
+        ):
+            start(uow, NewFreeze(EVERYTHING, REASON, impact_acknowledged=True), max_targets=10)
+        with Session(owner) as session:
+            assert session.scalar(select(func.count()).select_from(Freeze)) == 0
+        assert listener.heard == []
+        engine.dispose()
+        owner.dispose()
+
+
+class TestEnding:
+    @pytest.mark.parametrize("order", INTERLEAVINGS, ids=", ".join)
+    def test_one_freeze_never_thaws_what_another_covers(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], order: tuple[str, ...]
+    ) -> None:
+        running: dict[str, Freeze] = {}
+        for step in order:
+            verb, name = step.split()
+            if verb == "begin":
+                running[name] = begin(unit_of, acme)
+            else:
+                with unit_of(acme) as uow:
+                    end.lift(uow, running.pop(name).id, None)
+            assert frozen(unit_of, acme, *branches) == [bool(running)] * 3
+
+    def test_of_an_ended_freeze_is_refused(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        freeze = begin(unit_of, acme)
+        with unit_of(acme) as uow:
+            end.lift(uow, freeze.id, "done")
+        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
+            end.lift(uow, freeze.id, "done")
+        assert raised.value.code == "not_frozen"
+
+    def test_by_time_is_seen_by_every_read_before_it_is_recorded(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], clock: MovedClock
+    ) -> None:
+        with unit_of(acme) as uow:
+            ends_at = uow.now + timedelta(hours=1)
+        freeze = begin(unit_of, acme, ends_at=ends_at)
+        clock.ahead = timedelta(hours=1)
+        assert not any(frozen(unit_of, acme, *branches))
+        with unit_of(acme) as uow:
+            shown = views.show(uow, freeze.id)
+        assert (shown["state"], shown["ended_at"], shown["end_reason"]) == ("ended", ends_at, "expired")
+
+    def test_by_time_is_recorded_once_whoever_sweeps(
+        self,
+        uow_factory: UnitOfWorkFactory,
+        unit_of: Opener,
+        acme: Organization,
+        branches: list[WatchedBranch],
+        clock: MovedClock,
+        session: Session,
+        database: str,
+    ) -> None:
+        with unit_of(acme) as uow:
+            ends_at = uow.now + timedelta(hours=1)
+        freeze = begin(unit_of, acme, ends_at=ends_at)
+        clock.ahead = timedelta(hours=2)
+        engine = make_engine(database, 2, role="change_freeze_worker")
+        sweeping = UnitOfWorkFactory(engine, clock, uow_factory.wakeups)
+        assert end_freezes(sweeping) + end_freezes(sweeping) == 1
+        engine.dispose()
+        row = session.get_one(Freeze, freeze.id)
+        assert (row.ended_at, row.end_reason) == (ends_at, "expired")
+        actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.at)).all()
+        assert actions == ["freeze.started", "freeze.expired"]
+
+
+class TestLiftingByScope:
+    def test_takes_what_lies_inside_the_scope_and_tells_what_stays_frozen(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        everything = begin(unit_of, acme)
+        web = begin(unit_of, acme, scope={"type": "repositories", "repositories": ["acme/web"]})
+        with unit_of(acme) as uow:
+            answer = end.lift_matching(uow, {"type": "repositories", "repositories": ["acme/web"]}, None)
+        assert [freeze["id"] for freeze in answer["data"]] == [web.id]
+        assert answer["still_frozen"] == [{"branch_id": branches[2].id, "freeze_ids": [everything.id]}]
+
+    def test_refuses_and_names_freezes_that_reach_further(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        freeze = begin(unit_of, acme)
+        with pytest.raises(ServiceError, match=freeze.id) as raised, unit_of(acme) as uow:
+            end.lift_matching(uow, {"type": "branch", "branchId": branches[0].id}, None)
+        assert raised.value.code == "invalid_state"
+
+    def test_without_any_freeze_has_nothing_to_lift(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
+            end.lift_matching(uow, EVERYTHING, None)
+        assert raised.value.code == "not_frozen"
+
+    @pytest.mark.parametrize(
+        ("own", "given", "inside"),
+        [
+            ({"type": "organization"}, {"type": "organization"}, True),
+            ({"type": "organization"}, {"type": "glob", "patterns": ["**"]}, False),
+            ({"type": "glob", "patterns": ["acme/*"]}, {"type": "organization"}, True),
+            ({"type": "glob", "patterns": ["acme/*"]}, {"type": "glob", "patterns": ["acme/*"]}, True),
+            ({"type": "glob", "patterns": ["acme/*"]}, {"type": "glob", "patterns": ["**"]}, False),
+            ({"type": "repositories", "repositories": ["acme/web"]}, {"type": "glob", "patterns": ["acme/w*"]}, True),
+            ({"type": "repositories", "repositories": ["acme/web"]}, {"type": "glob", "patterns": ["acme/d*"]}, False),
+        ],
+        ids=lambda value: value if isinstance(value, bool) else " ".join(map(str, value.values())),
+    )
+    def test_a_freeze_is_lifted_only_by_a_scope_that_contains_its_own(
+        self,
+        unit_of: Opener,
+        acme: Organization,
+        branches: list[WatchedBranch],
+        own: object,
+        given: dict[str, object],
+        inside: bool,
+    ) -> None:
+        begin(unit_of, acme, scope=own)
+        try:
+            with unit_of(acme) as uow:
+                lifted = bool(end.lift_matching(uow, given, None)["data"])
+        except ServiceError:
+            lifted = False
+        assert lifted is inside
+
+
+class TestExtending:
+    def test_moves_a_bounded_end_only_later(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        with unit_of(acme) as uow:
+            ends_at = uow.now + timedelta(hours=2)
+        freeze = begin(unit_of, acme, ends_at=ends_at)
+        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
+            extend(uow, freeze.id, ends_at - timedelta(hours=1))
+        assert [row.path for row in raised.value.details] == ["/endsAt"]
+        with unit_of(acme) as uow:
+            assert extend(uow, freeze.id, ends_at + timedelta(hours=1)).ends_at == ends_at + timedelta(hours=1)
+        with unit_of(acme) as uow:
+            assert extend(uow, freeze.id, None).ends_at is None
+
+    def test_of_an_ended_freeze_is_refused(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
+    ) -> None:
+        freeze = begin(unit_of, acme)
+        with unit_of(acme) as uow:
+            end.lift(uow, freeze.id, None)
+        with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
+            extend(uow, freeze.id, None)
+        assert raised.value.code == "invalid_state"
+
+
+class TestGrowing:
+    def test_takes_in_a_branch_that_begins_to_match(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+    ) -> None:
+        freeze = begin(unit_of, acme)
+        new = factories.watched(session, acme, "acme/new")
+        session.commit()
+        with unit_of(acme) as uow:
+            lock_coverage(uow.session, uow.organization, exclusive=True)
+            targets.extend_open_freezes(uow, [new.id])
+        assert frozen(unit_of, acme, new) == [True]
+        with unit_of(acme) as uow:
+            assert views.show(uow, freeze.id)["targets"]["total"] == 4
+
+    def test_a_freeze_of_a_fixed_set_never_grows(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+    ) -> None:
+        begin(unit_of, acme, scope={"type": "repositories", "repositories": ["acme/web"]})
+        web = session.get_one(WatchedBranch, branches[2].id).repository_id
+        row = WatchedBranch(
+            id=new_id("wbr"),
+            organization_id=acme.id,
+            repository_id=web,
+            name="release/9",
+            check_name="change-freeze/release/*",
+            created_at=factories.now(),
+        )
+        session.add(row)
+        session.commit()
+        with unit_of(acme) as uow:
+            targets.extend_open_freezes(uow, [row.id])
+        assert frozen(unit_of, acme, row) == [False]
+
+    def test_a_branch_watched_while_a_freeze_starts_is_never_missed(
+        self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+    ) -> None:
+        """The freeze waits for the watching to commit, so one of the two sees the other."""
+        new = factories.watched(session, acme, "acme/new")
+        started = threading.Event()
+
+        def freeze_everything() -> None:
+            started.set()
+            begin(unit_of, acme)
+
+        with unit_of(acme) as uow:
+            lock_coverage(uow.session, uow.organization, exclusive=True)
+            racing = threading.Thread(target=freeze_everything)
+            racing.start()
+            started.wait(5)
+            session.commit()
+            targets.extend_open_freezes(uow, [new.id])
+        racing.join(10)
+        assert frozen(unit_of, acme, new) == [True]
+
+
+def test_sql_and_python_mean_the_same_by_a_freeze_in_force(
+    session: Session, acme: Organization, unit_of: Opener, branches: list[WatchedBranch]
+) -> None:
+    with unit_of(acme) as uow:
+        now = uow.now
+    instants = [now - timedelta(seconds=1), now, now + timedelta(seconds=1)]
+    rows = [
+        factories.freeze(session, acme, branches, started_at=begun, ends_at=ends, ended_at=ended)
+        for begun in instants
+        for ends in [None, *instants]
+        for ended in [None, now]
+    ]
+    session.commit()
+    covering = covering_freezes(session, [branches[0].id], now)[branches[0].id]
+    expected = {row.id for row in rows if in_force(row.started_at, row.ends_at, row.ended_at, now)}
+    assert {freeze.id for freeze in covering} == expected
+    assert expected
+
+
+def test_a_lift_that_waited_for_another_takes_in_the_freeze_that_started_meanwhile(
+    unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
+) -> None:
+    first = begin(unit_of, acme)
+    lifted: list[str] = []
+
+    def lift_everything() -> None:
+        with unit_of(acme) as uow:
+            lifted.extend(freeze["id"] for freeze in end.lift_matching(uow, EVERYTHING, None)["data"])
+
+    racing = threading.Thread(target=lift_everything)
+    with unit_of(acme) as uow:
+        get_freeze(uow, first.id, lock=True)
+        racing.start()
+        while not session.scalar(text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")):
+            session.rollback()
+        second = begin(unit_of, acme)
+        end.lift(uow, first.id, None)
+    racing.join(10)
+    assert lifted == [second.id]
+    assert not any(frozen(unit_of, acme, *branches))

@@ -1,0 +1,120 @@
+"""Limits of what may be tried."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from rules.errors import ServiceError
+from services.identity import throttle
+from tests.services.conftest import MovedClock
+from tests.services.identity.conftest import Opener
+
+ACCOUNT = throttle.LIMITS["sign_in"].account
+ADDRESS = throttle.LIMITS["sign_in"].address
+WITHIN = throttle.LIMITS["sign_in"].within
+
+
+def tried(uow: Opener, account: str | None = "eve@example.com", address: str = "203.0.113.7") -> int:
+    """Try once: the seconds to wait, or 0."""
+    try:
+        with uow() as opened:
+            throttle.count(opened, "sign_in", account=account, address=address)
+    except ServiceError as error:
+        return int(error.retry_after or 0)
+    return 0
+
+
+def test_the_promised_limits_are_10_and_30_in_15_minutes() -> None:
+    assert throttle.LIMITS["sign_in"] == throttle.Limit(10, 30, timedelta(minutes=15))
+
+
+def test_an_account_has_ten_tries_from_wherever_they_come(uow: Opener) -> None:
+    waits = [tried(uow, address=f"203.0.113.{number}") for number in range(ACCOUNT + 1)]
+    assert waits[:-1] == [0] * ACCOUNT
+    assert 0 < waits[-1] <= WITHIN.total_seconds()
+    assert tried(uow, "ada@example.com", "203.0.113.3") == 0
+
+
+def test_an_address_has_thirty_tries_for_whatever_accounts(uow: Opener) -> None:
+    waits = [tried(uow, f"{number}@example.com") for number in range(ADDRESS + 1)]
+    assert waits[:-1] == [0] * ADDRESS
+    assert waits[-1] > 0
+    assert tried(uow, "0@example.com", "203.0.113.8") == 0
+
+
+def test_the_window_slides_and_tells_when_there_is_room_again(uow: Opener, clock: MovedClock) -> None:
+    tried(uow)
+    clock.ahead = timedelta(minutes=10)
+    for _ in range(ACCOUNT - 1):
+        tried(uow)
+    wait = tried(uow)
+    assert 4 * 60 < wait <= 5 * 60
+    clock.ahead += timedelta(seconds=wait)
+    assert tried(uow) == 0
+    assert tried(uow) > 0
+
+
+def test_a_refused_try_is_not_counted_and_makes_nobody_wait_longer(uow: Opener, clock: MovedClock) -> None:
+    for _ in range(ACCOUNT):
+        tried(uow)
+    clock.ahead = WITHIN - timedelta(seconds=30)
+    assert tried(uow) > 0
+    clock.ahead = WITHIN
+    assert tried(uow) == 0
+
+
+def test_any_number_of_tries_at_once_is_no_more_than_the_limit(uow: Opener) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        waits = list(pool.map(lambda number: tried(uow, address=f"203.0.113.{number}"), range(ACCOUNT + 6)))
+    assert waits.count(0) == ACCOUNT
+
+
+def test_what_was_right_is_forgotten_all_of_the_account_and_one_of_the_address(uow: Opener) -> None:
+    for _ in range(ACCOUNT - 1):
+        tried(uow)
+    with uow() as opened:
+        throttle.count(opened, "sign_in", account="eve@example.com", address="203.0.113.7").forget()
+    assert [tried(uow) for _ in range(ACCOUNT)] == [0] * ACCOUNT
+    left = ADDRESS - 2 * ACCOUNT + 1
+    waits = [tried(uow, f"{number}@example.com") for number in range(left + 1)]
+    assert waits[:-1] == [0] * left
+    assert waits[-1] > 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8:1:2::1", "2001:db8:1:2:ffff::9", True),
+        ("2001:db8:1:2::1", "2001:db8:1:3::1", False),
+        ("::ffff:203.0.113.9", "203.0.113.9", True),
+        ("203.0.113.9", "203.0.113.10", False),
+        ("fe80::1%eth0", "fe80::2", True),
+    ],
+)
+def test_an_ipv6_customer_is_one_address(uow: Opener, one: str, other: str, same: bool) -> None:
+    for number in range(ADDRESS):
+        tried(uow, f"{number}@example.com", one)
+    assert (tried(uow, "eve@example.com", other) > 0) is same
+
+
+def test_a_kind_of_try_is_limited_by_itself(uow: Opener) -> None:
+    for _ in range(ACCOUNT):
+        tried(uow)
+    with uow() as opened:
+        throttle.count(opened, "mail", account="eve@example.com", address="203.0.113.7")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1, "1 second"),
+        (59, "59 seconds"),
+        (60, "1 minute"),
+        (61, "2 minutes"),
+        (895, "15 minutes"),
+        (900, "15 minutes"),
+    ],
+)
+def test_a_wait_is_told_in_words_and_never_too_short(seconds: int, words: str) -> None:
+    assert throttle.in_words(seconds) == words

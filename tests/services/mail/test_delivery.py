@@ -1,0 +1,391 @@
+"""The outbox and its delivery: a mail leaves with the change that it tells of, once, and leaves nothing behind."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
+from integrations.mail.smtp import MailServer
+from jobs import background_thread, context, mail
+from jobs.context import Context
+from rules.access.permissions import NOBODY
+from services.core.encryption import DecryptionError, decrypt, encrypt
+from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
+from services.mail import delivery
+from services.mail.delivery import LEASE, send_due
+from services.mail.outbox import enqueue_mail
+from services.maintenance.tasks import tidy, work_waiting
+from tests import factories
+from tests.services.conftest import Listener, MovedClock
+from tests.support.mail import mail_server, mailbox
+from tools.mailbox import Handle
+
+ADA, EVE = "ada@example.com", "eve@example.com"
+URL = "https://web.test/verify?token=a-secret-of-the-mail"
+ANYBODY = Caller(None, NOBODY, "dashboard")
+Rows = list[Any]
+
+
+@pytest.fixture
+def box() -> Iterator[Handle]:
+    with mailbox() as handle:
+        yield handle
+
+
+@pytest.fixture
+def around(box: Handle) -> Dependencies:
+    return Dependencies(secret_key=b"a secret of the tests", mail=mail_server(box))
+
+
+def opened(
+    database: str, role: str, clock: MovedClock, listener: Listener, around: Dependencies
+) -> Iterator[UnitOfWorkFactory]:
+    engine = make_engine(database, 4, role)
+    yield UnitOfWorkFactory(engine, clock, listener, around)
+    engine.dispose()
+
+
+@pytest.fixture
+def people(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> Iterator[UnitOfWorkFactory]:
+    """Units of the web origin."""
+    yield from opened(database, IDENTITY_ROLE, clock, listener, around)
+
+
+@pytest.fixture
+def jobs(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> Iterator[UnitOfWorkFactory]:
+    """Units of a worker."""
+    yield from opened(database, WORKER_ROLE, clock, listener, around)
+
+
+def written(people: UnitOfWorkFactory, *recipients: str) -> None:
+    with people.open(ANYBODY) as uow:
+        for recipient in recipients or (ADA,):
+            enqueue_mail(uow, recipient, "verify_email", url=URL)
+
+
+def half_done(people: UnitOfWorkFactory) -> None:
+    with people.open(ANYBODY) as uow:
+        enqueue_mail(uow, ADA, "verify_email", url=URL)
+        enqueue_mail(uow, ADA, "advertisement")
+
+
+def mails(session: Session) -> Rows:
+    session.rollback()
+    query = "SELECT recipient, due_at, lease_until, sealed, sent_at, last_error, attempts FROM mails ORDER BY id"
+    return list(session.execute(text(query)).all())
+
+
+def drained(jobs: UnitOfWorkFactory) -> None:
+    while send_due(jobs):
+        pass
+
+
+def elsewhere(jobs: UnitOfWorkFactory, **changes: Any) -> UnitOfWorkFactory:
+    """Return the units of a process with other surroundings."""
+    return UnitOfWorkFactory(jobs.engine, jobs.clock, jobs.wakeups, replace(jobs.dependencies, **changes))
+
+
+class TestPosting:
+    def test_leaves_with_the_change_that_it_tells_of(
+        self, people: UnitOfWorkFactory, listener: Listener, session: Session
+    ) -> None:
+        with pytest.raises(ValueError, match="advertisement"):
+            half_done(people)
+        assert mails(session) == []
+        assert listener.heard == []
+        written(people)
+        assert listener.heard == ["mail"]
+
+    def test_keeps_no_link_that_anybody_could_read(self, people: UnitOfWorkFactory, session: Session) -> None:
+        written(people)
+        [row] = session.execute(text("SELECT m::text FROM mails m")).all()
+        assert b"a-secret-of-the-mail" not in bytes(mails(session)[0].sealed)
+        assert "a-secret" not in row[0]
+        assert ADA in row[0]
+
+    @pytest.mark.parametrize("values", [{}, {"url": URL, "name": "Ada"}, {"link": URL}])
+    def test_takes_the_fields_of_the_template_and_no_others(
+        self, people: UnitOfWorkFactory, values: dict[str, str]
+    ) -> None:
+        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="there is no mail verify_email"):
+            enqueue_mail(uow, ADA, "verify_email", **values)
+
+    def test_knows_its_templates(self, people: UnitOfWorkFactory) -> None:
+        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="there is no mail advertisement"):
+            enqueue_mail(uow, ADA, "advertisement", url=URL)
+
+    def test_works_inside_an_organisation_too_and_writes_instants_as_people_do(
+        self, uow_factory: UnitOfWorkFactory, engine: Engine, jobs: UnitOfWorkFactory, session: Session, box: Handle
+    ) -> None:
+        acme = factories.organization(session)
+        session.commit()
+        inside = elsewhere(jobs)
+        inside.engine = engine
+        with inside.open(Caller(acme.id, NOBODY, "dashboard")) as uow:
+            values = {"organization": "Acme", "inviter": "Ada", "role": "member", "url": URL}
+            enqueue_mail(uow, EVE, "invitation", **values, expires_at=uow.now.replace(2026, 12, 1, 9, 5))
+        drained(jobs)
+        [letter] = box.mailbox.to(EVE)
+        assert "ends on 1 December 2026, 09:05 UTC." in letter.text
+
+
+class TestSending:
+    def test_sends_it_and_erases_what_it_said(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
+    ) -> None:
+        written(people)
+        drained(jobs)
+        [letter] = box.mailbox.to(ADA)
+        assert letter.links == [URL]
+        [row] = mails(session)
+        assert (row.due_at, row.lease_until, row.sealed, row.last_error) == (None, None, None, None)
+        assert row.sent_at is not None
+
+    def test_sends_it_once_whoever_else_is_at_it(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, box: Handle
+    ) -> None:
+        written(people, *[f"ada-{number}@example.com" for number in range(8)])
+        barrier = Barrier(4)
+
+        def work() -> None:
+            barrier.wait()
+            drained(jobs)
+
+        threads = [Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(box.mailbox.letters) == len({letter.recipients for letter in box.mailbox.letters}) == 8
+
+    def test_a_mail_whose_process_died_is_sent_once_its_lease_has_run_out(
+        self,
+        people: UnitOfWorkFactory,
+        jobs: UnitOfWorkFactory,
+        session: Session,
+        box: Handle,
+        clock: MovedClock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        written(people)
+        with monkeypatch.context() as patched:
+            patched.setattr(delivery, "_send", _die)
+            with pytest.raises(SystemExit):
+                send_due(jobs)
+        drained(jobs)
+        assert box.mailbox.letters == []
+        clock.ahead += LEASE
+        drained(jobs)
+        assert len(box.mailbox.letters) == 1
+
+    def test_one_that_was_sent_and_not_recorded_is_recognised_when_it_comes_again(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+    ) -> None:
+        written(people)
+        session.execute(
+            text(
+                "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+                "CREATE TRIGGER lost BEFORE UPDATE ON mails FOR EACH ROW WHEN (NEW.sent_at IS NOT NULL) "
+                "EXECUTE FUNCTION lose()"
+            )
+        )
+        session.commit()
+        try:
+            drained(jobs)
+        finally:
+            session.execute(text("DROP FUNCTION lose() CASCADE"))
+            session.commit()
+        clock.ahead += LEASE
+        drained(jobs)
+        first, second = box.mailbox.to(ADA)
+        assert first.headers["Message-ID"] == second.headers["Message-ID"]
+        assert mails(session)[0].sent_at is not None
+
+    def test_whoever_took_too_long_records_nothing(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+    ) -> None:
+        written(people)
+        box.mailbox.replies["RCPT"].append("550 Unknown")
+        original = MailServer.send
+
+        def slow(server: MailServer, *letter: Any) -> None:
+            clock.ahead += LEASE
+            session.execute(text("UPDATE mails SET lease_until = lease_until + interval '1 hour'"))
+            session.commit()
+            original(server, *letter)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(MailServer, "send", slow)
+            send_due(jobs)
+        assert mails(session)[0].sealed is not None
+
+
+def _die(*_: Any) -> bool:
+    raise SystemExit
+
+
+class TestWhatCannotBeSent:
+    def test_now_is_tried_again_later_and_does_not_hold_up_the_others(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+    ) -> None:
+        written(people, ADA, EVE)
+        box.mailbox.replies["RCPT"].append("450 Greylisted")
+        drained(jobs)
+        assert len(box.mailbox.letters) == 1
+        clock.ahead += timedelta(seconds=31)
+        drained(jobs)
+        assert len(box.mailbox.to(ADA)) == len(box.mailbox.to(EVE)) == 1
+
+    def test_for_ever_is_given_up_and_erased(
+        self,
+        people: UnitOfWorkFactory,
+        jobs: UnitOfWorkFactory,
+        session: Session,
+        box: Handle,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        written(people)
+        box.mailbox.replies["RCPT"].append(f"550 {ADA} is unknown, {URL}")
+        drained(jobs)
+        [row] = mails(session)
+        assert (row.due_at, row.sealed, row.sent_at) == (None, None, None)
+        assert row.last_error == "the server refuses this recipient: 550"
+        assert "is given up" in caplog.text
+        assert ADA not in caplog.text
+        assert "a-secret" not in caplog.text
+
+    def test_because_the_server_is_away_waits_all_together(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+    ) -> None:
+        written(people, ADA, EVE, "joe@example.com")
+        box.mailbox.replies["CONNECT"] += ["421 Busy", "421 Busy"]
+        drained(jobs)
+        assert [row.attempts for row in mails(session)] == [1, 0, 0]
+        clock.ahead += timedelta(seconds=31)
+        drained(jobs)
+        assert sum(row.attempts for row in mails(session)) == 2
+        clock.ahead += timedelta(minutes=3)
+        drained(jobs)
+        assert len(box.mailbox.letters) == 3
+
+    def test_while_it_is_of_use_is_given_up(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
+    ) -> None:
+        written(people)
+        clock.ahead += timedelta(hours=24)
+        drained(jobs)
+        assert box.mailbox.letters == []
+        assert (mails(session)[0].sealed, mails(session)[0].due_at) == (None, None)
+
+    def test_because_it_was_sealed_under_another_secret_is_given_up(
+        self,
+        people: UnitOfWorkFactory,
+        jobs: UnitOfWorkFactory,
+        session: Session,
+        box: Handle,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        written(people)
+        drained(elsewhere(jobs, secret_key=b"another secret"))
+        assert box.mailbox.letters == []
+        assert mails(session)[0].sealed is None
+        assert "another SECRET_KEY" in caplog.text
+
+    def test_because_there_is_no_server_waits(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
+    ) -> None:
+        written(people)
+        without = elsewhere(jobs, mail=None)
+        assert not send_due(without)
+        assert "mail" not in work_waiting(without)
+        assert mails(session)[0].due_at is not None
+        assert "mail" in work_waiting(jobs)
+        drained(jobs)
+        assert len(box.mailbox.letters) == 1
+
+    def test_a_mail_that_was_moved_to_another_address_does_not_open(
+        self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
+    ) -> None:
+        written(people)
+        session.execute(text("UPDATE mails SET recipient = :eve"), {"eve": EVE})
+        session.commit()
+        drained(jobs)
+        assert box.mailbox.letters == []
+
+
+class TestSealing:
+    def test_opens_for_the_same_secret_use_and_row_alone(self) -> None:
+        sealed = encrypt(b"secret", "mails", "mal_1", b"hello")
+        assert decrypt(b"secret", "mails", "mal_1", sealed) == b"hello"
+        changed = sealed[:-1] + bytes([sealed[-1] ^ 1])
+        for arguments in (
+            (b"other", "mails", "mal_1", sealed),
+            (b"secret", "other", "mal_1", sealed),
+            (b"secret", "mails", "mal_2", sealed),
+            (b"secret", "mails", "mal_1", changed),
+            (b"secret", "mails", "mal_1", b""),
+            (b"secret", "mails", "mal_1", b"\x01short"),
+            (b"secret", "mails", "mal_1", b"\x02" + sealed[1:]),
+        ):
+            with pytest.raises(DecryptionError):
+                decrypt(*arguments)
+
+    def test_is_never_the_same_twice(self) -> None:
+        assert encrypt(b"secret", "mails", "mal_1", b"hello") != encrypt(b"secret", "mails", "mal_1", b"hello")
+
+
+class TestTheJob:
+    @pytest.fixture
+    def running(self, jobs: UnitOfWorkFactory) -> Iterator[None]:
+        """Give the process a context; what works aside is over when this ends."""
+        context.set_context(Context(jobs, None, None, lambda _name: None))  # type: ignore[arg-type]
+        yield
+        background_thread.run_in_background("mail", lambda: False).join(10)
+        context._given.clear()
+
+    @pytest.mark.usefixtures("running")
+    def test_sends_on_a_thread_of_its_own(self, people: UnitOfWorkFactory, box: Handle) -> None:
+        written(people, ADA, EVE)
+        mail.run()
+        assert len(box.mailbox.wait_for(ADA)) == len(box.mailbox.wait_for(EVE)) == 1
+
+    @pytest.mark.usefixtures("running")
+    def test_a_server_that_hangs_holds_up_nobody_who_asks(self, people: UnitOfWorkFactory, box: Handle) -> None:
+        written(people)
+        box.mailbox.silent_after = "EHLO"
+        first = background_thread.run_in_background("mail", lambda: False)
+        first.join(10)
+        mail.run()
+        mail.run()
+        running = background_thread.run_in_background("mail", lambda: False)
+        assert running.is_alive()
+        box.mailbox.hang_up()
+        running.join(10)
+        assert not running.is_alive()
+
+    def test_a_fault_ends_the_turn_and_nothing_else(self, caplog: pytest.LogCaptureFixture) -> None:
+        def fail() -> bool:
+            raise LookupError("a fault")
+
+        background_thread.run_in_background("faulty", fail).join(10)
+        assert "faulty failed and is tried again" in caplog.text
+        steps = iter([True, False])
+        background_thread.run_in_background("faulty", lambda: next(steps)).join(10)
+        assert list(steps) == []
+
+
+def test_old_mails_are_forgotten(
+    people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, clock: MovedClock
+) -> None:
+    written(people)
+    tidy(jobs)
+    assert len(mails(session)) == 1
+    clock.ahead += timedelta(days=31)
+    tidy(jobs)
+    assert mails(session) == []

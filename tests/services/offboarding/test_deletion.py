@@ -1,0 +1,351 @@
+"""An organisation that is deleted, at the code host: it blocks nobody any more, whatever fails on the way."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from functools import partial
+from threading import Barrier, Thread
+from typing import Any, cast
+
+import orjson
+import pytest
+import sqlalchemy.exc
+
+from integrations.github import GitHub
+from jobs import background_thread, context
+from jobs.context import Context
+from jobs.sweep import Sweeper
+from rules.errors import ServiceError
+from services.core.unit_of_work import Caller
+from services.enforcement import withdrawing
+from services.enforcement.applying import LEASE as SETUP_LEASE
+from services.enforcement.confirming import BUDGET
+from services.maintenance.tasks import work_waiting
+from services.offboarding.deletion import WITHDRAWN_AFTER, delete, end_what_came_late
+from services.offboarding.withdrawal import LEASE, MOST_TRIES, withdraw_due
+from tests import factories
+from tests.jobs.conftest import ADA, Builder, Town, build, codehost, private_key, town
+from tests.services.conftest import MovedClock
+from tests.services.offboarding.test_withdrawal import RULESET, written
+from tests.support.post import work
+
+__all__ = ["build", "codehost", "private_key", "town", "written"]
+
+DELETING = "DELETE /repos/acme/web/rulesets"
+
+
+@pytest.fixture
+def owner(town: Town) -> str:
+    """The address of acme's owner."""
+    user = factories.user(town.session, "Olga")
+    factories.membership(town.session, town.organization, user, "owner")
+    town.session.commit()
+    return user.email
+
+
+def leave(town: Town, name: str = "Acme") -> dict[str, Any]:
+    with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
+        return delete(uow, name)
+
+
+def pass_time(town: Town, **length: float) -> None:
+    cast(MovedClock, town.jobs.clock).ahead += timedelta(**length)
+
+
+def gone(town: Town, name: str = "Acme") -> None:
+    """Delete it, and let the time pass in which somebody may still be writing rules."""
+    leave(town, name)
+    pass_time(town, seconds=WITHDRAWN_AFTER.total_seconds())
+
+
+def withdrawn(town: Town) -> None:
+    while withdraw_due(town.jobs, town.github):
+        pass
+
+
+def waits(town: Town) -> bool:
+    return "withdraw" in work_waiting(town.jobs)
+
+
+def mails(town: Town) -> list[tuple[str, str]]:
+    rows = town.sql("SELECT template, recipient FROM mails WHERE template <> 'organization_deleted' ORDER BY id")
+    return [tuple(row) for row in rows]
+
+
+def audit(town: Town) -> list[str]:
+    return [row[0] for row in town.sql("SELECT action FROM audit_entries WHERE action LIKE '%r%.%e%' ORDER BY at, id")]
+
+
+class TestItsHeads:
+    def test_get_their_success(self, town: Town, build: Builder) -> None:
+        build("web", "api")
+        work(town)
+        town.freeze()
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        leave(town)
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+        assert town.sql("SELECT end_reason, released_at IS NOT NULL FROM freezes") == [("organization_deleted", True)]
+
+    def test_stay_free_while_its_data_is_kept(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        leave(town)
+        town.host.organization("acme").repository("web").pull_request(base="main")
+        town.look_at_everything()
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+
+    def test_a_freeze_that_was_under_way_at_that_moment_ends_too(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        leave(town)
+        town.freeze()
+        town.settle()
+        assert set(town.conclusions().values()) == {"failure"}
+        assert end_what_came_late(town.jobs) == 1
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+        assert end_what_came_late(town.jobs) == 0
+
+    def test_freezes_that_race_with_the_deletion_end_all_of_them(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        barrier = Barrier(4)
+
+        def race(act: Callable[[], object]) -> None:
+            barrier.wait()
+            act()
+
+        threads = [
+            Thread(target=race, args=(act,)) for act in (town.freeze, town.freeze, town.freeze, partial(leave, town))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        end_what_came_late(town.jobs)
+        assert town.sql("SELECT DISTINCT end_reason FROM freezes") == [("organization_deleted",)]
+        town.settle()
+        assert set(town.conclusions().values()) == {"success"}
+
+    def test_a_freeze_whose_time_passes_meanwhile_is_left_to_the_clock(self, town: Town, build: Builder) -> None:
+        build("web")
+        work(town)
+        branch = town.branches["acme/web"]
+        factories.freeze(town.session, town.organization, [branch], ends_at=factories.now() - timedelta(seconds=1))
+        town.session.commit()
+        leave(town)
+        assert end_what_came_late(town.jobs) == 0
+        assert town.sql("SELECT end_reason FROM freezes") == [(None,)]
+
+
+class TestItsRules:
+    def test_are_removed_by_a_job_and_nothing_is_said_of_it(self, town: Town, written: int, owner: str) -> None:
+        gone(town)
+        assert written in town.host.world.rulesets
+        assert waits(town)
+        withdrawn(town)
+        assert written not in town.host.world.rulesets
+        assert not waits(town)
+        assert mails(town) == []
+
+    def test_are_not_touched_for_another_name(self, town: Town, written: int) -> None:
+        with pytest.raises(ServiceError):
+            gone(town, "Globex")
+        assert not waits(town)
+        withdrawn(town)
+        assert written in town.host.world.rulesets
+
+    def test_are_tried_again_while_the_code_host_is_ill(self, town: Town, written: int, owner: str) -> None:
+        gone(town)
+        fault = town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
+        withdrawn(town)
+        assert not waits(town)
+        pass_time(town, seconds=31)
+        assert waits(town)
+        town.host.faults.clear(fault.id)
+        withdrawn(town)
+        assert written not in town.host.world.rulesets
+        assert mails(town) == []
+
+    def test_that_nobody_lets_us_remove_are_mailed_to_the_owners(self, town: Town, written: int, owner: str) -> None:
+        gone(town)
+        town.host.faults.add("error", DELETING, status=403, message="Not allowed")
+        withdrawn(town)
+        assert mails(town) == [("rules_left", owner)]
+        [(details,)] = town.sql("SELECT details FROM audit_entries WHERE action = 'organization.rules_left'")
+        assert f"acme/web: ruleset {written}, which requires the check change-freeze/main" in details["left"][0]
+        pass_time(town, days=1)
+        withdrawn(town)
+        assert len(mails(town)) == 1
+
+    def test_are_mailed_too_when_a_day_of_trying_did_not_help(self, town: Town, written: int, owner: str) -> None:
+        gone(town)
+        town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
+        town.sql("UPDATE organizations SET withdrawal_attempts = :tries", tries=MOST_TRIES - 1)
+        withdrawn(town)
+        assert mails(town) == [("rules_left", owner)]
+        pass_time(town, days=1)
+        assert not waits(town)
+
+    def test_are_left_alone_once_the_code_host_limits_us(self, town: Town, written: int, owner: str) -> None:
+        release = {
+            **RULESET,
+            "name": "Change freeze: release",
+            "conditions": {"ref_name": {"include": ["refs/heads/release"], "exclude": []}},
+        }
+        town.host.organization("acme").repository("web").ruleset(**release)
+        [second] = [one.id for one in town.host.world.rulesets.values() if one.name == release["name"]]
+        town.sql(
+            "INSERT INTO written_rulesets SELECT level, :id, organization_id, installation_id, repository_id, "
+            "'change-freeze/release', written_at FROM written_rulesets",
+            id=second,
+        )
+        gone(town)
+        message = "You have exceeded a secondary rate limit"
+        fault = town.host.faults.add("error", DELETING, status=403, message=message)
+        withdrawn(town)
+        assert {written, second} <= set(town.host.world.rulesets)
+        assert fault.struck == 1
+        town.host.faults.clear(fault.id)
+        pass_time(town, minutes=2)
+        while withdraw_due(town.jobs, GitHub(town.github.settings)):  # the other one keeps quiet for a minute
+            pass
+        assert not {written, second} & set(town.host.world.rulesets)
+
+    def test_are_removed_by_the_next_worker_when_one_dies(
+        self, town: Town, written: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone(town)
+        with monkeypatch.context() as patched:
+            patched.setattr(withdrawing, "_carry_out", _die)
+            with pytest.raises(SystemExit):
+                withdraw_due(town.jobs, town.github)
+        assert not waits(town)
+        pass_time(town, seconds=LEASE.total_seconds() + 1)
+        withdrawn(town)
+        assert written not in town.host.world.rulesets
+
+    def test_that_were_removed_and_not_recorded_are_recorded_by_the_next_worker(
+        self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone(town)
+        with monkeypatch.context() as patched:
+            patched.setattr(withdrawing, "record", _die)
+            with pytest.raises(SystemExit):
+                withdraw_due(town.jobs, town.github)
+        assert written not in town.host.world.rulesets
+        pass_time(town, seconds=LEASE.total_seconds() + 1)
+        withdrawn(town)
+        assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
+        assert mails(town) == []
+
+    def test_a_worker_whose_lease_ran_out_tells_nobody_anything(
+        self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        gone(town)
+        town.host.faults.add("error", DELETING, status=403, message="Not allowed")
+        original = withdrawing._carry_out
+
+        def slow(*arguments: Any) -> Any:
+            town.sql("UPDATE organizations SET withdrawal_lease_until = now() + interval '1 hour'")
+            return original(*arguments)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(withdrawing, "_carry_out", slow)
+            withdraw_due(town.jobs, town.github)
+        assert mails(town) == []
+
+    def test_wait_until_a_setup_that_is_being_written_must_have_ended(self, town: Town, written: int) -> None:
+        assert WITHDRAWN_AFTER >= SETUP_LEASE
+        assert timedelta(seconds=BUDGET + town.github.settings.deadline_seconds) < WITHDRAWN_AFTER
+        leave(town)
+        assert not waits(town)
+        assert not withdraw_due(town.jobs, town.github)
+        pass_time(town, seconds=WITHDRAWN_AFTER.total_seconds())
+        assert waits(town)
+
+    @pytest.mark.parametrize("happened", [True, False])
+    def test_one_whose_creation_nobody_recorded_is_found(self, town: Town, build: Builder, *, happened: bool) -> None:
+        build("web")
+        checks = [{"context": "change-freeze/main", "integration_id": town.host.app_id}]
+        parameters = {
+            "required_status_checks": checks,
+            "strict_required_status_checks_policy": False,
+            "do_not_enforce_on_create": True,
+        }
+        after = {**RULESET, "rules": [{"type": "required_status_checks", "parameters": parameters}]}
+        before = set(town.host.world.rulesets)
+        if happened:
+            town.person("POST", "/repos/acme/web/rulesets", after).raise_for_status()
+        [(repository_id,)] = town.sql("SELECT id FROM repositories")
+        announced = {
+            "action": "create",
+            "level": "repository",
+            "account": "acme",
+            "repositoryId": repository_id,
+            "repository": "acme/web",
+            "checkName": "change-freeze/main",
+            "name": after["name"],
+            "rulesetId": None,
+            "before": None,
+            "after": after,
+        }
+        town.sql(
+            "INSERT INTO enforcement_setups (id, organization_id, scope, state, requested_by, created_at, progress) "
+            "VALUES ('stp_1', :id, '{}', 'failed', '{}', now(), CAST(:progress AS jsonb))",
+            id=town.organization.id,
+            progress=orjson.dumps({"writing": announced}).decode(),
+        )
+        gone(town)
+        withdrawn(town)
+        assert set(town.host.world.rulesets) == before
+        assert town.sql("SELECT progress FROM enforcement_setups") == [({},)]
+
+
+def _die(*_: Any, **__: Any) -> Any:
+    raise SystemExit
+
+
+def test_an_organisation_without_rules_is_done_at_once(town: Town, owner: str) -> None:
+    gone(town)
+    assert withdraw_due(town.jobs, town.github)
+    assert not withdraw_due(town.jobs, town.github)
+    assert mails(town) == []
+    assert audit(town)[-1] == "organization.deleted"
+
+
+@pytest.fixture
+def sweeper(town: Town) -> Iterator[Sweeper]:
+    """Make a sweeper that no worker helps."""
+    context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
+    yield Sweeper(context.get_context(), lambda: False, timedelta(days=1000))
+    background_thread.run_in_background("withdraw", lambda: False).join(10)
+    context._given.clear()
+
+
+def test_the_sweeper_alone_sees_to_all_of_it(town: Town, written: int, owner: str, sweeper: Sweeper) -> None:
+    work(town)
+    town.freeze()
+    town.settle()
+    gone(town)
+    sweeper.sweep()
+    background_thread.run_in_background("withdraw", lambda: False).join(10)
+    assert written not in town.host.world.rulesets
+    assert set(town.conclusions().values()) == {"success"}
+    pass_time(town, days=30)
+    sweeper.sweep()
+    assert town.sql("SELECT purged_at IS NOT NULL, name FROM organizations") == [(True, "")]
+    assert town.sql("SELECT count(*) FROM freezes") == [(0,)]
+
+
+def test_nothing_is_deleted_without_its_audit(town: Town, written: int) -> None:
+    town.sql("REVOKE INSERT ON audit_entries FROM change_freeze_app")
+    try:
+        with pytest.raises(sqlalchemy.exc.ProgrammingError):
+            leave(town)
+    finally:
+        town.sql("GRANT INSERT ON audit_entries TO change_freeze_app")
+    assert town.sql("SELECT deleted_at, withdrawal_due_at FROM organizations") == [(None, None)]
+    assert town.sql("SELECT count(*) FROM mails") == [(0,)]

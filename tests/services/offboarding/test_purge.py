@@ -1,0 +1,234 @@
+"""What is left of an organisation 30 days after its deletion: one row with an id, and nothing of any other touched."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+import sqlalchemy.exc
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from app.database import WORKER_ROLE, make_engine
+from models import Base
+from models.installations import Installation
+from models.organizations import Organization, User
+from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
+from services.offboarding import purge
+from services.offboarding.purge import _erase_a_piece, erased_tables, purge_deleted
+from tests import factories
+from tests.services.conftest import Listener, MovedClock
+from tests.support.estates import Estate, estate
+
+Rows = dict[str, list[Any]]
+
+
+@pytest.fixture
+def jobs(database: str, clock: MovedClock, listener: Listener) -> Iterator[UnitOfWorkFactory]:
+    engine = make_engine(database, 4, WORKER_ROLE)
+    yield UnitOfWorkFactory(engine, clock, listener, Dependencies())
+    engine.dispose()
+
+
+def founded(session: Session, name: str) -> Estate:
+    """Found an organisation with a row in every table, and its installation's traces."""
+    made = estate(session, name)
+    installation = session.query(Installation).filter_by(organization_id=made.organization.id).one()
+    values = {"id": installation.id, "delivery": f"delivery of {name}"}
+    session.execute(
+        text(
+            "INSERT INTO webhook_deliveries (delivery_id, event, installation_id, payload, received_at) "
+            "VALUES (:delivery, 'push', :id, '{}', now())"
+        ),
+        values,
+    )
+    session.execute(
+        text("INSERT INTO spendings (installation_id, at, points, content) VALUES (:id, now(), 1, 1)"), values
+    )
+    factories.login(session, factories.user(session), made.organization, support=True, kind="support")
+    session.commit()
+    return made
+
+
+@pytest.fixture
+def acme(session: Session) -> Organization:
+    """Return acme, deleted just now."""
+    organization = founded(session, "acme").organization
+    organization.deleted_at = factories.now()
+    session.commit()
+    return organization
+
+
+@pytest.fixture
+def globex(session: Session) -> Organization:
+    return founded(session, "globex").organization
+
+
+def rows_of(session: Session, organization: Organization) -> Rows:
+    """Return all rows that name an organisation or its installation, by table."""
+    session.rollback()
+    installations = "SELECT id FROM installations WHERE organization_id = :id"
+    found: Rows = {}
+    for table in Base.metadata.sorted_tables:
+        if "organization_id" in table.columns:
+            whose = "organization_id = :id"
+        elif "installation_id" in table.columns:
+            whose = f"installation_id IN ({installations})"
+        else:
+            continue
+        query = f"SELECT t::text FROM {table.name} t WHERE {whose} ORDER BY 1"
+        found[table.name] = list(session.scalars(text(query), {"id": organization.id}))
+    return found
+
+
+def count(session: Session, query: str) -> int:
+    session.rollback()
+    return int(session.scalar(text(query)) or 0)
+
+
+def test_has_to_do_with_every_table_that_names_an_organisation(session: Session, globex: Organization) -> None:
+    every = {table.name for table in Base.metadata.sorted_tables if "organization_id" in table.columns}
+    assert {table.name for table in erased_tables()} == every - {"sessions"}
+    assert [table for table, rows in rows_of(session, globex).items() if not rows] == []
+
+
+def test_waits_for_thirty_days(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+) -> None:
+    before = rows_of(session, acme)
+    clock.ahead += timedelta(days=30) - timedelta(minutes=1)
+    assert not purge_deleted(jobs)
+    assert rows_of(session, acme) == before
+
+
+def test_erases_everything_and_nothing_of_anybody_else(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, globex: Organization, clock: MovedClock
+) -> None:
+    others = rows_of(session, globex)
+    clock.ahead += timedelta(days=30, seconds=1)
+    assert not purge_deleted(jobs)
+    assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
+    assert rows_of(session, globex) == others
+    assert count(session, "SELECT count(*) FROM spendings") == 1
+    assert count(session, "SELECT count(*) FROM webhook_deliveries") == 1
+
+
+def test_leaves_an_id_and_when_it_was_and_no_name(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+) -> None:
+    clock.ahead += timedelta(days=31)
+    purge_deleted(jobs)
+    session.expire_all()
+    left = session.get_one(Organization, acme.id)
+    assert (left.name, left.slug, left.settings) == ("", acme.id, {})
+    assert left.purged_at is not None
+    assert left.deleted_at is not None
+
+
+def test_leaves_people_their_accounts_and_sign_ins(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+) -> None:
+    people = session.query(User).count()
+    signed_in = count(session, "SELECT count(*) FROM sessions WHERE kind <> 'support'")
+    clock.ahead += timedelta(days=31)
+    purge_deleted(jobs)
+    assert session.query(User).count() == people
+    assert count(session, "SELECT count(*) FROM sessions WHERE kind <> 'support'") == signed_in
+    assert count(session, "SELECT count(*) FROM sessions WHERE kind = 'support'") == 0
+
+
+def test_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock) -> None:
+    clock.ahead += timedelta(days=31)
+    purge_deleted(jobs)
+    first = session.scalar(text("SELECT purged_at FROM organizations"))
+    clock.ahead += timedelta(days=1)
+    assert not purge_deleted(jobs)
+    session.rollback()
+    assert session.scalar(text("SELECT purged_at FROM organizations")) == first
+
+
+class TestInPieces:
+    @pytest.fixture(autouse=True)
+    def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(purge, "PIECE", 2)
+        monkeypatch.setattr(purge, "REFERENCED_PIECE", 1)
+
+    @pytest.mark.parametrize("pieces", range(1, 30, 4))
+    def test_goes_on_where_it_was_killed(
+        self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock, pieces: int
+    ) -> None:
+        clock.ahead += timedelta(days=31)
+        for _ in range(pieces):
+            _erase_a_piece(jobs)
+        while purge_deleted(jobs):
+            pass
+        assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
+        assert count(session, "SELECT count(*) FROM organizations WHERE purged_at IS NOT NULL") == 1
+
+    def test_makes_way_for_the_other_chores(
+        self,
+        jobs: UnitOfWorkFactory,
+        session: Session,
+        acme: Organization,
+        clock: MovedClock,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(purge, "LONGEST", 0.0)
+        clock.ahead += timedelta(days=31)
+        sweeps = 0
+        while purge_deleted(jobs):
+            sweeps += 1
+        assert sweeps > 5
+
+    def test_of_two_sweepers_at_once_both_may(
+        self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
+    ) -> None:
+        clock.ahead += timedelta(days=31)
+        barrier = Barrier(2)
+
+        def work() -> None:
+            barrier.wait()
+            while purge_deleted(jobs):
+                pass
+
+        threads = [Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
+
+
+def test_what_is_written_meanwhile_is_erased_in_the_next_sweep(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock.ahead += timedelta(days=31)
+    session.execute(
+        text(
+            "CREATE FUNCTION write_meanwhile() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN "
+            "INSERT INTO pull_requests SELECT 'pul_late', organization_id, id, 99, '', '', '', 'main', 'x', 'open', 9, "
+            "now(), now() FROM repositories WHERE id = OLD.id; RETURN OLD; END $$;"
+            "CREATE TRIGGER meanwhile BEFORE DELETE ON repositories FOR EACH ROW EXECUTE FUNCTION write_meanwhile()"
+        )
+    )
+    session.commit()
+    try:
+        assert purge_deleted(jobs)
+        assert "erased in the next sweep" in caplog.text
+    finally:
+        session.execute(text("DROP FUNCTION write_meanwhile() CASCADE"))
+        session.commit()
+    assert not purge_deleted(jobs)
+    assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
+
+
+def test_the_audit_of_an_organisation_that_is_not_deleted_cannot_be_erased(
+    jobs: UnitOfWorkFactory, session: Session, acme: Organization, globex: Organization
+) -> None:
+    with jobs.open(SYSTEM_CALLER) as uow:
+        uow.session.execute(text("DELETE FROM audit_entries"))
+    assert len(rows_of(session, globex)["audit_entries"]) == 1
+    assert rows_of(session, acme)["audit_entries"] == []
+    with jobs.open(SYSTEM_CALLER) as uow, pytest.raises(sqlalchemy.exc.ProgrammingError):
+        uow.session.execute(text("UPDATE audit_entries SET action = 'x'"))

@@ -1,0 +1,127 @@
+"""A pull request into a frozen branch, and those who act on its exceptions at the same moment."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from models.freezes import Freeze
+from models.organizations import Organization
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from rules.access.permissions import Actor
+from rules.errors import ServiceError
+from rules.ids import new_id
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
+from services.freezes.end import lift
+from services.freezes.start import NewFreeze, start
+from services.pull_request_exceptions import deciding, granting, requesting, revoking
+from services.pull_request_exceptions.covering import Wanted
+from tests import factories
+
+Step = Callable[[UnitOfWork], Any]
+REASON = "Payments fail since 08:40"
+LONGEST = 20
+"""Seconds that a step may take until the test gives up."""
+
+
+@dataclass
+class Scene:
+    """acme/web#7 into `main`, frozen; whoever acts here is a key of their own, with the scope for all of it."""
+
+    session: Session
+    uow_factory: UnitOfWorkFactory
+    organization: Organization
+    repository: Repository
+    branch: WatchedBranch
+    pull: PullRequest
+    freeze: Freeze
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8))
+
+    def caller(self) -> Caller:
+        """Return a key that nobody has used yet."""
+        return Caller(self.organization.id, Actor("api_key", new_id("key"), "a key"), "api", "business")
+
+    def run(self, step: Step) -> Any:
+        """Do a step in a unit of its own; returns what it returns, or the code of its refusal."""
+        try:
+            with self.uow_factory.open(self.caller()) as uow:
+                return step(uow)
+        except ServiceError as error:
+            return error.code
+
+    def during(self, first: Step, second: Step) -> tuple[Any, Any]:
+        """Do `first`, and begin `second` before it is committed; returns what became of the two.
+
+        `second` has to wait for a lock of the first one's.
+        """
+        with self.uow_factory.open(self.caller()) as uow:
+            outcome = first(uow)
+            waiting = self.begin(second)
+            self.until_it_waits(waiting)
+        return outcome, waiting.result(LONGEST)
+
+    def begin(self, step: Step) -> Future[Any]:
+        """Do a step in another thread."""
+        return self._pool.submit(self.run, step)
+
+    def until_it_waits(self, step: Future[Any]) -> None:
+        """Return once somebody waits for a lock; the step has to be the one that does."""
+        query = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        while not self.session.scalar(query):
+            self.session.rollback()
+            assert not step.done(), f"it did not wait: {step.result()}"
+        self.session.rollback()
+
+    def close(self) -> None:
+        """Let the threads go."""
+        self._pool.shutdown()
+
+
+@pytest.fixture
+def scene(session: Session, uow_factory: UnitOfWorkFactory, acme: Organization) -> Iterator[Scene]:
+    repository = factories.repository(session, acme)
+    branch = factories.branch(session, repository)
+    pull = factories.pull_request(session, repository)
+    freeze = factories.freeze(session, acme, [branch])
+    session.commit()
+    scene = Scene(session, uow_factory, acme, repository, branch, pull, freeze)
+    yield scene
+    scene.close()
+
+
+def grant(uow: UnitOfWork, **wanted: Any) -> list[str]:
+    """Grant acme/web#7 its exceptions; returns the freezes that they are from."""
+    return [row.freeze_id for row in granting.grant(uow, "acme/web#7", None, Wanted(REASON, **wanted))]
+
+
+def request(uow: UnitOfWork, **wanted: Any) -> str:
+    """Request exceptions for acme/web#7; returns the id of the first."""
+    return requesting.request(uow, "acme/web#7", None, Wanted(REASON, **wanted))[0].id
+
+
+def decision(exception_id: str, *, granted: bool) -> Step:
+    """Return the step of deciding on a request."""
+    return lambda uow: [row.decision for row in deciding.decide(uow, exception_id, deciding.Decision(granted=granted))]
+
+
+def revocation(exception_id: str) -> Step:
+    """Return the step of revoking an exception."""
+    return lambda uow: len(revoking.revoke(uow, exception_id, None))
+
+
+def begin_freeze(uow: UnitOfWork) -> str:
+    """Freeze everything once more; returns the freeze's id."""
+    wanted = NewFreeze({"type": "organization"}, "Another release", impact_acknowledged=True)
+    return start(uow, wanted, max_targets=10).id
+
+
+def lifting_of(freeze_id: str) -> Step:
+    """Return the step of lifting a freeze."""
+    return lambda uow: lift(uow, freeze_id, None).id

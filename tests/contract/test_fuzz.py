@@ -27,8 +27,8 @@ def test_whatever_is_sent_by_whomever_every_answer_is_one_that_the_contract_anno
     done = subprocess.run(command, cwd=CONTRACT_PATH.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"Seed {SEED} (FUZZ_SEED={SEED} has this again)\n{done.stdout}\n{done.stderr}"
     silent = done.stdout.partition("Never called with success: ")[2].splitlines()[0].split(", ")
-    at_the_code_host = {"claim_installation"}  # somebody has to go there first
-    learnt_nothing = set(silent) - {"retry_freeze"} - at_the_code_host
+    at_github = {"claim_installation"}  # somebody has to go there first
+    learnt_nothing = set(silent) - {"retry_freeze"} - at_github
     assert learnt_nothing == set(), "see tools/fuzz/stage.py and supplies.py"
 
 

@@ -38,17 +38,17 @@ class PullRequest:
     """An open pull request into acme/web's main branch, as a maintainer at the code host sees it."""
 
     def __init__(self, sandbox: dict[str, Any]) -> None:
-        self.code_host = Client(sandbox["codeHostUrl"], sandbox["codeHostToken"])
-        opened = self.code_host.call("GET", "/repos/acme/web/pulls?state=open&base=main")
+        self.fake_github = Client(sandbox["githubUrl"], sandbox["githubToken"])
+        opened = self.fake_github.call("GET", "/repos/acme/web/pulls?state=open&base=main")
         self.path = f"/repos/acme/web/pulls/{opened[0]['number']}/merge"
 
     def is_refused(self) -> bool:
         with pytest.raises(Refused) as refused:
-            self.code_host.call("PUT", self.path, {})
+            self.fake_github.call("PUT", self.path, {})
         return refused.value.status == 405 and "change-freeze/main" in refused.value.message
 
     def is_merged(self) -> bool:
-        return bool(self.code_host.call("PUT", self.path, {})["merged"])
+        return bool(self.fake_github.call("PUT", self.path, {})["merged"])
 
 
 @pytest.fixture

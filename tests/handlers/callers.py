@@ -14,7 +14,7 @@ from models.installations import Installation
 from models.organizations import Organization
 from models.repositories import Repository
 from tests import factories
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 
 EVERYTHING = {"scope": {"type": "organization"}, "reason": "Release under way", "impactAcknowledged": True}
 """A freeze of the whole organisation."""
@@ -52,7 +52,7 @@ class Tenant:
 
     session: Session
     http: httpx.Client
-    host: CodeHost
+    host: FakeGitHub
     account: str
     organization: Organization
     installation: Installation

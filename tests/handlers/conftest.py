@@ -6,7 +6,7 @@ What a test asks for:
   `acme.anybody`, `acme.key("repo:read")`, `acme.person("viewer")` and `acme.support` are clients that call the API.
 - `globex`: another organisation, of the free plan.
 - `session`: rows as they are, of every organisation; what is added or changed there is committed at once.
-- `clock`, `wakeups`, `code_host`: the service's clock, what it woke, and the simulated GitHub.
+- `clock`, `wakeups`, `fake_github`: the service's clock, what it woke, and the simulated GitHub.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from tests.support.product import address_of, product_config
 from tests.support.second_opinion import checked_client, watching
 from tests.support.serving import serving
 from tests.support.sessions import committing
-from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.people import APP_CLIENT_SECRET
 
@@ -56,11 +56,11 @@ def private_key() -> rsa.RSAPrivateKey:
 
 
 @pytest.fixture(scope="session")
-def served_code_host(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
+def served_fake_github(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
     public = private_key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    handle = serve(CodeHost(app_id=1, app_public_key=public.decode()))
+    handle = serve(FakeGitHub(app_id=1, app_public_key=public.decode()))
     yield handle
     handle.stop()
 
@@ -80,7 +80,7 @@ def served(
     shared_database: psycopg.Connection,
     redis_url: str,
     private_key: rsa.RSAPrivateKey,
-    served_code_host: Handle,
+    served_fake_github: Handle,
     clock_of_session: MovableClock,
     wakeups_of_session: RecordedWakeups,
 ) -> Iterator[str]:
@@ -93,15 +93,15 @@ def served(
         redis_url,
         base_url=factories.AUDIENCE,
         session_issuer=factories.ISSUER,
-        github_api_url=served_code_host.base_url,
+        github_api_url=served_fake_github.base_url,
         github_app_id=1,
         github_app_slug="change-freeze",
         github_app_private_key=pem.decode(),
-        github_app_client_id=client_id_of(served_code_host.host.app.id),
+        github_app_client_id=client_id_of(served_fake_github.host.app.id),
         github_app_client_secret=APP_CLIENT_SECRET,
         github_client_id="Iv1.tests",
         github_client_secret="a secret of the client",
-        github_web_url=served_code_host.base_url,
+        github_web_url=served_fake_github.base_url,
         github_webhook_secret=WEBHOOK_SECRET,
     )
     parts = Parts(clock=clock_of_session, wakeups=wakeups_of_session, access_log=False)
@@ -129,10 +129,10 @@ def wakeups(wakeups_of_session: RecordedWakeups) -> RecordedWakeups:
 
 
 @pytest.fixture
-def code_host(served_code_host: Handle) -> CodeHost:
+def fake_github(served_fake_github: Handle) -> FakeGitHub:
     """Return the code host without anything in it."""
-    served_code_host.host.reset()
-    return served_code_host.host
+    served_fake_github.host.reset()
+    return served_fake_github.host
 
 
 @pytest.fixture
@@ -141,22 +141,22 @@ def session(database: str) -> Iterator[Session]:
         yield session
 
 
-def found(session: Session, http: httpx.Client, code_host: CodeHost, name: str, plan: str) -> Tenant:
+def found(session: Session, http: httpx.Client, fake_github: FakeGitHub, name: str, plan: str) -> Tenant:
     """Found an organisation here and at the code host."""
     organization = factories.organization(session, name.title(), plan=plan)
     installation = factories.installation(session, organization, name)
-    code_host.organization(name).installed(installation_id=installation.id)
-    return Tenant(session, http, code_host, name, organization, installation)
+    fake_github.organization(name).installed(installation_id=installation.id)
+    return Tenant(session, http, fake_github, name, organization, installation)
 
 
 @pytest.fixture
-def acme(session: Session, http: httpx.Client, code_host: CodeHost, redis: Redis) -> Tenant:
-    return found(session, http, code_host, "acme", "business")
+def acme(session: Session, http: httpx.Client, fake_github: FakeGitHub, redis: Redis) -> Tenant:
+    return found(session, http, fake_github, "acme", "business")
 
 
 @pytest.fixture
-def globex(session: Session, http: httpx.Client, code_host: CodeHost, redis: Redis) -> Tenant:
-    return found(session, http, code_host, "globex", "free")
+def globex(session: Session, http: httpx.Client, fake_github: FakeGitHub, redis: Redis) -> Tenant:
+    return found(session, http, fake_github, "globex", "free")
 
 
 @pytest.fixture
@@ -170,15 +170,15 @@ def later(clock: MovableClock) -> Any:
 
 
 @pytest.fixture
-def town(acme: Tenant, session: Session, code_host: CodeHost) -> Iterator[Town]:
+def town(acme: Tenant, session: Session, fake_github: FakeGitHub) -> Iterator[Town]:
     """Take away what acme has from the beginning."""
     session.delete(acme.installation)
     session.flush()
-    code_host.settings.setup_url = BACK
-    found = Town(acme, code_host, acme.person("admin"))
+    fake_github.settings.setup_url = BACK
+    found = Town(acme, fake_github, acme.person("admin"))
     found.uninstall(acme.installation.id)
     yield found
-    code_host.settings.setup_url = None
+    fake_github.settings.setup_url = None
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 
 from tests.handlers.callers import Caller, Tenant
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.model.installations import client_id_of, uninstall
 from tools.fake_github.model.world import Actor
 
@@ -25,7 +25,7 @@ class Town:
     """An organisation that has no installation yet, and its account at the code host."""
 
     tenant: Tenant
-    host: CodeHost
+    host: FakeGitHub
     admin: Caller
 
     def address(self, who: Caller | None = None) -> str:

@@ -12,7 +12,7 @@ from models.enforcement import EnforcementSetup
 from models.requests import IdempotencyKey
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 
 SETUP, PAGE = "/v1/enforcement/setup", "/enforcement/authorized"
 APPLY = {"scope": {"type": "organization"}, "mode": "apply"}
@@ -20,11 +20,11 @@ WEB_ORIGIN = "http://127.0.0.1:8080"
 
 
 @pytest.fixture
-def unpermitted(acme: Tenant, session: Session, code_host: CodeHost) -> Tenant:
+def unpermitted(acme: Tenant, session: Session, fake_github: FakeGitHub) -> Tenant:
     """Watch a branch of an organisation whose App may not write rulesets."""
     factories.branch(session, acme.repository("web"))
-    code_host.people.client_id, code_host.people.client_secret = "Iv1.tests", "a secret of the client"
-    code_host.world.installations[acme.installation.id].permissions = {"metadata": "read", "checks": "write"}
+    fake_github.people.client_id, fake_github.people.client_secret = "Iv1.tests", "a secret of the client"
+    fake_github.world.installations[acme.installation.id].permissions = {"metadata": "read", "checks": "write"}
     return acme
 
 
@@ -60,7 +60,7 @@ def test_each_refusal_without_a_key_opens_its_own_way(unpermitted: Tenant, sessi
 
 
 def test_the_page_of_the_service_writes_what_was_asked_for(
-    unpermitted: Tenant, code_host: CodeHost, http: httpx.Client, session: Session
+    unpermitted: Tenant, fake_github: FakeGitHub, http: httpx.Client, session: Session
 ) -> None:
     error = refusal(unpermitted.person("admin").post(SETUP, APPLY), 409, "admin_authorization_required")
     session.execute(update(EnforcementSetup).values(progress={}))  # its heads have their verdicts
@@ -72,8 +72,8 @@ def test_the_page_of_the_service_writes_what_was_asked_for(
     cookie = page.headers["set-cookie"].partition(";")[0]
     done = http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
     assert "<h1>Done</h1>" in done.text
-    assert [ruleset.name for ruleset in code_host.world.rulesets.values()] == ["Change freeze: main"]
-    assert code_host.people.tokens == set()
+    assert [ruleset.name for ruleset in fake_github.world.rulesets.values()] == ["Change freeze: main"]
+    assert fake_github.people.tokens == set()
 
 
 @pytest.mark.parametrize(("path", "status"), [(PAGE, 400), (PAGE + "?code=x&state=y", 404)])

@@ -23,7 +23,7 @@ from services.reconcile.passes import Reconciler
 from services.webhooks.deliveries import process
 from tests import factories
 from tests.services.conftest import Listener, MovedClock
-from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.control.dump import dump_checks
 from tools.fake_github.model.records import PullRequest
 
@@ -36,7 +36,7 @@ REASON = "Release 4.2 is being rolled out"
 class Town:
     """Everything that a test of the reconciler touches."""
 
-    host: CodeHost
+    host: FakeGitHub
     base_url: str
     session: Session
     organization: Organization
@@ -122,24 +122,24 @@ def private_key() -> rsa.RSAPrivateKey:
 
 
 @pytest.fixture
-def codehost(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
+def fake_github(private_key: rsa.RSAPrivateKey) -> Iterator[Handle]:
     public = private_key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    handle = serve(CodeHost(app_public_key=public.decode(), webhook_secret=SECRET))
+    handle = serve(FakeGitHub(app_public_key=public.decode(), webhook_secret=SECRET))
     yield handle
     handle.stop(wait=False)  # the next test has a code host of its own, at another address
 
 
 @pytest.fixture
-def town(codehost: Handle, database: str, private_key: rsa.RSAPrivateKey) -> Iterator[Town]:
+def town(fake_github: Handle, database: str, private_key: rsa.RSAPrivateKey) -> Iterator[Town]:
     pem = private_key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     settings = GitHubSettings(
-        api_url=codehost.base_url,
-        graphql_url=codehost.base_url + "/graphql",
-        app_id=codehost.host.app_id,
+        api_url=fake_github.base_url,
+        graphql_url=fake_github.base_url + "/graphql",
+        app_id=fake_github.host.app_id,
         app_slug="change-freeze",
         private_key=pem.decode(),
         webhook_secret=SECRET,
@@ -157,8 +157,8 @@ def town(codehost: Handle, database: str, private_key: rsa.RSAPrivateKey) -> Ite
         acme = factories.organization(session)
         session.commit()
         yield Town(
-            codehost.host,
-            codehost.base_url,
+            fake_github.host,
+            fake_github.base_url,
             session,
             acme,
             UnitOfWorkFactory(api, clock, listener, dependencies),

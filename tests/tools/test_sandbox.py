@@ -127,7 +127,7 @@ def start(directory: Path, command: list[str] | None = None, **environment: str)
             command or [sys.executable, "-m", "tools.sandbox"],
             cwd=ROOT,
             env=inherited
-            | {"SANDBOX_DIR": str(directory), "PORT": "0", "CODEHOST_PORT": "0", "MAILBOX_PORT": "0"}
+            | {"SANDBOX_DIR": str(directory), "PORT": "0", "FAKE_GITHUB_PORT": "0", "MAILBOX_PORT": "0"}
             | environment,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -175,7 +175,7 @@ class TestOnceItIsReady:
 
     def test_every_process_is_named_and_alive(self, sandbox: Run) -> None:
         pids = sandbox.report["pids"]
-        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "codehost", "mailbox"}
+        assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "fake_github", "mailbox"}
         assert [name for name, process in pids.items() if is_gone(process)] == []
 
     def test_a_mail_that_the_service_writes_is_shown_in_its_mailbox(self, sandbox: Run) -> None:
@@ -347,7 +347,7 @@ class TestSettings:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            settings = load_settings({"PORT": str(port), "CODEHOST_PORT": "0"})
+            settings = load_settings({"PORT": str(port), "FAKE_GITHUB_PORT": "0"})
             with pytest.raises(
                 SandboxError, match=f"Port {port} cannot be used: Address already in use. Set another, PORT="
             ):

@@ -16,14 +16,14 @@ from schemas.contract import load_contract
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.confirming import Authorizations
 from services.enforcement.planning import set_up
-from tests.jobs.conftest import ADA, Town, build, codehost, private_key, town
+from tests.jobs.conftest import ADA, Town, build, fake_github, private_key, town
 from tests.jobs.setup.asking import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
 from tools.fake_github.people import CLIENT_ID, CLIENT_SECRET
 from web.enforcement import enforcement_pages
 from web.pages import create_pages
 
-__all__ = ["build", "codehost", "private_key", "town"]
+__all__ = ["build", "fake_github", "private_key", "town"]
 
 WEB = "http://freeze.test"
 ADDRESS = "/enforcement/authorized"

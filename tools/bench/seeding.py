@@ -51,13 +51,13 @@ def plain(name: str, count: int, pull_requests: int) -> Json:
     }
 
 
-def seed(database_url: str, codehost: str, accounts: Iterable[Account]) -> dict[str, str]:
+def seed(database_url: str, fake_github: str, accounts: Iterable[Account]) -> dict[str, str]:
     """Fill both, and return the secret of a key with every scope, by login."""
     engine = create_engine(database_url)
     keys = {}
     with Session(engine) as session:
         for account in accounts:
-            keys[account.login] = _account(session, codehost, account)
+            keys[account.login] = _account(session, fake_github, account)
         chores = [{"name": name, "done_at": factories.now()} for name in CHORES]
         session.execute(insert(Chore), chores)
         session.commit()
@@ -67,17 +67,17 @@ def seed(database_url: str, codehost: str, accounts: Iterable[Account]) -> dict[
     return keys
 
 
-def _account(session: Session, codehost: str, account: Account) -> str:
+def _account(session: Session, fake_github: str, account: Account) -> str:
     document: Json = {
         "login": account.login,
         "installation": {"id": account.installation_id},
         "repositories": list(account.repositories),
     }
-    made = requests.post(f"{codehost}/_control/seed", json={"organizations": [document]}, timeout=120)
+    made = requests.post(f"{fake_github}/_control/seed", json={"organizations": [document]}, timeout=120)
     made.raise_for_status()
     ours = factories.organization(session, account.login.title())
     factories.installation(session, ours, account.login, id=account.installation_id)
-    listed = requests.get(f"{codehost}/_control/checks?details=true", timeout=120).json()["heads"]
+    listed = requests.get(f"{fake_github}/_control/checks?details=true", timeout=120).json()["heads"]
     heads: dict[int, list[Json]] = defaultdict(list)
     for head in listed:
         heads[head["repositoryId"]].append(head)

@@ -39,7 +39,7 @@ class Stack:
     """Addresses and credentials of a running service."""
 
     api: str
-    codehost: str
+    fake_github: str
     keys: Mapping[str, str] = field(repr=False)
     """Of each organisation's login."""
     stores: Storage
@@ -53,19 +53,19 @@ class Stack:
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
         """Call the control plane of the code host."""
-        answer = requests.request(method, f"{self.codehost}/_control{path}", json=body, timeout=60)
+        answer = requests.request(method, f"{self.fake_github}/_control{path}", json=body, timeout=60)
         answer.raise_for_status()
         return answer.json()
 
     def as_person(self, method: str, path: str, body: Any = None) -> requests.Response:
         """Call the code host as a maintainer."""
         headers = {"Authorization": f"Bearer {MAINTAINER}"}
-        return requests.request(method, self.codehost + path, headers=headers, json=body, timeout=60)
+        return requests.request(method, self.fake_github + path, headers=headers, json=body, timeout=60)
 
     def as_app(self, installation_id: int = INSTALLATION) -> InstallationClient:
         """Return a client of the App's installation, beside those of the service."""
         settings = GitHubSettings(
-            self.codehost, graphql_url_of(self.codehost), 1, "change-freeze", self.private_key, WEBHOOK_SECRET
+            self.fake_github, graphql_url_of(self.fake_github), 1, "change-freeze", self.private_key, WEBHOOK_SECRET
         )
         return GitHub(settings).client(installation_id)
 
@@ -89,19 +89,19 @@ def serving(
     with storage() as stores, ExitStack() as stack, tempfile.TemporaryDirectory() as home:
         own, public = _identity(Path(home))
         port, api_port = free_port(), free_port()
-        codehost = f"http://127.0.0.1:{port}"
+        fake_github = f"http://127.0.0.1:{port}"
         arguments = ["--port", str(port), "--app-public-key", str(public), "--person-token", MAINTAINER]
         arguments += ["--webhook-url", f"http://127.0.0.1:{api_port}/webhooks/github"]
         arguments += ["--webhook-secret", WEBHOOK_SECRET]
         server = stack.enter_context(process(["tools.fake_github", *arguments], {}))
-        wait_for(f"{codehost}/_control/settings", server)
-        keys = seed(stores.database_url, codehost, accounts)
-        requests.put(f"{codehost}/_control/settings", json=dict(settings), timeout=10).raise_for_status()
-        dependencies = {**own, **stores.environment, "GITHUB_API_URL": codehost, **(environment or {})}
+        wait_for(f"{fake_github}/_control/settings", server)
+        keys = seed(stores.database_url, fake_github, accounts)
+        requests.put(f"{fake_github}/_control/settings", json=dict(settings), timeout=10).raise_for_status()
+        dependencies = {**own, **stores.environment, "GITHUB_API_URL": fake_github, **(environment or {})}
         api = stack.enter_context(web("app.main:app", dependencies, "/healthz", api_port))
         stack.enter_context(process(["app.worker"], dependencies))
         stack.enter_context(process(["app.sweeper"], dependencies))
-        yield Stack(api, codehost, keys, stores, own["GITHUB_APP_PRIVATE_KEY"])
+        yield Stack(api, fake_github, keys, stores, own["GITHUB_APP_PRIVATE_KEY"])
 
 
 def warm(stack: Stack, repository: str, login: str = LOGIN) -> None:

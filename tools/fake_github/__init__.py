@@ -1,9 +1,9 @@
 """A stateful simulated GitHub over real HTTP, for development and tests.
 
-`python -m tools.fake_github --port 9000`, or in process: `handle = serve(CodeHost(app_public_key=...))`.
+`python -m tools.fake_github --port 9000`, or in process: `handle = serve(FakeGitHub(app_public_key=...))`.
 """
 
-from tools.fake_github.host import CodeHost
+from tools.fake_github.host import FakeGitHub
 from tools.fake_github.server import Handle, serve
 
-__all__ = ["CodeHost", "Handle", "serve"]
+__all__ = ["FakeGitHub", "Handle", "serve"]

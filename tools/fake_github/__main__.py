@@ -9,7 +9,7 @@ from pathlib import Path
 
 import uvloop
 
-from tools.fake_github.host import PERSON_TOKEN, CodeHost
+from tools.fake_github.host import PERSON_TOKEN, FakeGitHub
 from tools.fake_github.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 from tools.fake_github.server import listen, make_server
 
@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _keep_saving(host: CodeHost) -> None:
+async def _keep_saving(host: FakeGitHub) -> None:
     while True:
         await asyncio.sleep(SAVE_SECONDS)
         try:
@@ -55,7 +55,7 @@ async def _keep_saving(host: CodeHost) -> None:
 async def run(given: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, saving now and then and at the end."""
     key = given.app_public_key.read_text(encoding="utf-8") if given.app_public_key else None
-    host = CodeHost(
+    host = FakeGitHub(
         app_id=given.app_id,
         app_slug=given.app_slug,
         app_public_key=key,

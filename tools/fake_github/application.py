@@ -31,7 +31,7 @@ from tools.fake_github.rest.routing import Call, Route, check_credential, locate
 from tools.fake_github.wire import Incoming, fault_answer, read, reply, withhold
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 ROUTE_MODULES = (
     activity_routes,
@@ -79,7 +79,7 @@ def _is_loopback(scope: Scope) -> bool:
 class Application:
     """Serves one code host."""
 
-    def __init__(self, host: "CodeHost") -> None:
+    def __init__(self, host: "FakeGitHub") -> None:
         self.host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

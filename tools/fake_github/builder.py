@@ -14,13 +14,13 @@ from tools.fake_github.model.rulesets import create_ruleset
 from tools.fake_github.model.world import Actor
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 
 class RepositoryBuilder:
     """A repository under construction; `record` is the repository."""
 
-    def __init__(self, host: "CodeHost", record: Repository) -> None:
+    def __init__(self, host: "FakeGitHub", record: Repository) -> None:
         self.host, self.record = host, record
 
     @property
@@ -61,7 +61,7 @@ class RepositoryBuilder:
 class OrganizationBuilder:
     """An organisation under construction; `account` is its record."""
 
-    def __init__(self, host: "CodeHost", account: Account) -> None:
+    def __init__(self, host: "FakeGitHub", account: Account) -> None:
         self.host, self.account = host, account
 
     def repository(self, name: str, default_branch: str = "main", branches: tuple[str, ...] = ()) -> RepositoryBuilder:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from tools.fake_github.builder import OrganizationBuilder
 
 MAINTAINER = "maintainer"
-PERSON_TOKEN = "codehost-maintainer-token"  # noqa: S105 -- opens nothing but this simulation
+PERSON_TOKEN = "fake-github-maintainer-token"  # noqa: S105 -- opens nothing but this simulation
 
 
-class CodeHost:
+class FakeGitHub:
     """A simulated GitHub: state, rules, credentials, webhooks, faults, limits and counters.
 
     `person_token` is the access token of the account `maintainer`. With `state`, the world is read from that file

@@ -18,12 +18,12 @@ from tools.fake_github.model.world import Actor
 from tools.fake_github.rest.answers import Answer
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 PAGE = re.compile(r"/apps/(?P<slug>[^/]+)/installations/new")
 
 
-def install_page(host: "CodeHost", slug: str, query: dict[str, str]) -> Answer:
+def install_page(host: "FakeGitHub", slug: str, query: dict[str, str]) -> Answer:
     """Install the App as a person would, and send them back to its setup URL."""
     try:
         return _install(host, slug, query)
@@ -31,7 +31,7 @@ def install_page(host: "CodeHost", slug: str, query: dict[str, str]) -> Answer:
         return Answer(refusal.status, {"message": refusal.message})
 
 
-def _install(host: "CodeHost", slug: str, query: dict[str, str]) -> Answer:
+def _install(host: "FakeGitHub", slug: str, query: dict[str, str]) -> Answer:
     if slug != host.app.slug:
         raise not_found()
     world, login = host.world, query.get("login")
@@ -52,7 +52,7 @@ def _install(host: "CodeHost", slug: str, query: dict[str, str]) -> Answer:
     return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{urlencode(sorted(back.items()))}"})
 
 
-def _chosen(host: "CodeHost", person: Account, login: str | None) -> Account:
+def _chosen(host: "FakeGitHub", person: Account, login: str | None) -> Account:
     world = host.world
     if login is not None:
         named = world.logins.get(login.lower())
@@ -66,7 +66,7 @@ def _chosen(host: "CodeHost", person: Account, login: str | None) -> Account:
     return mine[0]
 
 
-def _owns(host: "CodeHost", person: Account, account: Account) -> bool:
+def _owns(host: "FakeGitHub", person: Account, account: Account) -> bool:
     if account.type != "Organization":
         return account.id == person.id
     return host.people.role(person, account.login) == "admin"

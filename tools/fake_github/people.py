@@ -22,11 +22,11 @@ from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.rest.answers import Answer
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 CLIENT_ID = "Iv1.c0deh0st00000000"
-CLIENT_SECRET = "codehost-client-secret"  # noqa: S105 - opens nothing but this simulation
-APP_CLIENT_SECRET = "codehost-app-client-secret"  # noqa: S105 - the same
+CLIENT_SECRET = "fake-github-client-secret"  # noqa: S105 - opens nothing but this simulation
+APP_CLIENT_SECRET = "fake-github-app-client-secret"  # noqa: S105 - the same
 CODE_LIFE = timedelta(minutes=10)
 TOKEN_SECONDS = 28_800
 LEVELS = ("pull", "triage", "push", "maintain", "admin")
@@ -52,7 +52,7 @@ class Code:
 class People:
     """Rights, codes and tokens of people."""
 
-    host: "CodeHost"
+    host: "FakeGitHub"
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
     app_client_secret: str = APP_CLIENT_SECRET

@@ -24,12 +24,12 @@ from tools.fake_github.model.records import (
 from tools.fake_github.model.world import World
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 VERSION = 1
 
 
-def dump(host: "CodeHost") -> bytes:
+def dump(host: "FakeGitHub") -> bytes:
     """Write the state; orjson writes dataclasses by itself."""
     world = host.world
     with world.lock:
@@ -54,7 +54,7 @@ def dump(host: "CodeHost") -> bytes:
         )
 
 
-def save(host: "CodeHost", path: Path) -> None:
+def save(host: "FakeGitHub", path: Path) -> None:
     """Write the state file: a neighbour first, then renamed over it."""
     neighbour = path.with_name(path.name + ".new")
     neighbour.write_bytes(dump(host))
@@ -62,7 +62,7 @@ def save(host: "CodeHost", path: Path) -> None:
     neighbour.replace(path)
 
 
-def load(host: "CodeHost", path: Path) -> bool:
+def load(host: "FakeGitHub", path: Path) -> bool:
     """Read the state file if there is one; tells whether there was."""
     if not path.exists():
         return False

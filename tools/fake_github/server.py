@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from tools.fake_github.application import Application
-from tools.fake_github.host import CodeHost
+from tools.fake_github.host import FakeGitHub
 
 PATIENCE = 10.0
 
@@ -28,7 +28,7 @@ class Server(uvicorn.Server):
 class Handle:
     """A running code host."""
 
-    host: CodeHost
+    host: FakeGitHub
     base_url: str
     server: Server
     thread: threading.Thread
@@ -42,7 +42,7 @@ class Handle:
         self.host.sender.stop()
 
 
-def make_server(host: CodeHost) -> Server:
+def make_server(host: FakeGitHub) -> Server:
     """Make the server of a code host; it is given its socket when it runs."""
     config = uvicorn.Config(
         Application(host),
@@ -66,13 +66,13 @@ def listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(host: CodeHost, port: int = 0, address: str = "127.0.0.1") -> Handle:
+def serve(host: FakeGitHub, port: int = 0, address: str = "127.0.0.1") -> Handle:
     """Serve a code host in a thread and return when it accepts connections."""
     listener = listen(address, port)
     base_url = f"http://{address}:{listener.getsockname()[1]}"
     host.use_base_url(base_url)
     server = make_server(host)
-    thread = threading.Thread(target=server.run, args=([listener],), name="codehost", daemon=True)
+    thread = threading.Thread(target=server.run, args=([listener],), name="fake_github", daemon=True)
     thread.start()
     end = time.monotonic() + PATIENCE
     while not server.started:

@@ -28,7 +28,7 @@ def running_sandbox() -> Iterator[dict[str, Any]]:
     environment |= {
         "SANDBOX_DIR": str(home / "sandbox"),
         "PORT": "0",
-        "CODEHOST_PORT": "0",
+        "FAKE_GITHUB_PORT": "0",
         "MAILBOX_PORT": "0",
         "DEMO": "0",
     }

@@ -29,13 +29,13 @@ class Demonstration:
         self,
         tenant: Tenant,
         service: Client,
-        code_host: Client,
+        fake_github: Client,
         wait_until: Callable[[Callable[[], bool], str], None],
     ) -> None:
         self.tenant = tenant
         self.repository = tenant.full_names[0]
         self.service = service
-        self.code_host = code_host
+        self.fake_github = fake_github
         self.wait_until = wait_until
 
     def run(self) -> None:
@@ -53,7 +53,7 @@ class Demonstration:
             self._fail_to_merge(number)
         finally:
             self._lift(freeze_id)
-        answer = self.code_host.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
+        answer = self.fake_github.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
         self._tell(f"PUT …/pulls/{number}/merge", f"200 {answer['message']}")
         self._delete_branch(number)
 
@@ -66,21 +66,21 @@ class Demonstration:
         return f"{shown['light']}: {shown['counts']['green']} of {sum(shown['counts'].values())} branches really block"
 
     def _open_pull_request(self) -> int:
-        repository, code_host = f"/repos/{self.repository}", self.code_host
-        tip = code_host.call("GET", f"{repository}/git/ref/heads/main")["object"]["sha"]
+        repository, fake_github = f"/repos/{self.repository}", self.fake_github
+        tip = fake_github.call("GET", f"{repository}/git/ref/heads/main")["object"]["sha"]
         branch = f"demo/{time.time_ns() // 1_000_000}"
-        code_host.call("POST", f"{repository}/git/refs", {"ref": f"refs/heads/{branch}", "sha": tip})
+        fake_github.call("POST", f"{repository}/git/refs", {"ref": f"refs/heads/{branch}", "sha": tip})
         content = base64.b64encode(branch.encode()).decode()
         change = {"message": "Say hello", "content": content, "branch": branch}
-        code_host.call("PUT", f"{repository}/contents/{branch}.txt", change)
-        pull = code_host.call("POST", f"{repository}/pulls", {"title": "Say hello", "head": branch, "base": "main"})
+        fake_github.call("PUT", f"{repository}/contents/{branch}.txt", change)
+        pull = fake_github.call("POST", f"{repository}/pulls", {"title": "Say hello", "head": branch, "base": "main"})
         self.wait_until(
             lambda: self._conclusion(pull["head"]["sha"]) == "success", "the first check of a new pull request"
         )
         return int(pull["number"])
 
     def _conclusion(self, sha: str) -> str | None:
-        runs = self.code_host.call("GET", f"/repos/{self.repository}/commits/{sha}/check-runs")["check_runs"]
+        runs = self.fake_github.call("GET", f"/repos/{self.repository}/commits/{sha}/check-runs")["check_runs"]
         return runs[0]["conclusion"] if runs else None
 
     def _freeze(self) -> str:
@@ -95,7 +95,7 @@ class Demonstration:
 
     def _fail_to_merge(self, number: int) -> None:
         try:
-            self.code_host.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
+            self.fake_github.call("PUT", f"/repos/{self.repository}/pulls/{number}/merge", {})
         except Refused as refused:
             self._tell(f"PUT …/pulls/{number}/merge", f"{refused.status} {refused.message}")
         else:
@@ -117,8 +117,8 @@ class Demonstration:
         return Heads(sum(count["written"] for count in counts), sum(count["total"] for count in counts))
 
     def _delete_branch(self, number: int) -> None:
-        branch = self.code_host.call("GET", f"/repos/{self.repository}/pulls/{number}")["head"]["ref"]
-        self.code_host.call("DELETE", f"/repos/{self.repository}/git/refs/heads/{branch}")
+        branch = self.fake_github.call("GET", f"/repos/{self.repository}/pulls/{number}")["head"]["ref"]
+        self.fake_github.call("DELETE", f"/repos/{self.repository}/git/refs/heads/{branch}")
 
     def _tell(self, what: str, outcome: str) -> None:
         say(f"  {what:<24} {outcome}")

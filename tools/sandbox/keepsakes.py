@@ -22,7 +22,7 @@ class Keepsakes:
 
     webhook_secret: str
     cursor_secret: str
-    code_host_token: str
+    github_token: str
     app_private_key: str
     keys: dict[str, dict[str, str]]
     """Slug of an organisation → name of a key → its secret."""
@@ -37,7 +37,7 @@ def load_keepsakes(directory: Path) -> Keepsakes:
     made = Keepsakes(
         webhook_secret=secrets.token_hex(24),
         cursor_secret=secrets.token_hex(24),
-        code_host_token=f"ghp_{secrets.token_hex(18)}",
+        github_token=f"ghp_{secrets.token_hex(18)}",
         app_private_key=private_key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         ).decode(),

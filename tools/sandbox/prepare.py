@@ -16,12 +16,12 @@ class Preparation:
         self,
         tenant: Tenant,
         service: Client,
-        code_host: Client,
+        fake_github: Client,
         wait_until: Callable[[Callable[[], bool], str], None],
     ) -> None:
         self.tenant = tenant
         self.service = service
-        self.code_host = code_host
+        self.fake_github = fake_github
         self.wait_until = wait_until
 
     def run(self) -> None:
@@ -46,7 +46,7 @@ class Preparation:
 
     def _judged(self) -> bool:
         """Tell whether every open head has all the checks that it is required to have."""
-        heads = self.code_host.call("GET", "/_control/checks")["heads"]
+        heads = self.fake_github.call("GET", "/_control/checks")["heads"]
         ours = [head for head in heads if head["repository"] in self.tenant.full_names]
         required = all(set(head["required"]) <= head["checks"].keys() for head in ours)
         return required and self._pending("seed") == 0

@@ -23,9 +23,9 @@ def write_report(
     report = {
         "baseUrl": settings.base_url,
         "webUrl": settings.base_url,
-        "codeHostUrl": settings.code_host_url,
+        "githubUrl": settings.github_url,
         "mailboxUrl": settings.mailbox_url,
-        "codeHostToken": keepsakes.code_host_token,
+        "githubToken": keepsakes.github_token,
         "webhookSecret": keepsakes.webhook_secret,
         "password": PASSWORD,
         "pids": pids,
@@ -41,7 +41,7 @@ def tell(settings: Settings, key: str, administrator: str) -> None:
         f"""
 API        {settings.base_url}
 Reference  {settings.base_url}/docs
-Code host  {settings.code_host_url}
+Code host  {settings.github_url}
 Mail sent  {settings.mailbox_url}
 Sign in    {settings.base_url}/sign-in as owner@acme.example, "{PASSWORD}"
 Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}

@@ -13,10 +13,10 @@ from typing import Any
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.server import EmbeddedServer
 from tools.sandbox.clients import Client
-from tools.sandbox.code_host import seed_code_host
 from tools.sandbox.console import say
 from tools.sandbox.demo import Demonstration
 from tools.sandbox.environment import child_environment, write_environment
+from tools.sandbox.fake_github import seed_fake_github
 from tools.sandbox.interrupts import Make
 from tools.sandbox.keepsakes import KEEPSAKES, Keepsakes, load_keepsakes, public_key
 from tools.sandbox.migrations import migrate
@@ -54,7 +54,7 @@ class Sandbox:
         environment = child_environment(self.settings, self.keepsakes, self.app_key(), *addresses.values())
         write_environment(self.settings.directory / ENVIRONMENT, environment)
         with self.step("Code host"):
-            self.start_code_host(environment)
+            self.start_fake_github(environment)
         with self.step("Mailbox"):
             self.start_mailbox(environment)
         with self.step("Migrations"):
@@ -117,26 +117,26 @@ class Sandbox:
         file.write_text(self.keepsakes.app_private_key)
         return file
 
-    def start_code_host(self, environment: dict[str, str]) -> None:
+    def start_fake_github(self, environment: dict[str, str]) -> None:
         """Start the simulated code host, and fill it when it is empty."""
         directory = self.settings.directory
         (directory / "app.pub").write_text(public_key(self.keepsakes.app_private_key))
         options = {
-            "--port": str(self.settings.code_host_port),
-            "--state": str(directory / "codehost.json"),
+            "--port": str(self.settings.fake_github_port),
+            "--state": str(directory / "fake_github.json"),
             "--app-id": str(APP_ID),
             "--app-slug": APP_SLUG,
             "--app-public-key": str(directory / "app.pub"),
-            "--person-token": self.keepsakes.code_host_token,
+            "--person-token": self.keepsakes.github_token,
             "--webhook-url": f"{self.settings.base_url}/webhooks/github",
             "--webhook-secret": self.keepsakes.webhook_secret,
             "--setup-url": f"{self.settings.base_url}/installed",
         }
         command = [sys.executable, "-m", "tools.fake_github", *(part for option in options.items() for part in option)]
-        self.pids["codehost"] = self.processes.start("codehost", command, environment)
-        client = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
+        self.pids["fake_github"] = self.processes.start("fake_github", command, environment)
+        client = Client(self.settings.github_url, self.keepsakes.github_token)
         self.processes.wait_until(lambda: client.answers("/_control/settings"), "The code host's start")
-        seed_code_host(client)
+        seed_fake_github(client)
 
     def start_mailbox(self, environment: dict[str, str]) -> None:
         """Start the mail server that keeps what it is sent, and shows it."""
@@ -181,17 +181,17 @@ class Sandbox:
 
     def prepare(self) -> None:
         """Let the service find its repositories, and judge every head."""
-        code_host = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
+        fake_github = Client(self.settings.github_url, self.keepsakes.github_token)
         for tenant in TENANTS:
             service = Client(self.settings.base_url, self.keepsakes.keys[tenant.slug]["all"])
-            Preparation(tenant, service, code_host, self.processes.wait_until).run()
+            Preparation(tenant, service, fake_github, self.processes.wait_until).run()
 
     def demonstrate(self) -> None:
         """Show what this is all about."""
         tenant = TENANTS[0]
         service = Client(self.settings.base_url, self.keepsakes.keys[tenant.slug]["all"])
-        code_host = Client(self.settings.code_host_url, self.keepsakes.code_host_token)
-        Demonstration(tenant, service, code_host, self.processes.wait_until).run()
+        fake_github = Client(self.settings.github_url, self.keepsakes.github_token)
+        Demonstration(tenant, service, fake_github, self.processes.wait_until).run()
 
     def watch(self, make: Make) -> None:
         """Return when `make` is told to stop; until then start again what ends, as a service manager would.

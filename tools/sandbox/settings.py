@@ -22,7 +22,7 @@ class Settings:
 
     directory: Path
     port: int
-    code_host_port: int
+    fake_github_port: int
     mailbox_port: int
     smtp_port: int
     demonstrate: bool
@@ -34,9 +34,9 @@ class Settings:
         return f"http://{HOST}:{self.port}"
 
     @property
-    def code_host_url(self) -> str:
+    def github_url(self) -> str:
         """Where the simulated code host answers."""
-        return f"http://{HOST}:{self.code_host_port}"
+        return f"http://{HOST}:{self.fake_github_port}"
 
     @property
     def mailbox_url(self) -> str:
@@ -49,7 +49,7 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         directory=Path(environment.get("SANDBOX_DIR") or ROOT / ".sandbox").absolute(),
         port=any_port(number("PORT", environment.get("PORT") or "8080", 65535)),
-        code_host_port=any_port(number("CODEHOST_PORT", environment.get("CODEHOST_PORT") or "9000", 65535)),
+        fake_github_port=any_port(number("FAKE_GITHUB_PORT", environment.get("FAKE_GITHUB_PORT") or "9000", 65535)),
         mailbox_port=any_port(number("MAILBOX_PORT", environment.get("MAILBOX_PORT") or "8025", 65535)),
         smtp_port=any_port(0),
         demonstrate=environment.get("DEMO", "1") != "0",
@@ -77,11 +77,11 @@ def claim_ports(settings: Settings) -> None:
     """Make sure that nobody else listens on our ports; raises SandboxError."""
     ports = {
         "PORT": settings.port,
-        "CODEHOST_PORT": settings.code_host_port,
+        "FAKE_GITHUB_PORT": settings.fake_github_port,
         "MAILBOX_PORT": settings.mailbox_port,
     }
     if len(set(ports.values())) < len(ports):
-        raise SandboxError("PORT, CODEHOST_PORT and MAILBOX_PORT must differ.")
+        raise SandboxError("PORT, FAKE_GITHUB_PORT and MAILBOX_PORT must differ.")
     for variable, port in ports.items():
         with closing(socket.socket()) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -22,7 +22,7 @@ until everything is at rest, and judges: every open head carries the verdict of 
 lost or doubled, no `success` was sent that a freeze forbade, and all that within so many seconds. What only this fault
 promises is said with `assert` or `trial.require`.
 
-What there is: `stack.wire(process, "postgres" | "redis" | "codehost")` and `stack.wires_to(server)` can `cut`,
+What there is: `stack.wire(process, "postgres" | "redis" | "fake_github")` and `stack.wires_to(server)` can `cut`,
 `refuse`, `hang`, `heal`, be late (`delay`) and `trap` one request or its answer; `stack.host` is the simulated code
 host itself (`stack.host.faults.add("error", "graphql mutation", status=502)`); `stack.processes[...]` take signals;
 `stack.sql` looks past everything; `stack.skip(seconds)` lets stored time (leases, retries, pauses) pass at once in a

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization as Row
 from tests import factories
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import Repository
 
 PULL_REQUESTS = 2
@@ -37,7 +37,7 @@ class Organization:
         return [f"{self.login}/{repository.name}" for repository in self.repositories]
 
 
-def fill(database_url: str, host: CodeHost, *, small: bool) -> tuple[Organization, Organization]:
+def fill(database_url: str, host: FakeGitHub, *, small: bool) -> tuple[Organization, Organization]:
     """Make `acme`, which faults are tried on, and `beta`, which works all the while; their branches are due."""
     engine = create_engine(make_url(database_url).set(drivername="postgresql+psycopg"), poolclass=pool.NullPool)
     with Session(engine) as session:
@@ -47,7 +47,7 @@ def fill(database_url: str, host: CodeHost, *, small: bool) -> tuple[Organizatio
     return acme, beta
 
 
-def _organization(session: Session, host: CodeHost, login: str, installation_id: int, count: int) -> Organization:
+def _organization(session: Session, host: FakeGitHub, login: str, installation_id: int, count: int) -> Organization:
     row = factories.organization(session, login.title())
     factories.installation(session, row, login, id=installation_id)
     made = [_repository(session, host, row, f"{login}/service-{number}") for number in range(1, count + 1)]
@@ -64,7 +64,7 @@ def _organization(session: Session, host: CodeHost, login: str, installation_id:
     )
 
 
-def _repository(session: Session, host: CodeHost, of: Row, full_name: str) -> tuple[Repository, str]:
+def _repository(session: Session, host: FakeGitHub, of: Row, full_name: str) -> tuple[Repository, str]:
     login, name = full_name.split("/")
     builder = host.organization(login).repository(name).requires("change-freeze/main", "main")
     for _ in range(PULL_REQUESTS):

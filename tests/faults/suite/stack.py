@@ -27,7 +27,7 @@ from tests.faults.suite.seeding import Organization, fill
 from tests.faults.suite.wires import Exchange, Wire
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.children import stop_child
-from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github import FakeGitHub, Handle, serve
 from tools.sandbox.migrations import migrate
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
@@ -44,7 +44,7 @@ class Stack:
     home: Path
     postgres: EmbeddedPostgres
     valkey: EmbeddedValkey
-    codehost: Handle
+    fake_github: Handle
     exchange: Exchange
     redis: bool
     """Whether there is a Redis at all."""
@@ -59,9 +59,9 @@ class Stack:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def host(self) -> CodeHost:
+    def host(self) -> FakeGitHub:
         """The code host's state; hold `host.world.lock` while you touch it."""
-        return self.codehost.host
+        return self.fake_github.host
 
     @property
     def address(self) -> str:
@@ -82,7 +82,7 @@ class Stack:
         return self.processes[f"{kind}-1"], self.processes[f"{kind}-2"]
 
     def wire(self, process: Process | str, server: str) -> Wire:
-        """Return the wire from a process to `postgres`, `redis` or `codehost`."""
+        """Return the wire from a process to `postgres`, `redis` or `fake_github`."""
         return self.wires[process if isinstance(process, str) else process.name, server]
 
     def wires_to(self, server: str) -> list[Wire]:
@@ -208,11 +208,11 @@ def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> 
         if redis:
             valkey.start()
         identity = make_identity()
-        codehost = serve(CodeHost(app_public_key=identity.public_key, webhook_secret=WEBHOOK_SECRET))
-        exit_stack.callback(codehost.stop)
+        fake_github = serve(FakeGitHub(app_public_key=identity.public_key, webhook_secret=WEBHOOK_SECRET))
+        exit_stack.callback(fake_github.stop)
         exchange = Exchange()
         exit_stack.callback(exchange.stop)
-        stack = Stack(home, postgres, valkey, codehost, exchange, redis, quick)
+        stack = Stack(home, postgres, valkey, fake_github, exchange, redis, quick)
         _lay_wires(stack)
         stack.acme, stack.beta = fill(stack.postgres.url("postgres"), stack.host, small=small)
         exit_stack.callback(_end, stack)
@@ -222,12 +222,12 @@ def running(*, redis: bool = True, quick: bool = False, small: bool = False) -> 
 
 
 def _lay_wires(stack: Stack) -> None:
-    port = int(stack.codehost.base_url.rpartition(":")[2])
+    port = int(stack.fake_github.base_url.rpartition(":")[2])
     for role in ROLES:
         database = f"{stack.postgres.sockets}/.s.PGSQL.5432"
         stack.wires[role, "postgres"] = Wire(stack.exchange, f"{role} to PostgreSQL", database, Statements)
         stack.wires[role, "redis"] = Wire(stack.exchange, f"{role} to Redis", str(stack.valkey.socket))
-        stack.wires[role, "codehost"] = Wire(stack.exchange, f"{role} to the code host", ("127.0.0.1", port))
+        stack.wires[role, "fake_github"] = Wire(stack.exchange, f"{role} to the code host", ("127.0.0.1", port))
 
 
 def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
@@ -246,7 +246,7 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
             "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{stack.wire(role, 'postgres').port}/postgres"
             "?sslmode=disable&gssencmode=disable",
             "REDIS_URL": f"redis://127.0.0.1:{stack.wire(role, 'redis').port}/0",
-            "GITHUB_API_URL": f"http://127.0.0.1:{stack.wire(role, 'codehost').port}",
+            "GITHUB_API_URL": f"http://127.0.0.1:{stack.wire(role, 'fake_github').port}",
             "PORT": str(stack.api_port),
             "WEB_CONCURRENCY": "1" if stack.quick else "2",
             "SWEEP_EVERY": "1",

@@ -9,7 +9,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 
 
 def names(page: dict[str, Any]) -> list[str]:
@@ -120,10 +120,10 @@ class TestListRemoteBranches:
         refusal(acme.key().get(self.path, cursor="AAAA"), 400, "invalid_cursor")
 
     def test_an_answer_is_kept_for_a_minute_and_watching_shows_at_once(
-        self, acme: Tenant, web: Repository, code_host: CodeHost, later: Any
+        self, acme: Tenant, web: Repository, fake_github: FakeGitHub, later: Any
     ) -> None:
         first = acme.key().get(self.path).json()
-        code_host.organization("acme").repository("web").branch("new")
+        fake_github.organization("acme").repository("web").branch("new")
         watched = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "release/1"}).json()
         later(seconds=59)
         kept = acme.key().get(self.path).json()
@@ -144,32 +144,32 @@ class TestListRemoteBranches:
         refusal(acme.key().get(f"/v1/repos/{web.id}/remote-branches"), 404, "repository_not_found")
 
     def test_an_installation_that_is_gone_at_the_code_host_is_gone(
-        self, acme: Tenant, web: Repository, code_host: CodeHost
+        self, acme: Tenant, web: Repository, fake_github: FakeGitHub
     ) -> None:
-        code_host.world.installations.pop(acme.installation.id)
+        fake_github.world.installations.pop(acme.installation.id)
         refusal(acme.key().get(self.path), 410, "installation_removed")
 
     @what_the_code_host_refuses
     def test_what_the_code_host_refuses_is_told(
-        self, acme: Tenant, web: Repository, code_host: CodeHost, fault: dict[str, Any], status: int, code: str
+        self, acme: Tenant, web: Repository, fake_github: FakeGitHub, fault: dict[str, Any], status: int, code: str
     ) -> None:
-        code_host.faults.add("error", "GET /repos/acme/web/branches", **fault)
+        fake_github.faults.add("error", "GET /repos/acme/web/branches", **fault)
         answer = acme.key().get(self.path)
         refusal(answer, status, code)
         if status == 429:
             assert int(answer.headers["retry-after"]) >= 1
 
     def test_what_is_left_of_the_allowance_is_kept_for_verdicts(
-        self, acme: Tenant, web: Repository, code_host: CodeHost, later: Any
+        self, acme: Tenant, web: Repository, fake_github: FakeGitHub, later: Any
     ) -> None:
-        code_host.settings.primary_limits, code_host.settings.rest_points_per_hour = True, 20
+        fake_github.settings.primary_limits, fake_github.settings.rest_points_per_hour = True, 20
         reader, answers = acme.key(), []
         try:
             for _ in range(21):
                 answers.append(reader.get(self.path))
                 later(seconds=61)
         finally:
-            code_host.settings.primary_limits, code_host.settings.rest_points_per_hour = False, None
+            fake_github.settings.primary_limits, fake_github.settings.rest_points_per_hour = False, None
         refusal(answers[-1], 429, "github_rate_limited")
         assert sum(answer.status_code == 200 for answer in answers) in range(15, 20)  # the code host gives 20
 

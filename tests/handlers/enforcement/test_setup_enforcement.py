@@ -11,7 +11,7 @@ from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.enforcement.asking import EVERYWHERE
 from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 
 PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}
 
@@ -25,7 +25,7 @@ class TestSetupEnforcement:
         )
 
     def test_a_plan_shows_the_ruleset_that_is_missing_and_changes_nothing(
-        self, acme: Tenant, main: WatchedBranch, code_host: CodeHost, wakeups: RecordedWakeups
+        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups
     ) -> None:
         body = {"scope": {"type": "branch", "branchId": main.id}, "mode": "plan"}
         shown = acme.person("admin").post(self.path, body).json()
@@ -46,7 +46,7 @@ class TestSetupEnforcement:
         assert rule["parameters"]["required_status_checks"] == [{"context": "change-freeze/main", "integration_id": 1}]
         assert after["conditions"]["ref_name"]["include"] == ["refs/heads/main"]
         assert '+  "enforcement": "active"' in diff
-        assert code_host.world.rulesets == {}
+        assert fake_github.world.rulesets == {}
         assert "setup" not in wakeups.sent
 
     def test_several_repositories_share_one_ruleset_of_the_organisation(
@@ -70,9 +70,9 @@ class TestSetupEnforcement:
         assert acme.audit() == ["enforcement.setup_requested"]
 
     def test_without_the_apps_permission_an_administrator_has_to_authorise(
-        self, acme: Tenant, main: WatchedBranch, code_host: CodeHost
+        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub
     ) -> None:
-        installation = code_host.world.installations[acme.installation.id]
+        installation = fake_github.world.installations[acme.installation.id]
         installation.permissions = {**installation.permissions, "administration": "read"}
         del installation.permissions["organization_administration"]
         person = acme.person("admin")
@@ -118,7 +118,7 @@ class TestSetupEnforcement:
 
     @what_the_code_host_refuses
     def test_what_the_code_host_refuses_is_told(
-        self, acme: Tenant, main: WatchedBranch, code_host: CodeHost, fault: dict[str, Any], status: int, code: str
+        self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, fault: dict[str, Any], status: int, code: str
     ) -> None:
-        code_host.faults.add("error", "GET /repos/acme/web/rulesets", **fault)
+        fake_github.faults.add("error", "GET /repos/acme/web/rulesets", **fault)
         refusal(acme.person("admin").post(self.path, PLAN), status, code)

@@ -11,7 +11,7 @@ from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
 from tests.handlers.repositories.asking import names, rows_of
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 
 
 class TestEnableRepositories:
@@ -51,10 +51,10 @@ class TestEnableRepositories:
         assert watched == {"main": "change-freeze/main", "release/1": "change-freeze/release/*"}
 
     def test_a_code_host_that_is_down_delays_only_the_matching(
-        self, acme: Tenant, session: Session, code_host: CodeHost, wakeups: RecordedWakeups
+        self, acme: Tenant, session: Session, fake_github: FakeGitHub, wakeups: RecordedWakeups
     ) -> None:
         web = acme.repository("web", "release/1", enabled=False, auto_watch=["release/*"])
-        code_host.world.installations.pop(acme.installation.id)
+        fake_github.world.installations.pop(acme.installation.id)
         assert acme.key().post("/v1/repos/enable", {"repositories": [web.id]}).status_code == 200
         assert set(rows_of(session, web)) == {"main"}
         assert "sync" in wakeups.sent

@@ -18,7 +18,7 @@ from integrations.github import (
 )
 from integrations.github.events import BranchHint, InstallationHint, read_event
 from tests.integrations.github.conftest import Clock
-from tools.fake_github import CodeHost, serve
+from tools.fake_github import FakeGitHub, serve
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.branches import create_branch
 from tools.fake_github.model.installations import suspend, uninstall
@@ -53,7 +53,7 @@ QUEUE = {
 class Place:
     """A code host with one organisation, and the App's clients for it."""
 
-    host: CodeHost
+    host: FakeGitHub
     web: RepositoryBuilder
     github: GitHub
     client: InstallationClient
@@ -72,7 +72,7 @@ class Place:
 def place(private_key: str, clock: Clock) -> Iterator[Place]:
     key = load_pem_private_key(private_key.encode(), None).public_key()
     public = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
-    host = CodeHost(app_id=42, app_public_key=public)
+    host = FakeGitHub(app_id=42, app_public_key=public)
     acme = host.organization("acme")
     web = acme.repository("web", branches=("release/9",))
     acme.installed(installation_id=7)

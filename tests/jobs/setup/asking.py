@@ -7,7 +7,7 @@ from services.enforcement.applying import apply_due
 from services.enforcement.planning import set_up
 from tests import factories
 from tests.jobs.conftest import ADA, Town
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import Ruleset
 
 ORGANIZATION = {"type": "organization"}
@@ -53,7 +53,7 @@ def work(town: Town) -> None:
     raise AssertionError("the setup does not end")
 
 
-def names(host: CodeHost) -> dict[str, list[str]]:
+def names(host: FakeGitHub) -> dict[str, list[str]]:
     """Return the rulesets at the code host: place → names."""
     found: dict[str, list[str]] = {}
     for ruleset in host.world.rulesets.values():

@@ -115,7 +115,7 @@ class TestChanges:
     def plan(self, found: Found) -> Change:
         return plan_target(target(), HERE, found)
 
-    def at_code_host(self, **changes: Any) -> dict[str, Any]:
+    def at_github(self, **changes: Any) -> dict[str, Any]:
         return {"id": 7, "node_id": "RRS_7", "updated_at": "2026-11-21T09:00:00Z", **target().ruleset, **changes}
 
     def test_what_is_missing_is_created(self) -> None:
@@ -123,7 +123,7 @@ class TestChanges:
         assert (change.action, change.before, change.after) == ("create", None, target().ruleset)
 
     def test_what_is_right_stays(self) -> None:
-        change = self.plan(Found(own=Existing(7, self.at_code_host())))
+        change = self.plan(Found(own=Existing(7, self.at_github())))
         assert (change.action, change.ruleset_id, change.diff) == ("none", 7, "")
 
     def test_what_an_active_rule_requires_already_is_not_required_twice(self) -> None:
@@ -141,7 +141,7 @@ class TestChanges:
             "conditions": {"conditions": {"ref_name": {"include": ["refs/heads/other"], "exclude": []}}},
             "pin": {"rules": [{"type": "required_status_checks", "parameters": parameters}]},
         }
-        change = self.plan(Found(own=Existing(7, self.at_code_host(**loosened[name]))))
+        change = self.plan(Found(own=Existing(7, self.at_github(**loosened[name]))))
         assert (change.action, change.after) == ("update", target().ruleset)
         assert change.diff
 
@@ -154,13 +154,13 @@ class TestChanges:
             "required_status_checks": [theirs, *own["rules"][0]["parameters"]["required_status_checks"]],
         }
         rules = [{"type": "deletion"}, {"type": "required_status_checks", "parameters": parameters}]
-        added = self.at_code_host(name="Ours, renamed", rules=rules)
+        added = self.at_github(name="Ours, renamed", rules=rules)
         assert self.plan(Found(own=Existing(7, added))).action == "none"
         disabled = self.plan(Found(own=Existing(7, {**added, "enforcement": "disabled"})))
         assert disabled.after == settled(added)
 
     def test_bypass_actors_that_are_hidden_from_us_are_no_difference(self) -> None:
-        hidden = self.at_code_host()
+        hidden = self.at_github()
         del hidden["bypass_actors"]
         assert self.plan(Found(own=Existing(7, hidden))).action == "none"
 
@@ -174,14 +174,14 @@ class TestChanges:
         assert self.plan(Found(taken=taken)).name == "Change freeze: main (3)"
 
     def test_only_the_very_ruleset_that_we_began_to_create_is_adopted(self) -> None:
-        left = Existing(7, self.at_code_host())
+        left = Existing(7, self.at_github())
         adopted = self.plan(Found(taken={"Change freeze: main": left}))
         assert (adopted.action, adopted.adopted, adopted.ruleset_id) == ("none", True, 7)
-        changed = Existing(7, self.at_code_host(rules=[*target().ruleset["rules"], {"type": "deletion"}]))
+        changed = Existing(7, self.at_github(rules=[*target().ruleset["rules"], {"type": "deletion"}]))
         assert self.plan(Found(taken={"Change freeze: main": changed})).name == "Change freeze: main (2)"
 
     def test_a_removal_shows_what_is_removed(self) -> None:
-        change = plan_removal(Existing(7, self.at_code_host()), HERE, MAIN)
+        change = plan_removal(Existing(7, self.at_github()), HERE, MAIN)
         assert (change.action, change.after) == ("delete", None)
         assert all(line.startswith(("---", "+++", "@@", "-")) for line in change.diff.splitlines())
 
@@ -204,7 +204,7 @@ class TestChanges:
         self, added: dict[str, Any], left: list[Any]
     ) -> None:
         rules = [*target().ruleset["rules"], *added.get("rules", [])]
-        existing = self.at_code_host(**{**added, "rules": rules})
+        existing = self.at_github(**{**added, "rules": rules})
         change = plan_removal(Existing(7, existing), HERE, MAIN)
         assert (change.action, change.disowned, change.removes) == ("update", True, True)
         assert change.after == {**settled(existing), "rules": left}
@@ -214,7 +214,7 @@ class TestChanges:
         theirs = {"context": "build"}
         checks = [theirs, *rule["parameters"]["required_status_checks"]]
         both = {**rule, "parameters": {**rule["parameters"], "required_status_checks": checks}}
-        change = plan_removal(Existing(7, self.at_code_host(rules=[both])), HERE, MAIN)
+        change = plan_removal(Existing(7, self.at_github(rules=[both])), HERE, MAIN)
         assert change.after is not None
         [left] = change.after["rules"]
         assert left["parameters"] == {**rule["parameters"], "required_status_checks": [theirs]}

@@ -9,13 +9,13 @@ from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import Caller
 from services.enforcement.orphans import SETTLED, look_for_orphans
 from services.repository_sync import sync as repository_sync
-from tests.jobs.conftest import Town, codehost, private_key, town
+from tests.jobs.conftest import Town, fake_github, private_key, town
 from tests.jobs.setup.asking import ORGANIZATION, add, ask, names, permit, work
 from tests.services.conftest import MovedClock
 from tools.fake_github.model import repositories as at_host
 from tools.fake_github.model.world import Actor
 
-__all__ = ["codehost", "private_key", "town"]
+__all__ = ["fake_github", "private_key", "town"]
 
 OWN = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}
 TOLD = [("orphaned_requirement", "acme/web", "https://github.com/acme/web/settings/rules")]

@@ -23,12 +23,12 @@ from services.maintenance.tasks import work_waiting
 from services.offboarding.deletion import WITHDRAWN_AFTER, delete, end_what_came_late
 from services.offboarding.withdrawal import LEASE, MOST_TRIES, withdraw_due
 from tests import factories
-from tests.jobs.conftest import ADA, Builder, Town, build, codehost, private_key, town
+from tests.jobs.conftest import ADA, Builder, Town, build, fake_github, private_key, town
 from tests.services.conftest import MovedClock
 from tests.services.offboarding.test_withdrawal import RULESET, written
 from tests.support.post import work
 
-__all__ = ["build", "codehost", "private_key", "town", "written"]
+__all__ = ["build", "fake_github", "private_key", "town", "written"]
 
 DELETING = "DELETE /repos/acme/web/rulesets"
 

@@ -4,9 +4,9 @@ import pytest
 
 from services.core.unit_of_work import Caller
 from services.enforcement.withdrawing import withdraw
-from tests.jobs.conftest import ADA, Builder, Town, build, codehost, private_key, town
+from tests.jobs.conftest import ADA, Builder, Town, build, fake_github, private_key, town
 
-__all__ = ["build", "codehost", "private_key", "town"]
+__all__ = ["build", "fake_github", "private_key", "town"]
 
 RULESET = {
     "name": "Change freeze: main",

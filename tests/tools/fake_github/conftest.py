@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
 
-from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.mailbox import Mailbox
 
 APP_ID = 4242
@@ -30,14 +30,14 @@ def app_key() -> tuple[str, str]:
 
 @pytest.fixture
 def handle(app_key: tuple[str, str]) -> Iterator[Handle]:
-    host = CodeHost(app_id=APP_ID, app_public_key=app_key[1], person_token=PERSON_TOKEN, webhook_secret=SECRET)
+    host = FakeGitHub(app_id=APP_ID, app_public_key=app_key[1], person_token=PERSON_TOKEN, webhook_secret=SECRET)
     running = serve(host)
     yield running
     running.stop(wait=False)
 
 
 @pytest.fixture
-def host(handle: Handle) -> CodeHost:
+def host(handle: Handle) -> FakeGitHub:
     return handle.host
 
 
@@ -60,14 +60,14 @@ def person(handle: Handle) -> GitHub[Any]:
 
 
 @pytest.fixture
-def bot(handle: Handle, host: CodeHost, app_key: tuple[str, str]) -> GitHub[Any]:
+def bot(handle: Handle, host: FakeGitHub, app_key: tuple[str, str]) -> GitHub[Any]:
     """Be the App's installation in acme."""
     found = host.organization("acme").installed(installation_id=1001)
     return client(handle.base_url, AppInstallationAuthStrategy(str(APP_ID), app_key[0], found.id))
 
 
 @pytest.fixture
-def mailbox(host: CodeHost) -> Iterator[Mailbox]:
+def mailbox(host: FakeGitHub) -> Iterator[Mailbox]:
     """Receive what the code host sends in this test."""
     found = Mailbox()
     host.settings.webhook_url = found.url

@@ -9,7 +9,7 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.fake_github import CodeHost, persistence
+from tools.fake_github import FakeGitHub, persistence
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.world import Actor, World
@@ -20,7 +20,7 @@ CHECK = "change-freeze/main"
 
 
 @pytest.fixture
-def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return host.organization("acme").repository("web")
 
 
@@ -52,7 +52,7 @@ def test_every_way_to_move_a_branch_has_its_type(web: RepositoryBuilder, person:
 
 
 def test_a_merge_tells_who_from_where_to_where_and_the_whole_second(
-    web: RepositoryBuilder, host: CodeHost, person: GitHub[Any], bot: GitHub[Any]
+    web: RepositoryBuilder, host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     before, pull = web.record.branches["main"], web.pull_request()
     host.world.clock = lambda: datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=UTC)
@@ -63,7 +63,7 @@ def test_a_merge_tells_who_from_where_to_where_and_the_whole_second(
     assert found.actor.login == "maintainer"
 
 
-def test_the_queue_merges_its_own_commit(web: RepositoryBuilder, host: CodeHost, bot: GitHub[Any]) -> None:
+def test_the_queue_merges_its_own_commit(web: RepositoryBuilder, host: FakeGitHub, bot: GitHub[Any]) -> None:
     web.merge_queue().requires(CHECK)
     pull = web.pull_request(checks={CHECK: "success"})
     entry = enqueue(host.world, Actor(host.maintainer), web.record, pull)
@@ -118,7 +118,7 @@ def test_a_commit_names_the_pull_requests_that_brought_it(
 
 
 def test_every_run_of_a_check_is_listed_with_the_second_of_its_end(
-    web: RepositoryBuilder, host: CodeHost, bot: GitHub[Any]
+    web: RepositoryBuilder, host: FakeGitHub, bot: GitHub[Any]
 ) -> None:
     pull, start = web.pull_request(), datetime.now(UTC).replace(microsecond=0)
     for number, conclusion in enumerate(("success", "failure")):
@@ -132,7 +132,7 @@ def test_every_run_of_a_check_is_listed_with_the_second_of_its_end(
     ]
 
 
-def test_a_restart_remembers_it(web: RepositoryBuilder, host: CodeHost, person: GitHub[Any]) -> None:
+def test_a_restart_remembers_it(web: RepositoryBuilder, host: FakeGitHub, person: GitHub[Any]) -> None:
     write_file(person, "a")
     world = World()
     persistence.restore(world, orjson.loads(persistence.dump(host)))

@@ -6,7 +6,7 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.model.records import PullRequest
 
 CHECK = "change-freeze/main"
@@ -14,7 +14,7 @@ PLACE = ("acme", "web")
 
 
 @pytest.fixture
-def pull(host: CodeHost, bot: GitHub[Any]) -> PullRequest:
+def pull(host: FakeGitHub, bot: GitHub[Any]) -> PullRequest:
     return host.organization("acme").repository("web").pull_request()
 
 
@@ -62,7 +62,7 @@ def test_people_cannot_write_checks(pull: PullRequest, person: GitHub[Any]) -> N
 
 
 def test_an_installation_needs_the_permission_to_write_checks(
-    host: CodeHost, pull: PullRequest, bot: GitHub[Any]
+    host: FakeGitHub, pull: PullRequest, bot: GitHub[Any]
 ) -> None:
     host.world.installations[1001].permissions = {"metadata": "read", "checks": "read"}
     with pytest.raises(RequestFailed) as failure:
@@ -71,7 +71,7 @@ def test_an_installation_needs_the_permission_to_write_checks(
     assert refused(lambda: create(bot, pull.head_sha)) == (403, "Resource not accessible by integration")
 
 
-def test_a_repository_that_was_not_chosen_does_not_exist(host: CodeHost, pull: PullRequest, bot: GitHub[Any]) -> None:
+def test_a_repository_that_was_not_chosen_does_not_exist(host: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
     host.world.installations[1001].repository_selection = "selected"
     assert refused(lambda: create(bot, pull.head_sha)) == (404, "Not Found")
 
@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_refused(pull: PullRequest, bot: GitHub[Any], field
     assert refused(lambda: bot.request("POST", "/repos/acme/web/check-runs", json=body))[0] == 422
 
 
-def test_a_run_of_another_app_cannot_be_changed(host: CodeHost, pull: PullRequest, bot: GitHub[Any]) -> None:
+def test_a_run_of_another_app_cannot_be_changed(host: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
     run = create(bot, pull.head_sha)
     host.world.runs[run.id].app_id = 99
     assert refused(lambda: bot.rest.checks.update(*PLACE, run.id, status="in_progress"))[0] == 404

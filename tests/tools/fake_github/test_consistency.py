@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tools.fake_github import CodeHost, persistence
+from tools.fake_github import FakeGitHub, persistence
 from tools.fake_github.model import branches, checks, merging, pulls, queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import PullRequest
@@ -41,7 +41,7 @@ class LifeOfARepository(RuleBasedStateMachine):
 
     @initialize(strategy=st.sampled_from(["ALLGREEN", "HEADGREEN"]))
     def begin(self, strategy: str) -> None:
-        self.host = CodeHost()
+        self.host = FakeGitHub()
         builder = self.host.organization("acme").repository("web", branches=BRANCHES[1:2])
         builder.requires(CHECK).merge_queue("next", strategy).requires("change-freeze/next", "next")
         for base in ("main", "next", "next", "main"):

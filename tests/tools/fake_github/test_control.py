@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.fake_github import CodeHost, Handle, persistence
+from tools.fake_github import FakeGitHub, Handle, persistence
 from tools.fake_github.model.checks import create_check_run
 from tools.fake_github.model.world import Actor
 
@@ -50,7 +50,7 @@ def http(handle: Handle) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_world_is_seeded_in_one_call(http: httpx.Client, host: CodeHost) -> None:
+def test_a_world_is_seeded_in_one_call(http: httpx.Client, host: FakeGitHub) -> None:
     made = http.post("/_control/seed", json=SEED).json()
     acme, globex = made["organizations"]
     assert (acme["installationId"], len(acme["repositories"]), len(globex["repositories"])) == (1001, 21, 1)
@@ -60,7 +60,7 @@ def test_a_world_is_seeded_in_one_call(http: httpx.Client, host: CodeHost) -> No
     assert [pull["number"] for pull in listed] == [3, 2, 1]
 
 
-def test_a_thousand_repositories_are_seeded_at_once(http: httpx.Client, host: CodeHost) -> None:
+def test_a_thousand_repositories_are_seeded_at_once(http: httpx.Client, host: FakeGitHub) -> None:
     repositories = [{"name": "r{}", "count": 1000, "requiredChecks": {"main": CHECK}, "pullRequests": [{}]}]
     body = {"organizations": [{"login": "acme", "repositories": repositories}]}
     assert http.post("/_control/seed", json=body).status_code == 201
@@ -93,7 +93,7 @@ def test_a_queued_pull_request_is_seeded_with_its_group(http: httpx.Client) -> N
     assert (group["queued"], group["number"], group["checks"].keys()) == (True, 1, {CHECK})
 
 
-def test_writes_are_read_on_from_where_one_stopped(http: httpx.Client, host: CodeHost) -> None:
+def test_writes_are_read_on_from_where_one_stopped(http: httpx.Client, host: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     web, sha = host.world.repository_named("acme/web"), host.world.repository_named("acme/web").pulls[1].head_sha
     bot = Actor(host.world.accounts[host.app.bot_id], host.app_id)
@@ -120,7 +120,7 @@ def test_calls_are_counted_by_operation(http: httpx.Client) -> None:
     assert http.get("/_control/calls").json()["total"] == 0
 
 
-def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, host: CodeHost) -> None:
+def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, host: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     body = {"repository": "acme/web", "number": 1, "reviewDecision": "CHANGES_REQUESTED", "mergeable": None}
     assert http.put("/_control/pull-requests", json=body).status_code == 204
@@ -128,7 +128,7 @@ def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, host: 
     assert (pull.review_decision, pull.mergeable) == ("CHANGES_REQUESTED", None)
 
 
-def test_a_button_of_a_check_is_pressed_by_control(http: httpx.Client, host: CodeHost) -> None:
+def test_a_button_of_a_check_is_pressed_by_control(http: httpx.Client, host: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     web = host.world.repository_named("acme/web")
     button = {"label": "Ask", "description": "Ask for it", "identifier": "ask"}
@@ -147,7 +147,7 @@ def test_settings_are_read_and_changed(http: httpx.Client) -> None:
     assert http.get("/_control/nothing").status_code == 404
 
 
-def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Client, host: CodeHost) -> None:
+def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Client, host: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     http.post("/_control/reset")
     assert not host.world.repositories
@@ -155,11 +155,11 @@ def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Cli
     assert user.json()["login"] == "maintainer"
 
 
-def test_a_restored_world_equals_the_saved_one(http: httpx.Client, host: CodeHost, tmp_path: Path) -> None:
+def test_a_restored_world_equals_the_saved_one(http: httpx.Client, host: FakeGitHub, tmp_path: Path) -> None:
     http.post("/_control/seed", json=SEED)
     file = tmp_path / "state.json"
     persistence.save(host, file)
-    again = CodeHost(app_id=4242, state=file, person_token="maintainers-own-token")
+    again = FakeGitHub(app_id=4242, state=file, person_token="maintainers-own-token")
     assert json.loads(persistence.dump(again)) == json.loads(persistence.dump(host))
     assert again.world.newest.keys() == host.world.newest.keys()
     assert again.world.open_at.keys() == host.world.open_at.keys()

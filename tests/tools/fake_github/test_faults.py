@@ -9,20 +9,20 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.fake_github import CodeHost, Handle
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 
 RATE = "{rateLimit{remaining}}"
 
 
 @pytest.fixture
-def web(host: CodeHost) -> RepositoryBuilder:
+def web(host: FakeGitHub) -> RepositoryBuilder:
     host.organization("acme").installed(installation_id=1001)
     return host.organization("acme").repository("web")
 
 
 @pytest.fixture
-def http(handle: Handle, host: CodeHost, web: RepositoryBuilder) -> Iterator[httpx.Client]:
+def http(handle: Handle, host: FakeGitHub, web: RepositoryBuilder) -> Iterator[httpx.Client]:
     installation = host.world.installations[1001]
     token, _ = host.credentials.mint(installation, installation.permissions, None)
     headers = {"Authorization": f"Bearer {token}"}
@@ -130,7 +130,7 @@ def test_headers_tell_what_is_left(http: httpx.Client) -> None:
     assert graph.json()["data"]["rateLimit"]["remaining"] == int(graph.headers["x-ratelimit-remaining"])
 
 
-def test_a_larger_installation_has_a_larger_budget(http: httpx.Client, host: CodeHost) -> None:
+def test_a_larger_installation_has_a_larger_budget(http: httpx.Client, host: FakeGitHub) -> None:
     for number in range(29):
         host.organization("acme").repository(f"r{number}")
     assert http.get("/repos/acme/web").headers["x-ratelimit-limit"] == str(5000 + 10 * 50)

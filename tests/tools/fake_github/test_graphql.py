@@ -7,7 +7,7 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import GraphQLFailed
 
-from tools.fake_github import CodeHost, Handle
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.graph.planning import SCHEMA
 from tools.fake_github.model.classic import protect
@@ -17,7 +17,7 @@ CHECK = "change-freeze/main"
 
 
 @pytest.fixture
-def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return host.organization("acme").repository("web", branches=("next", "release/1", "release/2")).requires(CHECK)
 
 
@@ -45,7 +45,7 @@ def test_the_schema_is_sound() -> None:
     assert graphql.validate_schema(SCHEMA) == []
 
 
-def test_a_batch_writes_many_checks_with_one_call(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_a_batch_writes_many_checks_with_one_call(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     pulls = [web.pull_request() for _ in range(25)]
     text, variables = batch([run_input(web, pull.head_sha, externalId=f"e{pull.number}") for pull in pulls])
     bot.rest.rate_limit.get()  # the token is there now
@@ -76,7 +76,7 @@ def test_an_unknown_repository_is_an_error_of_its_alias(web: RepositoryBuilder, 
     assert error["message"] == "Could not resolve to a node with the global id of 'R_nowhere'"
 
 
-def test_a_check_run_can_be_null_without_an_error(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_a_check_run_can_be_null_without_an_error(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     sha = web.pull_request().head_sha
     host.faults.add("null_check_run", count=1)
     text, variables = batch([run_input(web, sha), run_input(web, sha)])
@@ -110,7 +110,7 @@ READ = """query($ids:[ID!]!,$base:String!){rateLimit{cost remaining resetAt}
 
 
 def test_many_repositories_are_read_with_one_query(
-    host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any], handle: Handle
+    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any], handle: Handle
 ) -> None:
     api = host.organization("acme").repository("api")
     api.pull_request()
@@ -196,7 +196,7 @@ def test_a_query_over_half_a_million_nodes_is_refused(web: RepositoryBuilder, bo
     assert error["type"] == "MAX_NODE_LIMIT_EXCEEDED"
 
 
-def test_repositories_of_others_are_not_found(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_repositories_of_others_are_not_found(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     secret = host.organization("globex").repository("secret")
     shown = send(bot, "query($ids:[ID!]!){mine:nodes(ids:$ids){id}}", ids=[web.record.node_id, secret.record.node_id])
     assert shown["data"]["mine"] == [{"id": web.record.node_id}, None]
@@ -215,7 +215,7 @@ def test_fragments_conditions_and_introspection_work(web: RepositoryBuilder, bot
     assert bot.graphql('{__type(name:"CheckRun"){name}}')["__type"] == {"name": "CheckRun"}
 
 
-def test_everything_in_the_schema_can_be_asked_for(host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_everything_in_the_schema_can_be_asked_for(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     """Ask every field of every type that hangs on a repository, three levels deep, and get no internal error."""
     web.merge_queue()
     wanted = {"required_status_checks": {"strict": False, "checks": [{"context": CHECK, "app_id": host.app_id}]}}

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.fake_github import CodeHost, Handle
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 
@@ -17,7 +17,7 @@ PAGE = "/apps/change-freeze/installations/new"
 
 
 @pytest.fixture
-def http(handle: Handle, host: CodeHost) -> Iterator[httpx.Client]:
+def http(handle: Handle, host: FakeGitHub) -> Iterator[httpx.Client]:
     host.organization("acme").repository("web")
     host.organization("globex").repository("shop")
     host.settings.setup_url = BACK
@@ -33,20 +33,20 @@ def go(http: httpx.Client, **query: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
-def exchange(http: httpx.Client, host: CodeHost, code: str, *, of_the_app: bool = True) -> dict[str, Any]:
+def exchange(http: httpx.Client, host: FakeGitHub, code: str, *, of_the_app: bool = True) -> dict[str, Any]:
     client_id, secret = (client_id_of(host.app.id), APP_CLIENT_SECRET) if of_the_app else (CLIENT_ID, CLIENT_SECRET)
     body = {"client_id": client_id, "client_secret": secret, "code": code}
     shown: dict[str, Any] = http.post("/login/oauth/access_token", json=body).json()
     return shown
 
 
-def as_app_for(http: httpx.Client, host: CodeHost, login: str) -> dict[str, str]:
+def as_app_for(http: httpx.Client, host: FakeGitHub, login: str) -> dict[str, str]:
     code = host.people.give_code(client_id_of(host.app.id), host.world.add_account(login, "User"), BACK)
     return {"Authorization": f"Bearer {exchange(http, host, code)['access_token']}"}
 
 
 class TestThePage:
-    def test_installs_and_sends_back_with_a_code_and_the_state(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_installs_and_sends_back_with_a_code_and_the_state(self, http: httpx.Client, host: FakeGitHub) -> None:
         back = go(http, account="acme")
         assert (back["setup_action"], back["state"]) == ("install", "a state")
         installed = host.world.installations[int(back["installation_id"])]
@@ -54,7 +54,7 @@ class TestThePage:
         assert exchange(http, host, back["code"])["access_token"].startswith("ghu_")
 
     def test_takes_an_organisation_that_is_without_it_where_none_is_named(
-        self, http: httpx.Client, host: CodeHost
+        self, http: httpx.Client, host: FakeGitHub
     ) -> None:
         numbers = {int(go(http)["installation_id"]) for _ in range(2)}
         accounts = {host.world.accounts[host.world.installations[number].account_id].login for number in numbers}
@@ -66,29 +66,29 @@ class TestThePage:
         assert first["installation_id"] == second["installation_id"]
         assert second["setup_action"] == "update"
 
-    def test_lets_a_member_only_ask_an_owner(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_lets_a_member_only_ask_an_owner(self, http: httpx.Client, host: FakeGitHub) -> None:
         host.people.rights["grace"] = {"acme": "push"}
         back = go(http, account="acme", login="grace")
         assert back["setup_action"] == "request"
         assert "installation_id" not in back
         assert host.world.installations == {}
 
-    def test_installs_in_nothing_that_is_not_the_persons(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_installs_in_nothing_that_is_not_the_persons(self, http: httpx.Client, host: FakeGitHub) -> None:
         host.people.rights["grace"] = {"globex": "admin"}
         assert http.get(PAGE, params={"account": "acme", "login": "grace"}).status_code == 404
         assert http.get("/apps/another/installations/new").status_code == 404
 
-    def test_without_a_setup_url_sends_nobody_anywhere(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_without_a_setup_url_sends_nobody_anywhere(self, http: httpx.Client, host: FakeGitHub) -> None:
         host.settings.setup_url = None
         assert http.get(PAGE, params={"account": "acme"}).status_code == 200
 
-    def test_gives_a_code_that_another_client_cannot_use(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_gives_a_code_that_another_client_cannot_use(self, http: httpx.Client, host: FakeGitHub) -> None:
         back = go(http, account="acme")
         assert exchange(http, host, back["code"], of_the_app=False)["error"] == "bad_verification_code"
 
 
 class TestATokenOfTheApp:
-    def test_lists_what_the_person_can_reach(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_lists_what_the_person_can_reach(self, http: httpx.Client, host: FakeGitHub) -> None:
         host.organization("acme").installed(installation_id=1001)
         host.organization("globex").installed(installation_id=1002)
         host.people.rights["grace"] = {"acme/web": "pull"}
@@ -99,12 +99,12 @@ class TestATokenOfTheApp:
         }
         assert shown == {"root": [1001, 1002], "grace": [1001], "heidi": []}
 
-    def test_alone_lists_them(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_alone_lists_them(self, http: httpx.Client, host: FakeGitHub) -> None:
         answer = self.listed(http, {"Authorization": f"Bearer {host.person_token}"})
         assert answer.status_code == 403
         assert answer.json()["message"].startswith("You must authenticate with an access token authorized to a GitHub")
 
-    def test_is_told_of_a_membership_where_the_app_may_read_members(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_is_told_of_a_membership_where_the_app_may_read_members(self, http: httpx.Client, host: FakeGitHub) -> None:
         headers = as_app_for(http, host, "grace")
         assert http.get("/user/memberships/orgs/acme", headers=headers).status_code == 403
         made = host.organization("acme").installed(installation_id=1001)
@@ -112,7 +112,7 @@ class TestATokenOfTheApp:
         del made.permissions["members"]
         assert http.get("/user/memberships/orgs/acme", headers=headers).status_code == 403
 
-    def test_ends_by_the_client_that_it_was_given_to(self, http: httpx.Client, host: CodeHost) -> None:
+    def test_ends_by_the_client_that_it_was_given_to(self, http: httpx.Client, host: FakeGitHub) -> None:
         headers = as_app_for(http, host, "grace")
         body = {"access_token": headers["Authorization"].removeprefix("Bearer ")}
         own, other = (client_id_of(host.app.id), APP_CLIENT_SECRET), (CLIENT_ID, CLIENT_SECRET)

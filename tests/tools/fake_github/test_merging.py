@@ -6,7 +6,7 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.checks import create_check_run
 from tools.fake_github.model.installations import register_app
@@ -17,7 +17,7 @@ PLACE = ("acme", "web")
 
 
 @pytest.fixture
-def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return host.organization("acme").repository("web", branches=("next",)).requires(CHECK)
 
 
@@ -98,7 +98,7 @@ def test_several_missing_checks_are_counted(web: RepositoryBuilder, person: GitH
 
 
 def test_a_success_of_another_app_does_not_satisfy_a_pinned_check(
-    web: RepositoryBuilder, host: CodeHost, person: GitHub[Any]
+    web: RepositoryBuilder, host: FakeGitHub, person: GitHub[Any]
 ) -> None:
     pull = web.pull_request()
     other = register_app(host.world, 99, "forger", None)
@@ -110,7 +110,7 @@ def test_a_success_of_another_app_does_not_satisfy_a_pinned_check(
 
 @pytest.mark.parametrize(("enforcement", "blocks"), [("active", True), ("evaluate", False), ("disabled", False)])
 def test_only_an_active_ruleset_blocks(
-    host: CodeHost, bot: GitHub[Any], person: GitHub[Any], enforcement: str, *, blocks: bool
+    host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], enforcement: str, *, blocks: bool
 ) -> None:
     web = host.organization("acme").repository("web").ruleset(**ruleset("ci") | {"enforcement": enforcement})
     pull = web.pull_request()
@@ -122,7 +122,7 @@ def test_only_an_active_ruleset_blocks(
 
 @pytest.mark.parametrize(("pattern", "blocks"), [("~ALL", True), ("w*", True), ("api", False)])
 def test_a_ruleset_of_the_organization_blocks_in_the_repositories_it_names(
-    host: CodeHost, bot: GitHub[Any], person: GitHub[Any], pattern: str, *, blocks: bool
+    host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], pattern: str, *, blocks: bool
 ) -> None:
     web = host.organization("acme").repository("web")
     conditions = {
@@ -136,7 +136,7 @@ def test_a_ruleset_of_the_organization_blocks_in_the_repositories_it_names(
         assert refusal(person, pull.number)[0] == 405
 
 
-def test_a_bypass_actor_merges_past_the_rules(host: CodeHost, bot: GitHub[Any], person: GitHub[Any]) -> None:
+def test_a_bypass_actor_merges_past_the_rules(host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
     passing = [{"actor_id": host.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
     web = host.organization("acme").repository("web").ruleset(**ruleset("ci", bypass_actors=passing))
     assert person.rest.pulls.merge(*PLACE, web.pull_request().number).parsed_data.merged
@@ -167,7 +167,7 @@ def test_what_cannot_be_merged_is_refused_in_its_own_words(web: RepositoryBuilde
 
 
 def test_an_approval_is_required_where_the_rules_ask_for_one(
-    host: CodeHost, bot: GitHub[Any], person: GitHub[Any]
+    host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]
 ) -> None:
     rule = {"type": "pull_request", "parameters": {"required_approving_review_count": 1}}
     web = host.organization("acme").repository("web").ruleset(**ruleset(rules=[rule]))

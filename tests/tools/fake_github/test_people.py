@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.support.serving import client_of
-from tools.fake_github import CodeHost, Handle
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.world import system_clock
 from tools.fake_github.people import CLIENT_ID, CLIENT_SECRET
 
@@ -22,7 +22,7 @@ RULESET = {"name": "Ours", "enforcement": "active", "target": "branch", "rules":
 
 
 @pytest.fixture
-def http(handle: Handle, host: CodeHost) -> Iterator[httpx.Client]:
+def http(handle: Handle, host: FakeGitHub) -> Iterator[httpx.Client]:
     host.organization("acme").repository("web")
     host.organization("acme").repository("api")
     with client_of(handle.base_url, trust_env=False) as client:
@@ -102,7 +102,7 @@ def test_a_code_is_bound_to_verifier_secret_and_address(
     assert exchange(http, code_of(authorize(http)), **changes)["error"] == error
 
 
-def test_a_code_is_good_for_ten_minutes(http: httpx.Client, host: CodeHost) -> None:
+def test_a_code_is_good_for_ten_minutes(http: httpx.Client, host: FakeGitHub) -> None:
     code = code_of(authorize(http))
     host.world.clock = lambda: system_clock() + timedelta(minutes=10)
     assert exchange(http, code)["error"] == "bad_verification_code"

@@ -6,7 +6,7 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 
 CHECK = "change-freeze/main"
@@ -15,7 +15,7 @@ TEXT = "aGVsbG8="
 
 
 @pytest.fixture
-def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return host.organization("acme").repository("web", branches=("free",)).requires(CHECK)
 
 
@@ -112,6 +112,6 @@ def test_branches_are_created_where_rules_allow_it(web: RepositoryBuilder, perso
 
 
 def test_an_installation_without_the_permission_cannot_push(
-    host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     assert refused(lambda: put(bot, "free")) == (403, "Resource not accessible by integration")

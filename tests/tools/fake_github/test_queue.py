@@ -6,7 +6,7 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import GraphQLFailed, RequestFailed
 
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.records import PullRequest, QueueEntry
 
@@ -19,7 +19,7 @@ ENTRIES = """query($owner:String!,$name:String!){repository(owner:$owner,name:$n
 
 
 @pytest.fixture
-def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return host.organization("acme").repository("web").requires(CHECK)
 
 
@@ -134,7 +134,7 @@ def test_where_there_is_a_queue_nothing_is_merged_or_pushed_past_it(
     assert "Changes must be made through the merge queue" in refused.value.response.json()["message"]
 
 
-def test_deleting_the_base_empties_its_queue(host: CodeHost, person: GitHub[Any], bot: GitHub[Any]) -> None:
+def test_deleting_the_base_empties_its_queue(host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]) -> None:
     web = host.organization("acme").repository("web", branches=("next",))
     web.merge_queue("next")
     pulls = [web.pull_request(base="next") for _ in range(2)]

@@ -7,14 +7,14 @@ from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
 from tests.support.serving import client_of
-from tools.fake_github import CodeHost, Handle
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 
 AUTHORIZATION = {"Authorization": "Bearer maintainers-own-token"}
 
 
 @pytest.fixture
-def web(host: CodeHost, bot: GitHub[Any]) -> RepositoryBuilder:
+def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return host.organization("acme").repository("web")
 
 
@@ -43,7 +43,7 @@ def test_a_new_repository_takes_the_old_name_over(web: RepositoryBuilder, person
 
 
 def test_a_transferred_repository_leaves_the_reach_of_its_former_installation(
-    host: CodeHost, web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     host.organization("globex")
     assert bot.rest.repos.get("acme", "web").parsed_data.id == web.record.id
@@ -64,7 +64,7 @@ def test_an_archived_repository_is_read_only(web: RepositoryBuilder, person: Git
 
 
 def test_a_deleted_repository_is_gone_with_its_pull_requests(
-    host: CodeHost, web: RepositoryBuilder, person: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     pull = web.pull_request()
     person.rest.repos.delete("acme", "web")
@@ -73,7 +73,7 @@ def test_a_deleted_repository_is_gone_with_its_pull_requests(
     assert pull.node_id not in host.world.nodes
 
 
-def test_lists_are_paged_by_link_headers(host: CodeHost, bot: GitHub[Any]) -> None:
+def test_lists_are_paged_by_link_headers(host: FakeGitHub, bot: GitHub[Any]) -> None:
     for number in range(7):
         host.organization("acme").repository(f"r{number}")
     pages = bot.rest.paginate(

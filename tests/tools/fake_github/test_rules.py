@@ -7,7 +7,7 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.persistence import dump, restore
 
@@ -26,7 +26,7 @@ RULES = """query($id:ID!){node(id:$id){...on Repository{
 
 
 @pytest.fixture
-def web(host: CodeHost) -> RepositoryBuilder:
+def web(host: FakeGitHub) -> RepositoryBuilder:
     return host.organization("acme").repository("web").requires(CHECK)
 
 
@@ -54,7 +54,7 @@ def protection(app_id: int | None = None, *, bound: bool = True, locked: bool = 
 
 
 def test_the_active_rules_of_a_branch_come_with_their_rulesets(
-    host: CodeHost, web: RepositoryBuilder, person: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     web.merge_queue(strategy="HEADGREEN").ruleset(**body(enforcement="disabled", bypass_actors=[TEAM]))
     shown, errors = ask(person, web)
@@ -68,7 +68,7 @@ def test_the_active_rules_of_a_branch_come_with_their_rulesets(
 
 
 def test_rulesets_of_the_organization_are_listed_where_they_apply(
-    host: CodeHost, web: RepositoryBuilder, person: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     names = {"include": ["w*"], "exclude": []}
     above = body(conditions={"ref_name": {"include": ["~ALL"], "exclude": []}, "repository_name": names})
@@ -80,7 +80,7 @@ def test_rulesets_of_the_organization_are_listed_where_they_apply(
 
 
 def test_who_can_bypass_is_shown_to_those_who_may_change_the_ruleset(
-    host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     web.ruleset(**body(bypass_actors=[TEAM, {"actor_id": 7, "actor_type": "User", "bypass_mode": "exempt"}]))
     rule = ask(bot, web)[0]["ref"]["rules"]["nodes"][1]
@@ -93,7 +93,7 @@ def test_who_can_bypass_is_shown_to_those_who_may_change_the_ruleset(
 
 
 def test_what_an_installation_may_not_see_is_forbidden_and_never_empty(
-    host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     web.merge_queue()
     host.world.installations[1001].permissions = {"metadata": "read", "contents": "read"}
@@ -113,7 +113,7 @@ def test_what_an_installation_may_not_see_is_forbidden_and_never_empty(
 
 
 def test_bypass_actors_of_the_organization_take_a_permission_of_the_organization(
-    host: CodeHost, web: RepositoryBuilder, bot: GitHub[Any]
+    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     names = {"include": ["~ALL"], "exclude": []}
     above = body(conditions={"ref_name": {"include": ["~ALL"], "exclude": []}, "repository_name": names})
@@ -141,7 +141,7 @@ def test_classic_protection_takes_a_check_from_whom_it_says(
 
 @pytest.mark.parametrize(("bound", "status"), [(True, 405), (False, 200)])
 def test_classic_protection_binds_administrators_only_if_it_says_so(
-    host: CodeHost, person: GitHub[Any], *, bound: bool, status: int
+    host: FakeGitHub, person: GitHub[Any], *, bound: bool, status: int
 ) -> None:
     web = host.organization("acme").repository("web")
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(bound=bound, locked=True))
@@ -168,7 +168,7 @@ def test_classic_protection_is_removed_and_missing_ones_are_not_found(
         assert missing.value.response.status_code == 404
 
 
-def test_classic_protection_outlives_a_restart(host: CodeHost, web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_classic_protection_outlives_a_restart(host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]) -> None:
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(99))
     restore(host.world, orjson.loads(dump(host)))
     shown: Any = person.rest.repos.get_branch_protection(*PLACE, "main").parsed_data

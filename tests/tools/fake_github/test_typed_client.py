@@ -8,7 +8,7 @@ from githubkit import GitHub, TokenAuthStrategy
 from githubkit.exception import RequestFailed
 
 from tests.tools.fake_github.conftest import client
-from tools.fake_github import CodeHost
+from tools.fake_github import FakeGitHub
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.rest.routing import ROUTES
 
@@ -33,11 +33,11 @@ RULES: Any = {
 
 
 @pytest.fixture
-def web(host: CodeHost) -> RepositoryBuilder:
+def web(host: FakeGitHub) -> RepositoryBuilder:
     return host.organization("acme").repository("web", branches=("release/1.0",))
 
 
-def parse_the_app(app: GitHub[Any], bot: GitHub[Any], host: CodeHost) -> None:
+def parse_the_app(app: GitHub[Any], bot: GitHub[Any], host: FakeGitHub) -> None:
     itself: Any = app.rest.apps.get_authenticated().parsed_data
     assert itself.slug == "change-freeze"
     assert [found.id for found in app.rest.apps.list_installations().parsed_data] == [1001]
@@ -162,7 +162,7 @@ def parse_classic_protection(person: GitHub[Any]) -> None:
     person.rest.repos.delete_branch_protection(*PLACE, "release/1.0")
 
 
-def installer(host: CodeHost) -> GitHub[Any]:
+def installer(host: FakeGitHub) -> GitHub[Any]:
     """Be the maintainer with a token of the App's own client, which alone is told where the App is installed."""
     token = "ghu_of_the_app"
     host.people.of_the_app.add(token)
@@ -170,7 +170,7 @@ def installer(host: CodeHost) -> GitHub[Any]:
     return client(host.base_url, TokenAuthStrategy(token))
 
 
-def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: CodeHost) -> None:
+def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: FakeGitHub) -> None:
     assert person.rest.repos.get(*PLACE).parsed_data.full_name == "acme/web"
     assert len(person.rest.repos.list_for_org("acme").parsed_data) == 1
     made = person.rest.repos.create_in_org("acme", data={"name": "new"}).parsed_data
@@ -191,7 +191,7 @@ def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: CodeHost) ->
 
 
 def test_every_endpoint_is_parsed_by_the_typed_client(
-    host: CodeHost, app: GitHub[Any], person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder
+    host: FakeGitHub, app: GitHub[Any], person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder
 ) -> None:
     parse_the_app(app, bot, host)
     parse_branches(person)

@@ -6,7 +6,7 @@ import pytest
 from githubkit import GitHub, webhooks
 
 from tests.support.serving import client_of
-from tools.fake_github import CodeHost, Handle
+from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.mailbox import Mailbox
 from tools.fake_github.model import checks
@@ -25,11 +25,11 @@ def graph(client: GitHub[Any], mutation: str, **given: object) -> Any:
 
 
 @pytest.fixture
-def web(host: CodeHost, bot: GitHub[Any], mailbox: Mailbox) -> RepositoryBuilder:
+def web(host: FakeGitHub, bot: GitHub[Any], mailbox: Mailbox) -> RepositoryBuilder:
     return host.organization("acme").repository("web", branches=("next",)).requires(CHECK)
 
 
-def change_pull_requests(host: CodeHost, person: GitHub[Any], web: RepositoryBuilder) -> None:
+def change_pull_requests(host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder) -> None:
     pull = web.pull_request()
     person.rest.pulls.update(*PLACE, pull.number, data={"state": "closed"})
     person.rest.pulls.update(*PLACE, pull.number, data={"state": "open"})
@@ -47,7 +47,7 @@ def change_pull_requests(host: CodeHost, person: GitHub[Any], web: RepositoryBui
     person.rest.git.delete_ref(*PLACE, "heads/other")
 
 
-def change_checks(host: CodeHost, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
+def change_checks(host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
     pull = web.pull_request()
     button = {"label": "Ask", "description": "Ask for an exception", "identifier": "exception"}
     wanted: Any = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "failure", "actions": [button]}
@@ -59,7 +59,7 @@ def change_checks(host: CodeHost, person: GitHub[Any], bot: GitHub[Any], web: Re
         checks.request_action(host.world, Actor(host.maintainer), web.record, record, "exception")
 
 
-def change_the_queue(host: CodeHost, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
+def change_the_queue(host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
     web.merge_queue()
     for conclusion in ("success", "failure"):
         pull = web.pull_request(checks={CHECK: "success"})
@@ -89,7 +89,7 @@ def change_classic_protection(person: GitHub[Any]) -> None:
     person.rest.repos.delete_branch_protection(*PLACE, "next")
 
 
-def change_repositories(host: CodeHost, person: GitHub[Any]) -> None:
+def change_repositories(host: FakeGitHub, person: GitHub[Any]) -> None:
     host.organization("globex").installed(installation_id=1002)
     person.rest.repos.create_in_org("acme", data={"name": "new"})
     person.rest.git.create_ref("acme", "new", data={"ref": "refs/heads/trunk", "sha": tip(host, "acme/new")})
@@ -101,7 +101,7 @@ def change_repositories(host: CodeHost, person: GitHub[Any]) -> None:
     person.rest.repos.delete("globex", "newer")
 
 
-def tip(host: CodeHost, name: str) -> str:
+def tip(host: FakeGitHub, name: str) -> str:
     repository = host.world.repository_named(name)
     return repository.branches[repository.default_branch]
 
@@ -156,7 +156,7 @@ def test_every_event_is_signed_and_parsed_by_the_typed_client(
 
 
 def test_a_transfer_is_told_to_the_new_owner_only(
-    host: CodeHost, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     host.organization("globex").installed(installation_id=1002)
     person.rest.repos.transfer(*PLACE, data={"new_owner": "globex"})
@@ -167,7 +167,7 @@ def test_a_transfer_is_told_to_the_new_owner_only(
 
 
 def test_a_suspended_installation_hears_nothing_but_its_own_end(
-    host: CodeHost, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     installation = host.world.installations[1001]
     installation.suspended_at = host.world.now()
@@ -177,7 +177,7 @@ def test_a_suspended_installation_hears_nothing_but_its_own_end(
 
 
 def test_a_failed_delivery_is_recorded_and_sent_again_only_on_demand(
-    host: CodeHost, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    host: FakeGitHub, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     mailbox.status = 500
     person.rest.repos.update(*PLACE, data={"archived": True})
@@ -195,7 +195,7 @@ def test_a_failed_delivery_is_recorded_and_sent_again_only_on_demand(
     ("kind", "count"), [("webhook_drop", 0), ("webhook_duplicate", 2), ("webhook_delay", 1), ("webhook_reorder", 1)]
 )
 def test_webhooks_can_be_dropped_doubled_and_late(
-    host: CodeHost, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox, kind: str, count: int
+    host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox, kind: str, count: int
 ) -> None:
     host.faults.add(kind, "repository.archived", seconds=0.05)
     person.rest.repos.update(*PLACE, data={"archived": True})

@@ -11,7 +11,7 @@ from tools.fake_github.model.rulesets import create_ruleset
 from tools.fake_github.model.world import Actor
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 Json = dict[str, Any]
 
@@ -39,7 +39,7 @@ def required_check_rules(context: str, integration_id: int | None) -> list[Json]
     return [{"type": "required_status_checks", "parameters": parameters}]
 
 
-def seed(host: "CodeHost", given: Json) -> Json:
+def seed(host: "FakeGitHub", given: Json) -> Json:
     """Create what a seed document names; answers with the ids made.
 
     See `DOCUMENT` for its form. A repository's `count` makes that many, `name` being a pattern such as `service-{}`.
@@ -57,7 +57,7 @@ def seed(host: "CodeHost", given: Json) -> Json:
     }
 
 
-def _organization(host: "CodeHost", given: Json) -> Json:
+def _organization(host: "FakeGitHub", given: Json) -> Json:
     account = host.world.add_account(given["login"], given.get("type", "Organization"))
     actor = Actor(host.maintainer)
     made = [repository for each in given.get("repositories", []) for repository in _repositories(host, account, each)]
@@ -85,13 +85,13 @@ def _organization(host: "CodeHost", given: Json) -> Json:
     return shown
 
 
-def _repositories(host: "CodeHost", owner: Account, given: Json) -> list[Repository]:
+def _repositories(host: "FakeGitHub", owner: Account, given: Json) -> list[Repository]:
     count = given.get("count")
     names = [given["name"]] if count is None else [given["name"].format(number) for number in range(1, count + 1)]
     return [_repository(host, owner, name, given) for name in names]
 
 
-def _repository(host: "CodeHost", owner: Account, name: str, given: Json) -> Repository:
+def _repository(host: "FakeGitHub", owner: Account, name: str, given: Json) -> Repository:
     world, actor = host.world, Actor(host.maintainer)
     found = world.find_repository(f"{owner.login}/{name}")
     repository = found or repositories.add_repository(
@@ -123,7 +123,7 @@ def _repository(host: "CodeHost", owner: Account, name: str, given: Json) -> Rep
     return repository
 
 
-def require_check(host: "CodeHost", repository: Repository, branch: str, context: str) -> None:
+def require_check(host: "FakeGitHub", repository: Repository, branch: str, context: str) -> None:
     """Require a check of the App on a branch (or a pattern of branches) of a repository."""
     body = {
         "name": f"Require {context}",
@@ -135,7 +135,7 @@ def require_check(host: "CodeHost", repository: Repository, branch: str, context
     create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
 
 
-def require_queue(host: "CodeHost", repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
+def require_queue(host: "FakeGitHub", repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
     """Let a branch be merged into through a merge queue only."""
     parameters = {
         "check_response_timeout_minutes": 60,
@@ -155,7 +155,7 @@ def require_queue(host: "CodeHost", repository: Repository, branch: str, strateg
     create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
 
 
-def add_pull_request(host: "CodeHost", repository: Repository, given: Json) -> PullRequest:
+def add_pull_request(host: "FakeGitHub", repository: Repository, given: Json) -> PullRequest:
     """Add an open pull request with a commit of its own, or sharing the head of another."""
     world = host.world
     number = repository.next_number
@@ -178,7 +178,7 @@ def add_pull_request(host: "CodeHost", repository: Repository, given: Json) -> P
     return pull
 
 
-def _report(host: "CodeHost", repository: Repository, sha: str, conclusions: dict[str, str]) -> None:
+def _report(host: "FakeGitHub", repository: Repository, sha: str, conclusions: dict[str, str]) -> None:
     """Report checks of the App on a commit."""
     actor = Actor(host.world.accounts[host.app.bot_id], host.app_id)
     for name, conclusion in conclusions.items():
@@ -186,7 +186,7 @@ def _report(host: "CodeHost", repository: Repository, sha: str, conclusions: dic
         checks.create_check_run(host.world, actor, host.app_id, repository, fields)
 
 
-def _enqueue(host: "CodeHost", repository: Repository, pull: PullRequest, conclusions: dict[str, str]) -> None:
+def _enqueue(host: "FakeGitHub", repository: Repository, pull: PullRequest, conclusions: dict[str, str]) -> None:
     """Put a pull request into the merge queue, with checks on its group's commit; it has to be allowed in."""
     entry = queue.enqueue(host.world, Actor(host.maintainer), repository, pull)
     if entry.head_sha is not None:

@@ -14,7 +14,7 @@ from tools.fake_github.rest.answers import Answer
 from tools.fake_github.rest.identity import Caller
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 RESOLVER_MODULES = (
     check_fields,
@@ -57,7 +57,7 @@ def describe(body: Any) -> Description:
     return Description(label, kind == "mutation", fields)
 
 
-def answer(host: "CodeHost", caller: Caller, body: Any) -> Answer:
+def answer(host: "FakeGitHub", caller: Caller, body: Any) -> Answer:
     """Run one GraphQL request."""
     text = body.get("query") if isinstance(body, dict) else None
     if not isinstance(text, str):

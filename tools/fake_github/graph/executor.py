@@ -12,7 +12,7 @@ from tools.fake_github.model.world import World
 from tools.fake_github.rest.identity import Caller
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 Path = tuple["Path | None", str | int]
 Resolver = Callable[[Any, dict[str, Any], "Context"], Any]
@@ -37,7 +37,7 @@ class Propagation(Exception):  # noqa: N818 -- a signal, not an error
 class Context:
     """What resolvers know: host, caller, the variables and what has been counted."""
 
-    host: "CodeHost"
+    host: "FakeGitHub"
     caller: Caller
     document: Document
     variables: Any = None  # graphql-core's VariableValues

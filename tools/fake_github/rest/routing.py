@@ -20,14 +20,14 @@ from tools.fake_github.rest.answers import Answer
 from tools.fake_github.rest.identity import Caller
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 
 @dataclass(slots=True)
 class Call:
     """One request on its way through a handler."""
 
-    host: "CodeHost"
+    host: "FakeGitHub"
     caller: Caller
     params: dict[str, str]
     query: dict[str, str]

@@ -23,7 +23,7 @@ from tools.fake_github.webhooks.bodies import make_body
 from tools.fake_github.webhooks.posting import Poster
 
 if TYPE_CHECKING:
-    from tools.fake_github.host import CodeHost
+    from tools.fake_github.host import FakeGitHub
 
 KEPT = 1000
 WORKERS = 4
@@ -88,7 +88,7 @@ def signature(secret: str, body: bytes) -> str:
 class Sender:
     """Turns events into deliveries and sends them."""
 
-    def __init__(self, host: "CodeHost") -> None:
+    def __init__(self, host: "FakeGitHub") -> None:
         self.host = host
         self.deliveries: OrderedDict[int, Delivery] = OrderedDict()
         self._waiting: list[tuple[float, int, Delivery]] = []

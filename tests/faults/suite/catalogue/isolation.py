@@ -19,7 +19,7 @@ UNKNOWN = "nobody_has_this_id"
 def two_installations(trial: Trial) -> None:
     stack, over = trial.stack, threading.Event()
     for hand in stack.hands:
-        stack.wire(hand, "codehost").delay = LATENCY
+        stack.wire(hand, "fake_github").delay = LATENCY
 
     def churn() -> None:
         while not over.is_set():

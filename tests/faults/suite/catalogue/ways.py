@@ -36,7 +36,7 @@ def trap_writes(stack: Stack, place: Place = "request") -> dict[Process, Trap]:
     def is_ours(request: str) -> bool:
         return "createCheckRun" in request and any(one in request for one in ids)
 
-    return trap_hands(stack, "codehost", is_ours, place)
+    return trap_hands(stack, "fake_github", is_ours, place)
 
 
 def first_caught(traps: Mapping[Process, Trap], patience: float = 15.0) -> Process:

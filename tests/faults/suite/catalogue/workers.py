@@ -168,7 +168,7 @@ def cut_off_everywhere_in_turn(trial: Trial) -> None:
     stack, client = trial.stack, trial.client
     freeze = client.freeze()
     wait_until(lambda: is_settled(stack), "the first freeze", 60)
-    places = [(server, number) for server in ("postgres", "codehost") for number in range(1, 11)]
+    places = [(server, number) for server in ("postgres", "fake_github") for number in range(1, 11)]
     for server, number in trial.random.sample(places, 2 if stack.quick else 6):
         _cut_at(trial, server, number)
     client.lift(freeze)

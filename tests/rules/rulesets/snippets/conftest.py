@@ -17,7 +17,7 @@ from rules.rulesets.rulesets import desired_ruleset, ruleset_name
 from rules.rulesets.snippets import Place, Snippet, snippets_of
 from tests.support import gh_stand_in
 from tests.support.unix_relay import unix_relay
-from tools.fake_github import CodeHost, Handle, serve
+from tools.fake_github import FakeGitHub, Handle, serve
 
 APP_ID = 4711
 TOKEN = "the-administrators-own-token"
@@ -70,13 +70,13 @@ def made(branch: str, api_url: str, repository_ids: list[int] | None = None) -> 
 
 @pytest.fixture(scope="session")
 def served_host() -> Iterator[Handle]:
-    handle = serve(CodeHost(app_id=APP_ID, person_token=TOKEN))
+    handle = serve(FakeGitHub(app_id=APP_ID, person_token=TOKEN))
     yield handle
     handle.stop()
 
 
 @pytest.fixture
-def host(served_host: Handle) -> CodeHost:
+def host(served_host: Handle) -> FakeGitHub:
     served_host.host.reset()
     return served_host.host
 
@@ -119,7 +119,7 @@ class Shell:
 
 
 @pytest.fixture
-def shell(served_host: Handle, host: CodeHost, tmp_path: Path) -> Shell:
+def shell(served_host: Handle, host: FakeGitHub, tmp_path: Path) -> Shell:
     for tool in ("bash", "curl", "jq"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed")

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 
 from rules.rulesets.snippets import Level
 from tests.rules.rulesets.snippets.conftest import NASTY, TOKEN, Shell, made
-from tools.fake_github import CodeHost, Handle
+from tools.fake_github import FakeGitHub, Handle
 
 LEVELS: list[Level] = ["repository", "organization"]
 GITHUB = "https://api.github.com"
 
 
-def enforcements(host: CodeHost) -> list[tuple[str, str]]:
+def enforcements(host: FakeGitHub) -> list[tuple[str, str]]:
     return [(ruleset.name, ruleset.enforcement) for ruleset in host.world.rulesets.values()]
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_curl_requires_the_check_stops_and_requires_it_again(
-    host: CodeHost, shell: Shell, merges: Callable[[int], bool], level: Level
+    host: FakeGitHub, shell: Shell, merges: Callable[[int], bool], level: Level
 ) -> None:
     web = host.organization("acme").repository("web")
     first, second = web.pull_request(), web.pull_request()
@@ -38,7 +38,7 @@ def test_curl_requires_the_check_stops_and_requires_it_again(
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_gh_requires_the_check_stops_and_requires_it_again(
-    host: CodeHost, gh: Shell, merges: Callable[[int], bool], level: Level
+    host: FakeGitHub, gh: Shell, merges: Callable[[int], bool], level: Level
 ) -> None:
     web = host.organization("acme").repository("web")
     first, second = web.pull_request(), web.pull_request()
@@ -53,7 +53,7 @@ def test_gh_requires_the_check_stops_and_requires_it_again(
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_json_is_taken_by_the_code_host_as_it_stands(
-    host: CodeHost, served_host: Handle, merges: Callable[[int], bool], level: Level
+    host: FakeGitHub, served_host: Handle, merges: Callable[[int], bool], level: Level
 ) -> None:
     web = host.organization("acme").repository("web")
     first, second = web.pull_request(), web.pull_request()
@@ -72,7 +72,7 @@ def test_the_json_is_taken_by_the_code_host_as_it_stands(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_only_the_ruleset_of_the_check_is_switched(host: CodeHost, shell: Shell, level: Level) -> None:
+def test_only_the_ruleset_of_the_check_is_switched(host: FakeGitHub, shell: Shell, level: Level) -> None:
     acme = host.organization("acme")
     web = acme.repository("web")
     condition = {"ref_name": {"include": ["~ALL"]}}
@@ -89,7 +89,7 @@ def test_only_the_ruleset_of_the_check_is_switched(host: CodeHost, shell: Shell,
 
 
 @pytest.mark.parametrize("gh", ["stand-in"], indirect=True)  # the real one trusts no link that leaves api.github.com
-def test_a_ruleset_on_the_second_page_is_found_by_gh(host: CodeHost, gh: Shell) -> None:
+def test_a_ruleset_on_the_second_page_is_found_by_gh(host: FakeGitHub, gh: Shell) -> None:
     web = host.organization("acme").repository("web")
     for number in range(120):
         web.ruleset(name=f"Other {number}", enforcement="active", conditions={}, rules=[])
@@ -102,7 +102,7 @@ def test_a_ruleset_on_the_second_page_is_found_by_gh(host: CodeHost, gh: Shell) 
 @pytest.mark.parametrize("purpose", ["disable", "restore"])
 @pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
 def test_curl_says_where_else_a_ruleset_may_be(
-    host: CodeHost, shell: Shell, purpose: str, level: Level, there: str
+    host: FakeGitHub, shell: Shell, purpose: str, level: Level, there: str
 ) -> None:
     host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
     ended = shell(made("main", shell.address)["curl", level, purpose].content)
@@ -113,7 +113,9 @@ def test_curl_says_where_else_a_ruleset_may_be(
 
 @pytest.mark.parametrize("purpose", ["disable", "restore"])
 @pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
-def test_gh_says_where_else_a_ruleset_may_be(host: CodeHost, gh: Shell, purpose: str, level: Level, there: str) -> None:
+def test_gh_says_where_else_a_ruleset_may_be(
+    host: FakeGitHub, gh: Shell, purpose: str, level: Level, there: str
+) -> None:
     host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
     ended = gh(made("main", GITHUB)["gh", level, purpose].content)
     assert ended.returncode != 0
@@ -122,20 +124,20 @@ def test_gh_says_where_else_a_ruleset_may_be(host: CodeHost, gh: Shell, purpose:
 
 
 @pytest.mark.parametrize("purpose", ["enable", "disable", "restore"])
-def test_a_refusal_ends_gh_and_curl_with_an_error(host: CodeHost, gh: Shell, purpose: str) -> None:
+def test_a_refusal_ends_gh_and_curl_with_an_error(host: FakeGitHub, gh: Shell, purpose: str) -> None:
     for tool, api_url in (("gh", GITHUB), ("curl", gh.address)):
         ended = gh(made("main", api_url)[tool, "repository", purpose].content)
         assert ended.returncode != 0
 
 
-def test_curl_asks_for_a_token_that_is_missing(host: CodeHost, shell: Shell) -> None:
+def test_curl_asks_for_a_token_that_is_missing(host: FakeGitHub, shell: Shell) -> None:
     shell.settings["GITHUB_TOKEN"] = ""
     ended = shell(made("main", shell.address)["curl", "repository", "enable"].content)
     assert ended.returncode != 0
     assert "GITHUB_TOKEN: is not set" in ended.stderr
 
 
-def _switched_by(tool: str, shell: Shell, host: CodeHost, branch: str, api_url: str) -> None:
+def _switched_by(tool: str, shell: Shell, host: FakeGitHub, branch: str, api_url: str) -> None:
     host.reset()
     host.organization("acme").repository("web")
     snippets = made(branch, api_url)
@@ -164,23 +166,23 @@ NAMES = st.text(
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(branch="\u2028")
 @example(branch="a\\u0027;touch x;\\u0027")
-def test_no_name_is_anything_but_a_name_to_curl(branch: str, host: CodeHost, shell: Shell) -> None:
+def test_no_name_is_anything_but_a_name_to_curl(branch: str, host: FakeGitHub, shell: Shell) -> None:
     _switched_by("curl", shell, host, branch, shell.address)
 
 
 @pytest.mark.parametrize("branch", NASTY)
-def test_no_name_is_executed_by_curl_and_jq(branch: str, host: CodeHost, shell: Shell) -> None:
+def test_no_name_is_executed_by_curl_and_jq(branch: str, host: FakeGitHub, shell: Shell) -> None:
     _switched_by("curl", shell, host, branch, shell.address)
 
 
 @pytest.mark.parametrize("branch", ["$(touch x)`touch x`", "it's\"${HOME}!!", "\\(env)é😀\u202e"])
-def test_no_name_is_executed_by_gh(branch: str, host: CodeHost, gh: Shell) -> None:
+def test_no_name_is_executed_by_gh(branch: str, host: FakeGitHub, gh: Shell) -> None:
     _switched_by("gh", gh, host, branch, GITHUB)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_gh_reaches_a_host_that_has_a_port(
-    host: CodeHost, gh: Shell, merges: Callable[[int], bool], level: Level
+    host: FakeGitHub, gh: Shell, merges: Callable[[int], bool], level: Level
 ) -> None:
     web = host.organization("acme").repository("web")
     pull = web.pull_request()
@@ -194,7 +196,7 @@ def test_gh_reaches_a_host_that_has_a_port(
     assert "GH_ENTERPRISE_TOKEN" in snippets["gh", level, "enable"].title
 
 
-def test_a_host_of_ones_own_is_named_to_gh(host: CodeHost, gh: Shell) -> None:
+def test_a_host_of_ones_own_is_named_to_gh(host: FakeGitHub, gh: Shell) -> None:
     content = made("main", "https://ghe.acme.test/api/v3")["gh", "repository", "enable"].content
     assert "gh api --hostname ghe.acme.test " in content
     assert "--hostname acme.ghe.com " in made("main", "https://api.acme.ghe.com")["gh", "repository", "enable"].content

@@ -6,7 +6,7 @@ from tools.sandbox.clients import Client
 from tools.sandbox.tenants import APP_ID, NEWCOMER, TENANTS, Repository, Tenant, required_checks
 
 
-def seed_code_host(client: Client) -> None:
+def seed_fake_github(client: Client) -> None:
     """Fill the code host, unless it still knows who was there from an earlier start."""
     newcomer, repositories = NEWCOMER
     wanted = {tenant.slug: organization(tenant) for tenant in TENANTS}

@@ -12,7 +12,7 @@ from tools.fake_github.control.routes import control
 from tools.fake_github.faults import CALL_KINDS
 from tools.fake_github.graph import endpoint
 from tools.fake_github.graph.costs import measure
-from tools.fake_github.graph.planning import prepare
+from tools.fake_github.graph.documents import prepare
 from tools.fake_github.installing import PAGE, install_page
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.rest import (

@@ -9,7 +9,7 @@ from githubkit.exception import GraphQLFailed
 
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
-from tools.fake_github.graph.planning import SCHEMA
+from tools.fake_github.graph.documents import SCHEMA
 from tools.fake_github.model.classic import protect
 from tools.fake_github.model.world import Actor
 

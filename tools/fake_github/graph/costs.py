@@ -4,9 +4,9 @@ from typing import Any
 
 import graphql
 
-from tools.fake_github.graph.planning import SCHEMA, Document
+from tools.fake_github.graph.documents import SCHEMA, Document
 
-MOST_NODES = 500_000
+MAX_NODES = 500_000
 REQUESTS_PER_POINT = 100
 
 
@@ -58,6 +58,7 @@ def _walk(
 def measure(document: Document, operation: Any, variables: dict[str, Any]) -> tuple[int, int]:
     """Return (nodes, points) of an operation, by GitHub's published formula."""
     totals = [0, 0]
+    defaults = {each.variable.name.value: each.default_value for each in operation.variable_definitions or ()}
     root = SCHEMA.mutation_type if operation.operation is graphql.OperationType.MUTATION else SCHEMA.query_type
-    _walk(document, operation.selection_set, root, 1, variables, totals)
+    _walk(document, operation.selection_set, root, 1, {**defaults, **variables}, totals)
     return totals[0], max(1, round(totals[1] / REQUESTS_PER_POINT))

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import graphql
-from graphql.execution.values import get_variable_values
 
 from tools.fake_github.graph import check_fields, mutations, pull_fields, queries, rule_fields, values
-from tools.fake_github.graph.costs import MOST_NODES, measure
-from tools.fake_github.graph.executor import Context, run
-from tools.fake_github.graph.planning import SCHEMA, Document, InvalidDocument, prepare
+from tools.fake_github.graph.costs import MAX_NODES, measure
+from tools.fake_github.graph.documents import SCHEMA, InvalidDocumentError, prepare
+from tools.fake_github.graph.resolving import Context, GraphError, resolve_attribute, resolve_type
+from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.rest.answers import Answer
 from tools.fake_github.rest.identity import Caller
 
@@ -23,7 +23,8 @@ RESOLVER_MODULES = (
     queries,
     rule_fields,
     values,
-)  # imported for what they register
+)  # imported because they register resolvers
+TYPE_OF_STATUS = {401: "UNAUTHENTICATED", 403: "FORBIDDEN", 404: "NOT_FOUND"}
 
 
 def _errors(*errors: dict[str, Any]) -> Answer:
@@ -44,7 +45,7 @@ def describe(body: Any) -> Description:
     text = body.get("query") if isinstance(body, dict) else None
     try:
         document = prepare(text if isinstance(text, str) else "")
-    except InvalidDocument:
+    except InvalidDocumentError:
         return Description()
     operation = document.operation(body.get("operationName"))
     if operation is None:
@@ -58,40 +59,47 @@ def describe(body: Any) -> Description:
 
 
 def answer(host: "FakeGitHub", caller: Caller, body: Any) -> Answer:
-    """Run one GraphQL request."""
+    """Execute one GraphQL request."""
     text = body.get("query") if isinstance(body, dict) else None
     if not isinstance(text, str):
         return _errors({"message": "A query attribute must be specified and must be a string."})
     try:
         document = prepare(text)
-    except InvalidDocument as invalid:
-        return Answer(200, {"errors": invalid.errors})
+    except InvalidDocumentError as invalid:
+        return _errors(*invalid.errors)
     operation = document.operation(body.get("operationName"))
     if operation is None:
         return _errors({"message": "An operation name is required"})
-    if document.introspects:
-        return _introspected(document, body)
-    return _run(Context(host, caller, document), operation, body.get("variables") or {})
-
-
-def _run(context: Context, operation: Any, variables: dict[str, Any]) -> Answer:
-    coerced = get_variable_values(SCHEMA, operation.variable_definitions or (), variables)
-    if isinstance(coerced, list):
-        return Answer(200, {"errors": [{"message": error.message} for error in coerced]})
-    context.variables = coerced
-    context.node_count, context.cost = nodes, _ = measure(context.document, operation, coerced.coerced)
-    if nodes > MOST_NODES:
+    variables = body.get("variables") or {}
+    nodes, cost = measure(document, operation, variables)
+    if nodes > MAX_NODES:
         message = (
-            f"This query requests up to {nodes:,} possible nodes which exceeds the maximum limit of {MOST_NODES:,}."
+            f"This query requests up to {nodes:,} possible nodes which exceeds the maximum limit of {MAX_NODES:,}."
         )
         return _errors({"type": "MAX_NODE_LIMIT_EXCEEDED", "message": message})
-    data = run(context, operation)
-    shown: dict[str, Any] = {"data": data}
-    if context.errors:
-        shown["errors"] = context.errors
-    return Answer(200, shown)
+    result = graphql.execute_sync(
+        SCHEMA,
+        document.syntax,
+        root_value={},
+        context_value=Context(host, caller, nodes, cost),
+        variable_values=variables,
+        operation_name=body.get("operationName"),
+        field_resolver=resolve_attribute,
+        type_resolver=resolve_type,
+    )
+    if any(error.path is None for error in result.errors or ()):  # the variables do not match: nothing was executed
+        return _errors(*({"message": error.message} for error in result.errors or ()))
+    errors = [_formatted(error) for error in result.errors or ()]
+    return Answer(200, {"data": result.data} | ({"errors": errors} if errors else {}))
 
 
-def _introspected(document: Document, body: dict[str, Any]) -> Answer:
-    found = graphql.execute_sync(SCHEMA, document.syntax, variable_values=body.get("variables"))
-    return Answer(200, found.formatted)
+def _formatted(error: graphql.GraphQLError) -> dict[str, Any]:
+    """Return an error as GitHub shows it, with its type. Raise any other exception: it is a bug of the simulation."""
+    cause = error.original_error
+    if isinstance(cause, GraphError):
+        kind = cause.kind
+    elif isinstance(cause, Refusal):
+        kind = TYPE_OF_STATUS.get(cause.status, "UNPROCESSABLE")
+    else:
+        raise cause or error
+    return {"type": kind, **error.formatted}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tools.fake_github.graph.executor import Context, GraphError, note_item, resolver
+from tools.fake_github.graph.resolving import Context, GraphError, resolver
 from tools.fake_github.graph.values import CommitOf, Connection, QueueOf, RefOf, connect
 from tools.fake_github.model.identifiers import commit_node_id, ref_node_id
 from tools.fake_github.model.queue import queue_rule
@@ -72,17 +72,16 @@ def _node(_value: Any, args: Args, context: Context) -> Any:
 
 @resolver("Query", "nodes")
 def _nodes(_value: Any, args: Args, context: Context) -> list[Any]:
-    found = []
+    found: list[Any] = []
     if len(args["ids"]) > 100:
         raise GraphError(
             "ARGUMENT_LIMIT", f"You may not provide more than 100 node ids; you provided {len(args['ids'])}."
         )
-    for place, identifier in enumerate(args["ids"]):
+    for identifier in args["ids"]:
         try:
             found.append(find_node(context, identifier))
         except GraphError as error:
-            found.append(None)
-            note_item(context, place, error)
+            found.append(error)  # an error of this item alone, which stays null
     return found
 
 
@@ -127,9 +126,12 @@ def _repository_owner(_value: Any, args: Args, context: Context) -> Account:
 def _account_fields(kind: str) -> None:
     resolver(kind, "id")(lambda account, _args, _context: account.node_id)
     resolver(kind, "databaseId")(lambda account, _args, _context: account.id)
-    resolver(kind, "name")(lambda account, _args, _context: account.login)
     resolver(kind, "url")(lambda account, _args, context: f"{context.host.base_url}/{account.login}")
     resolver(kind, "resourcePath")(lambda account, _args, _context: f"/{account.login}")
+
+
+def _owner_fields(kind: str) -> None:
+    resolver(kind, "name")(lambda account, _args, _context: account.login)
 
     @resolver(kind, "repository")
     def _owned(account: Account, args: Args, context: Context) -> Repository:
@@ -146,6 +148,8 @@ def _account_fields(kind: str) -> None:
 
 for _kind in ("User", "Bot", "Organization"):
     _account_fields(_kind)
+for _kind in ("User", "Organization"):
+    _owner_fields(_kind)
 
 
 def _simple(kind: str, **fields: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tools.fake_github.graph.executor import RESOLVERS, TYPE_OF, GraphError
+from tools.fake_github.graph.resolving import TYPE_OF, GraphError, resolver
 from tools.fake_github.model.records import (
     Account,
     App,
@@ -142,7 +142,7 @@ for _name in [
     "RepositoryRuleset",
     "RepositoryRulesetBypassActor",
 ]:
-    RESOLVERS[f"{_name}Connection", "nodes"] = lambda connection, _args, _context: connection.page
-    RESOLVERS[f"{_name}Connection", "edges"] = _edges
-    RESOLVERS[f"{_name}Connection", "pageInfo"] = _page_info
-    RESOLVERS[f"{_name}Connection", "totalCount"] = lambda connection, _args, _context: connection.total
+    resolver(f"{_name}Connection", "nodes")(lambda connection, _args, _context: connection.page)
+    resolver(f"{_name}Connection", "edges")(_edges)
+    resolver(f"{_name}Connection", "pageInfo")(_page_info)
+    resolver(f"{_name}Connection", "totalCount")(lambda connection, _args, _context: connection.total)

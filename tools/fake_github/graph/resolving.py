@@ -1,0 +1,65 @@
+"""How resolvers are attached to the schema, what they get, and the errors they raise."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import graphql
+
+from tools.fake_github.graph.documents import SCHEMA
+from tools.fake_github.model.world import World
+from tools.fake_github.rest.identity import Caller
+
+if TYPE_CHECKING:
+    from tools.fake_github.host import FakeGitHub
+
+Resolver = Callable[[Any, dict[str, Any], "Context"], Any]
+TYPE_OF: dict[type, Callable[[Any], str]] = {}
+
+
+class GraphError(Exception):
+    """An error of one field, with GitHub's type."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind, self.message = kind, message
+
+
+@dataclass(slots=True)
+class Context:
+    """What resolvers get: the simulated GitHub, the caller, and the cost of the operation."""
+
+    host: "FakeGitHub"
+    caller: Caller
+    node_count: int
+    cost: int
+
+    @property
+    def world(self) -> World:
+        """Return the state."""
+        return self.host.world
+
+
+def resolver(type_name: str, field_name: str) -> Callable[[Resolver], Resolver]:
+    """Register how a field is resolved: from the parent value, the arguments and the context."""
+
+    def register(function: Resolver) -> Resolver:
+        def resolve(value: Any, info: graphql.GraphQLResolveInfo[Any], **arguments: Any) -> Any:
+            return function(value, arguments, info.context)
+
+        owner = SCHEMA.type_map[type_name]
+        assert isinstance(owner, graphql.GraphQLObjectType)
+        owner.fields[field_name].resolve = resolve
+        return function
+
+    return register
+
+
+def resolve_attribute(value: Any, info: graphql.GraphQLResolveInfo[Any], **_arguments: Any) -> Any:
+    """Resolve a field that has no resolver: the key or attribute of its name."""
+    return value[info.field_name] if isinstance(value, dict) else getattr(value, info.field_name)
+
+
+def resolve_type(value: Any, _info: graphql.GraphQLResolveInfo[Any], _declared: Any) -> str:
+    """Return the name of the concrete type of a value behind an interface or union."""
+    return TYPE_OF[type(value)](value)

@@ -46,7 +46,7 @@ def certified(directory: Path) -> Certified:
 @contextmanager
 def mailbox(tls: Certified | None = None, *, tls_first: bool = False) -> Iterator[Handle]:
     """Serve an empty mailbox."""
-    handle = serve(Mailbox(), trust=tls.server if tls else None, tls_first=tls_first)
+    handle = serve(Mailbox(), tls=tls.server if tls else None, implicit_tls=tls_first)
     yield handle
     handle.stop()
 

@@ -46,7 +46,7 @@ def test_shows_people_a_page_with_links_to_follow(box: Handle) -> None:
 def test_tells_when_a_letter_has_come(box: Handle) -> None:
     assert len(box.mailbox.wait_for("ada@example.com")) == 1
     with pytest.raises(TimeoutError):
-        box.mailbox.wait_for("ada@example.com", 2, patience=0.05)
+        box.mailbox.wait_for("ada@example.com", 2, timeout=0.05)
 
 
 def test_an_empty_one_says_so() -> None:

@@ -1,4 +1,4 @@
-"""`python -m tools.mailbox`: run a mailbox until it is told to stop."""
+"""`python -m tools.mailbox`: run a mailbox until SIGTERM or SIGINT."""
 
 import argparse
 import signal
@@ -18,7 +18,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     handle = serve(smtp_port=given.smtp_port, port=given.port)
-    print(f"{handle.smtp_url} takes letters, {handle.url} shows them", flush=True)
+    print(f"{handle.smtp_url} receives mails, {handle.url} shows them", flush=True)
     stop.wait()
     handle.stop()
     return 0

@@ -1,4 +1,4 @@
-"""Serving a mailbox: SMTP for those who send, a page and JSON for those who look."""
+"""A running mailbox: SMTP to receive mails, a page and JSON to show them."""
 
 import html
 import json
@@ -6,37 +6,19 @@ import re
 import ssl
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import ThreadingTCPServer
 from threading import Thread
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from tools.mailbox.letters import Mailbox, ReceivedLetter
-from tools.mailbox.protocol import Conversation
+from tools.mailbox.mails import Mailbox, ReceivedMail
+from tools.mailbox.smtp import HOST, SmtpServer
 
-HOST = "127.0.0.1"
 _STYLE = "body{font:16px/1.5 system-ui;max-width:46rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap}"
 _LINK = re.compile(r"https?://[^\s&]+(?:&amp;[^\s&]+)*")
 
 
-class SmtpServer(ThreadingTCPServer):
-    """Takes letters."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(
-        self, mailbox: Mailbox, port: int = 0, *, trust: ssl.SSLContext | None = None, tls_first: bool = False
-    ) -> None:
-        self.mailbox, self.trust, self.tls_first = mailbox, trust, tls_first
-        super().__init__((HOST, port), Conversation)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that go in the middle of a word."""
-
-
 class PageServer(ThreadingHTTPServer):
-    """Shows letters."""
+    """Shows mails."""
 
     daemon_threads = True
 
@@ -46,18 +28,18 @@ class PageServer(ThreadingHTTPServer):
 
 
 class Pages(BaseHTTPRequestHandler):
-    """`/` for people, `/mails.json` for programs, both with `?to=` for one address; the newest letter first."""
+    """`/` for people, `/mails.json` for programs, both with `?to=` for one address; the newest mail first."""
 
     def do_GET(self) -> None:
         """Answer."""
         parts = urlsplit(self.path)
         mailbox = cast("PageServer", self.server).mailbox
         wanted = parse_qs(parts.query).get("to")
-        letters = (mailbox.to(wanted[0]) if wanted else list(mailbox.letters))[::-1]
+        mails = (mailbox.to(wanted[0]) if wanted else list(mailbox.mails))[::-1]
         if parts.path == "/mails.json":
-            self._send("application/json", json.dumps([letter.as_json() for letter in letters]))
+            self._send("application/json", json.dumps([mail.as_json() for mail in mails]))
         elif parts.path == "/":
-            self._send("text/html; charset=utf-8", page(letters))
+            self._send("text/html; charset=utf-8", page(mails))
         else:
             self.send_error(404)
 
@@ -69,27 +51,27 @@ class Pages(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the library gives it
-        """Keep quiet."""
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+        """Do not log."""
 
 
-def page(letters: list[ReceivedLetter]) -> str:
-    """Return the page that shows letters, their links to be followed."""
-    shown = "".join(_article(letter) for letter in letters) or "<p>No mail was sent yet.</p>"
+def page(mails: list[ReceivedMail]) -> str:
+    """Return the page that shows mails, with their links."""
+    shown = "".join(_article(mail) for mail in mails) or "<p>No mail was sent yet.</p>"
     title = "Mail of the sandbox"
     head = f'<meta charset="utf-8"><meta http-equiv="refresh" content="5"><title>{title}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body><h1>{title}</h1>{shown}</body></html>\n'
 
 
-def _article(letter: ReceivedLetter) -> str:
-    to, subject = html.escape(", ".join(letter.recipients)), html.escape(letter.subject)
-    text = _LINK.sub(lambda found: f'<a href="{found[0]}">{found[0]}</a>', html.escape(letter.text))
-    return f"<article><h2>{subject}</h2><p>To {to}, {letter.received_at}</p><pre>{text}</pre></article><hr>"
+def _article(mail: ReceivedMail) -> str:
+    to, subject = html.escape(", ".join(mail.recipients)), html.escape(mail.subject)
+    text = _LINK.sub(lambda found: f'<a href="{found[0]}">{found[0]}</a>', html.escape(mail.text))
+    return f"<article><h2>{subject}</h2><p>To {to}, {mail.received_at}</p><pre>{text}</pre></article><hr>"
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A mailbox that is being served."""
+    """A mailbox and its running servers."""
 
     mailbox: Mailbox
     smtp: SmtpServer
@@ -97,26 +79,24 @@ class Handle:
 
     @property
     def smtp_port(self) -> int:
-        """Where letters are taken."""
-        return int(self.smtp.server_address[1])
+        """Return the port that receives mails."""
+        return self.smtp.port
 
     @property
     def smtp_url(self) -> str:
-        """The same as `SMTP_URL` has it."""
-        scheme = "smtp" if self.smtp.trust is None else "smtps" if self.smtp.tls_first else "smtp+starttls"
-        return f"{scheme}://localhost:{self.smtp_port}"
+        """Return the address as `SMTP_URL` has it."""
+        return self.smtp.url
 
     @property
     def url(self) -> str:
-        """Where letters are shown."""
+        """Return the address that shows mails."""
         return f"http://{HOST}:{self.pages.server_address[1]}"
 
     def stop(self) -> None:
-        """End both servers."""
-        self.mailbox.hang_up()
-        for server in (self.smtp, self.pages):
-            server.shutdown()
-            server.server_close()
+        """Stop both servers."""
+        self.smtp.stop()
+        self.pages.shutdown()
+        self.pages.server_close()
 
 
 def serve(
@@ -124,12 +104,11 @@ def serve(
     *,
     smtp_port: int = 0,
     port: int = 0,
-    trust: ssl.SSLContext | None = None,
-    tls_first: bool = False,
+    tls: ssl.SSLContext | None = None,
+    implicit_tls: bool = False,
 ) -> Handle:
-    """Serve a mailbox on threads of this process; port 0 is any that is free."""
+    """Serve a mailbox on threads of this process; port 0 takes any free one."""
     box = mailbox or Mailbox()
-    handle = Handle(box, SmtpServer(box, smtp_port, trust=trust, tls_first=tls_first), PageServer(box, port))
-    for server in (handle.smtp, handle.pages):
-        Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    handle = Handle(box, SmtpServer(box, smtp_port, tls=tls, implicit_tls=implicit_tls), PageServer(box, port))
+    Thread(target=handle.pages.serve_forever, args=(0.05,), daemon=True).start()
     return handle

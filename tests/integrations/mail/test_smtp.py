@@ -39,14 +39,14 @@ def failing(server: MailServer, envelope: Envelope = ENVELOPE) -> MailError:
 class TestALetter:
     def test_arrives_as_it_was_written(self, box: Handle) -> None:
         mail_server(box).send(LETTER, ENVELOPE)
-        [letter] = box.mailbox.letters
+        [letter] = box.mailbox.mails
         assert (letter.subject, letter.text, letter.html.strip()) == (LETTER.subject, LETTER.text, LETTER.html)
         assert letter.links == ["https://example.com/?token=1&a=b"]
         assert (letter.sender, letter.recipients) == ("freezes@example.com", ("ada@example.com",))
 
     def test_says_who_it_is_from_when_it_was_written_and_that_nobody_need_answer(self, box: Handle) -> None:
         mail_server(box).send(LETTER, ENVELOPE)
-        headers = box.mailbox.letters[0].headers
+        headers = box.mailbox.mails[0].headers
         assert headers["From"] == SENDER
         assert headers["To"] == "ada@example.com"
         assert headers["Date"] == "Sat, 21 Nov 2026 17:00:00 +0000"
@@ -56,18 +56,18 @@ class TestALetter:
     def test_that_is_sent_again_is_recognised(self, box: Handle) -> None:
         for _ in range(2):
             mail_server(box).send(LETTER, ENVELOPE)
-        assert len({letter.headers["Message-ID"] for letter in box.mailbox.letters}) == 1
+        assert len({letter.headers["Message-ID"] for letter in box.mailbox.mails}) == 1
 
     def test_reaches_an_address_outside_ascii(self, box: Handle) -> None:
         mail_server(box).send(LETTER, Envelope("zoë@example.com", "mal_1", ENVELOPE.written_at))
-        assert box.mailbox.letters[0].recipients == ("zoë@example.com",)
+        assert box.mailbox.mails[0].recipients == ("zoë@example.com",)
 
     @pytest.mark.parametrize(
         "address", ["", "nobody", "a@b\r\nBcc: eve@example.com", "a@b, eve@example.com", "a@b> <eve@example.com"]
     )
     def test_goes_to_nobody_for_an_address_that_is_none(self, box: Handle, address: str) -> None:
         assert isinstance(failing(mail_server(box), Envelope(address, "mal_1", ENVELOPE.written_at)), RefusedError)
-        assert box.mailbox.letters == []
+        assert box.mailbox.mails == []
 
 
 class TestTls:
@@ -77,7 +77,7 @@ class TestTls:
             url = box.smtp_url.replace("://", "://ada:secret@")
             MailServer(url, SENDER, trust=tls.client).send(LETTER, ENVELOPE)
             assert box.mailbox.commands.index("TLS") < box.mailbox.commands.index("AUTH")
-            assert len(box.mailbox.letters) == 1
+            assert len(box.mailbox.mails) == 1
 
     def test_starttls_is_insisted_on(self, box: Handle, tls: Certified) -> None:
         server = MailServer(box.smtp_url.replace("smtp://", "smtp+starttls://"), SENDER, trust=tls.client)
@@ -88,14 +88,14 @@ class TestTls:
         with mailbox(tls, tls_first=True) as box:
             mail_server(box, tls).send(LETTER, ENVELOPE)
             assert box.mailbox.commands[0] == "TLS"
-            assert len(box.mailbox.letters) == 1
+            assert len(box.mailbox.mails) == 1
 
     @pytest.mark.parametrize("tls_first", [True, False])
     def test_a_server_nobody_vouches_for_gets_nothing(self, tls: Certified, *, tls_first: bool) -> None:
         with mailbox(tls, tls_first=tls_first) as box:
             server = MailServer(box.smtp_url, SENDER, trust=ssl.create_default_context())
             assert isinstance(failing(server), ServerError)
-            assert box.mailbox.letters == []
+            assert box.mailbox.mails == []
 
 
 class TestAnswers:

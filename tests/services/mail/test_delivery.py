@@ -162,7 +162,7 @@ class TestSending:
             thread.start()
         for thread in threads:
             thread.join()
-        assert len(box.mailbox.letters) == len({letter.recipients for letter in box.mailbox.letters}) == 8
+        assert len(box.mailbox.mails) == len({letter.recipients for letter in box.mailbox.mails}) == 8
 
     def test_a_mail_whose_process_died_is_sent_once_its_lease_has_run_out(
         self,
@@ -179,10 +179,10 @@ class TestSending:
             with pytest.raises(SystemExit):
                 send_due(jobs)
         drained(jobs)
-        assert box.mailbox.letters == []
+        assert box.mailbox.mails == []
         clock.ahead += LEASE
         drained(jobs)
-        assert len(box.mailbox.letters) == 1
+        assert len(box.mailbox.mails) == 1
 
     def test_one_that_was_sent_and_not_recorded_is_recognised_when_it_comes_again(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
@@ -237,7 +237,7 @@ class TestWhatCannotBeSent:
         written(people, ADA, EVE)
         box.mailbox.replies["RCPT"].append("450 Greylisted")
         drained(jobs)
-        assert len(box.mailbox.letters) == 1
+        assert len(box.mailbox.mails) == 1
         clock.ahead += timedelta(seconds=31)
         drained(jobs)
         assert len(box.mailbox.to(ADA)) == len(box.mailbox.to(EVE)) == 1
@@ -272,7 +272,7 @@ class TestWhatCannotBeSent:
         assert sum(row.attempts for row in mails(session)) == 2
         clock.ahead += timedelta(minutes=3)
         drained(jobs)
-        assert len(box.mailbox.letters) == 3
+        assert len(box.mailbox.mails) == 3
 
     def test_while_it_is_of_use_is_given_up(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
@@ -280,7 +280,7 @@ class TestWhatCannotBeSent:
         written(people)
         clock.ahead += timedelta(hours=24)
         drained(jobs)
-        assert box.mailbox.letters == []
+        assert box.mailbox.mails == []
         assert (mails(session)[0].sealed, mails(session)[0].due_at) == (None, None)
 
     def test_because_it_was_sealed_under_another_secret_is_given_up(
@@ -293,7 +293,7 @@ class TestWhatCannotBeSent:
     ) -> None:
         written(people)
         drained(elsewhere(jobs, secret_key=b"another secret"))
-        assert box.mailbox.letters == []
+        assert box.mailbox.mails == []
         assert mails(session)[0].sealed is None
         assert "another SECRET_KEY" in caplog.text
 
@@ -307,7 +307,7 @@ class TestWhatCannotBeSent:
         assert mails(session)[0].due_at is not None
         assert "mail" in work_waiting(jobs)
         drained(jobs)
-        assert len(box.mailbox.letters) == 1
+        assert len(box.mailbox.mails) == 1
 
     def test_a_mail_that_was_moved_to_another_address_does_not_open(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
@@ -316,7 +316,7 @@ class TestWhatCannotBeSent:
         session.execute(text("UPDATE mails SET recipient = :eve"), {"eve": EVE})
         session.commit()
         drained(jobs)
-        assert box.mailbox.letters == []
+        assert box.mailbox.mails == []
 
 
 class TestSealing:
@@ -365,7 +365,7 @@ class TestTheJob:
         mail.run()
         running = background_thread.run_in_background("mail", lambda: False)
         assert running.is_alive()
-        box.mailbox.hang_up()
+        box.mailbox.silent_after = ""
         running.join(10)
         assert not running.is_alive()
 

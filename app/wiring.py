@@ -1,19 +1,26 @@
 """Making the parts that a process is built of from its configuration."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import Engine
 
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine
-from integrations.github import GitHub, GitHubSettings, graphql_url_of
+from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
 from rules.rate_budget import PaceLimits
+from services.bypass_detection.detection import note_tips
 from services.core.clock import DatabaseClock
-from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
-from services.reconcile.passes import Reconciler
+from services.core.unit_of_work import Dependencies, UnitOfWork, UnitOfWorkFactory
+from services.freezes.completion import mark_complete
+from services.installations.status import refresh_status
+from services.pull_request_exceptions.ending import see_pushes
+from services.reconcile.observers import PassObservers
+from services.reconcile.reconciler import Reconciler
 
 WORKER_CONNECTIONS = 6
 """Of a worker or sweeper: its own work, what goes on beside it, and a sweeper's clock and seals."""
@@ -78,5 +85,19 @@ def job_context(config: Config, engine: Engine | None = None) -> Context:
         wakeups,
         dependencies,
     )
-    reconciler = Reconciler(uow_factory, dependencies.github, details_url=config.web_url, limits=dependencies.pace)
+    reconciler = make_reconciler(uow_factory, dependencies.github, config.web_url)
     return Context(uow_factory, dependencies.github, reconciler, wakeups.begun)
+
+
+def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url: str) -> Reconciler:
+    """Return the reconciler, with what other domains do with the findings of its passes."""
+
+    def revoke_stale_pins(uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> None:
+        see_pushes(uow, [branch_id for branch_id, _found in heads])
+
+    observers = PassObservers(
+        heads_read=(revoke_stale_pins, note_tips),
+        targets_written=(mark_complete,),
+        installation_removed=(partial(refresh_status, uow_factory, github),),
+    )
+    return Reconciler(uow_factory, github, details_url, observers, uow_factory.dependencies.pace)

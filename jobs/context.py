@@ -6,7 +6,7 @@ from time import monotonic
 
 from integrations.github import GitHub
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
-from services.reconcile.passes import Reconciler
+from services.reconcile.reconciler import Reconciler
 
 TIME_SLICE = 20.0
 """Seconds after which a job makes way: what is left over is asked for anew, behind what came meanwhile."""

@@ -40,7 +40,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class MergeCandidate:
     """One way in which a head could reach a branch: a pull request, or a place in the merge queue.
 
     `excepted` are the freezes for which every pull request concerned has a granted exception; `grants` are all of their
@@ -85,7 +85,7 @@ class Verdict:
         return all(freeze.exceptions_allowed for freeze in self.blocking)
 
 
-def judge(claims: Iterable[Claim]) -> Verdict:
+def judge(claims: Iterable[MergeCandidate]) -> Verdict:
     """Return the verdict of a head that the given claims share under one check name.
 
     The order of the claims does not matter: the same facts give the same verdict, and the check the same words.

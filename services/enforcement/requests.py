@@ -14,7 +14,7 @@ from services.freezes.scopes import resolve_targets
 NAMED = 100
 """Branches that an audit row names."""
 
-# Without its digest a check counts as one whose words are to be written again (`reconcile.judging.FORGOTTEN`).
+# Without its digest a check counts as one whose words are to be written again (`reconcile.evaluation.STALE_HASH`).
 _FORGET = text("""
     WITH locked AS (
         SELECT h.repository_id, h.check_name, h.head_sha

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from models.exception_queries import Standing, standing_against
-from rules.freezes.verdict import Claim, CoveringFreeze, Grant
+from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate
 
 logger = logging.getLogger(__name__)
 
@@ -33,18 +33,18 @@ class Held:
         """Return those of one pull request into a branch that hold for this commit of it."""
         return [row for row in self.rows.get((branch_id, number), ()) if row.holds_for(sha)]
 
-    def claim(self, base: tuple[str, str], number: int, sha: str, freezes: Covering) -> Claim:
+    def claim(self, base: tuple[str, str], number: int, sha: str, freezes: Covering) -> MergeCandidate:
         """Return the claim of a pull request whose head is `sha`; `base` is id and name of its branch."""
         return _claim(base, freezes, {number: self.of_pull(base[0], number, sha)}, number)
 
-    def claim_of_group(self, base: tuple[str, str], numbers: Sequence[int] | None, freezes: Covering) -> Claim:
+    def claim_of_group(self, base: tuple[str, str], numbers: Sequence[int] | None, freezes: Covering) -> MergeCandidate:
         """Return the claim of a place in the merge queue: all of its members land with it; None: they are not known.
 
         A group has a commit of its own, so pins are compared with the heads of its members as they were last seen.
         """
         branch_id, name = base
         if not numbers:
-            return Claim(name, None, freezes.get(branch_id, ()), members_known=False)
+            return MergeCandidate(name, None, freezes.get(branch_id, ()), members_known=False)
         held = {
             number: [row for row in self.rows.get((branch_id, number), ()) if row.holds_for(row.head_sha)]
             for number in numbers
@@ -73,11 +73,11 @@ def held_exceptions(session: Session, freezes: Covering, now: datetime) -> Held:
 
 def _claim(
     base: tuple[str, str], freezes: Covering, held: Mapping[int, Sequence[Standing]], number: int | None
-) -> Claim:
+) -> MergeCandidate:
     branch_id, name = base
     covering = freezes.get(branch_id, ())
     passed = [{row.freeze_id for row in rows} for rows in held.values()]
     grants = tuple(
         Grant(row.freeze_id, row.number, row.granted_by, row.expires_at) for rows in held.values() for row in rows
     )
-    return Claim(name, number, covering, frozenset(set.intersection(*passed)), grants=grants)
+    return MergeCandidate(name, number, covering, frozenset(set.intersection(*passed)), grants=grants)

@@ -17,7 +17,7 @@ from models.queries import covering_freezes
 from models.repositories import Repository, WatchedBranch
 from rules.access.entitlements import plan_named
 from rules.freezes.check_text import summary, title
-from rules.freezes.verdict import Claim, CoveringFreeze, Verdict, judge
+from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.holding import Covering, Held, held_exceptions
 from services.pull_request_exceptions.states import states_of
@@ -51,7 +51,7 @@ class _Facts:
     checks: Mapping[tuple[str, str, str], HeadCheck]
     entitled: bool
 
-    def claim(self, row: TrackedPullRequest) -> Claim:
+    def claim(self, row: TrackedPullRequest) -> MergeCandidate:
         return self.held.claim((row.branch.id, row.branch.name), row.pull.number, row.pull.head_sha, self.freezes)
 
 
@@ -189,7 +189,7 @@ def _check_state(row: TrackedPullRequest, verdict: Verdict, check: HeadCheck | N
     return "failed" if error is not None and row.branch.attempts > 0 and error not in WAITING else "pending"
 
 
-def _next_change(claims: Sequence[Claim], verdict: Verdict) -> datetime | None:
+def _next_change(claims: Sequence[MergeCandidate], verdict: Verdict) -> datetime | None:
     """Return when the verdict turns by itself: the ends of freezes and exceptions are known beforehand."""
     ends = {freeze.ends_at for claim in claims for freeze in claim.freezes}
     ends |= {grant.expires_at for claim in claims for grant in claim.grants}
@@ -199,7 +199,7 @@ def _next_change(claims: Sequence[Claim], verdict: Verdict) -> datetime | None:
     return None
 
 
-def _at(claim: Claim, instant: datetime) -> Claim:
+def _at(claim: MergeCandidate, instant: datetime) -> MergeCandidate:
     """Return what is left of the claim of one pull request at a later instant, if nothing else happens."""
     freezes = [freeze for freeze in claim.freezes if freeze.ends_at is None or freeze.ends_at > instant]
     grants = [grant for grant in claim.grants if grant.expires_at is None or grant.expires_at > instant]

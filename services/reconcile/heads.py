@@ -1,16 +1,17 @@
-"""Heads: commits that could be merged into watched branches, and every way in which each of them could.
+"""Heads: commits that could be merged into watched branches, and every path on which each of them could be.
 
-A check belongs to a commit and a name, not to a pull request. So all pull requests and queue places that share both
-are gathered here, also those into sibling branches under the same name, and judged together.
+A check belongs to a commit and a name, not to a pull request. So all pull requests and queue entries that share both
+are gathered into one head, also those into sibling branches under the same check name, and evaluated together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from integrations.github import BranchHeads, CheckState
-from rules.freezes.merge_rank import GROUP
-from services.reconcile.claims import ClaimedBranch
-from services.reconcile.looking import rank_of
+from integrations.github import BranchHeads, BranchRef, CheckState, InstallationClient, PullHead
+from rules.freezes.merge_rank import GROUP, merge_rank
+from services.reconcile.leases import LeasedBranch
+
+FetchedHeads = list[tuple[LeasedBranch, BranchHeads]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,11 @@ class HeadKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """One way a head could take into a branch: a pull request, or a place in its merge queue.
+class MergePath:
+    """One path on which a head could be merged into a branch: a pull request, or an entry of its merge queue.
 
-    `numbers` are all pull requests that would land with it; None: the code host does not say. A place in the queue has
-    a commit of its own, which is no pull request's head.
+    `numbers` are all pull requests that would be merged with it; None if GitHub does not name them. A queue entry has a
+    commit of its own, which is no pull request's head.
     """
 
     branch_id: str
@@ -43,34 +44,61 @@ class Head:
     key: HeadKey
     repository_node_id: str
     branch_id: str
-    """The claimed branch on whose account it is written."""
+    """The leased branch on whose account it is written."""
     organization_id: str
     rank: int
-    ways: list[Way] = field(default_factory=list)
-    shown: CheckState | None = None
-    """What the code host showed, if it was read back."""
+    paths: list[MergePath] = field(default_factory=list)
+    """Empty for a head that was superseded: nothing can merge it now."""
+    remote_check: CheckState | None = None
+    """The check that GitHub shows, if it was read back."""
     read_back: bool = False
 
 
-def gather(pairs: Iterable[tuple[ClaimedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
-    """Return the heads of the claimed branches that could be read."""
+def fetch_heads(
+    client: InstallationClient, branches: Sequence[LeasedBranch], app_id: int, before_query: Callable[[], object]
+) -> FetchedHeads:
+    """Read the open heads of up to one query's worth of branches that are all read back, or all not.
+
+    `before_query` is called before each query that reads back.
+    """
+    read_back = branches[0].read_back
+    results = client.open_heads(
+        [BranchRef(branch.repository_node_id, branch.name) for branch in branches],
+        read_back_app_id=app_id if read_back else None,
+        between=before_query,
+    )
+    return list(zip(branches, results, strict=True))
+
+
+def gather_heads(fetched: Iterable[tuple[LeasedBranch, BranchHeads]]) -> dict[HeadKey, Head]:
+    """Return the heads of these branches, each with its merge paths."""
     heads: dict[HeadKey, Head] = {}
-    for branch, seen in pairs:
-        for pull in seen.pulls:
-            _add(heads, branch, pull.head_sha, rank_of(pull), _way(branch, (pull.number,)), pull.checks)
-        entries = sorted(seen.queue, key=lambda entry: entry.position)
+    for branch, found in fetched:
+        for pull in found.pulls:
+            _add(heads, branch, pull.head_sha, rank_of(pull), _path(branch, (pull.number,)), pull.checks)
+        entries = sorted(found.queue, key=lambda entry: entry.position)
         numbers = [entry.pull_number for entry in entries]
-        # From back to front: the code host restarts what stands behind an entry that fails.
+        # From back to front: GitHub restarts what stands behind an entry that fails.
         for place in range(len(entries) - 1, -1, -1):
             entry = entries[place]
             if entry.head_sha is not None:
-                way = _way(branch, _members(numbers[: place + 1]), queued=True)
-                _add(heads, branch, entry.head_sha, GROUP, way, entry.checks)
+                path = _path(branch, _members(numbers[: place + 1]), queued=True)
+                _add(heads, branch, entry.head_sha, GROUP, path, entry.checks)
     return heads
 
 
-def _way(branch: ClaimedBranch, numbers: tuple[int, ...] | None, *, queued: bool = False) -> Way:
-    return Way(branch.id, branch.name, numbers, queued)
+def rank_of(pull: PullHead) -> int:
+    """Return how soon a pull request could be merged."""
+    return merge_rank(
+        draft=pull.draft,
+        auto_merge=pull.auto_merge,
+        review_decision=pull.review_decision,
+        in_queue=pull.in_queue,
+    )
+
+
+def _path(branch: LeasedBranch, numbers: tuple[int, ...] | None, *, queued: bool = False) -> MergePath:
+    return MergePath(branch.id, branch.name, numbers, queued)
 
 
 def _members(numbers: Sequence[int | None]) -> tuple[int, ...] | None:
@@ -80,10 +108,10 @@ def _members(numbers: Sequence[int | None]) -> tuple[int, ...] | None:
 
 def _add(
     heads: dict[HeadKey, Head],
-    branch: ClaimedBranch,
+    branch: LeasedBranch,
     sha: str,
     rank: int,
-    way: Way,
+    path: MergePath,
     checks: Sequence[CheckState],
 ) -> None:
     key = HeadKey(branch.repository_id, branch.check_name, sha)
@@ -91,7 +119,7 @@ def _add(
     if head is None:
         head = heads[key] = Head(key, branch.repository_node_id, branch.id, branch.organization_id, rank)
     head.rank = min(head.rank, rank)
-    head.ways.append(way)
+    head.paths.append(path)
     if branch.read_back:
         head.read_back = True
-        head.shown = next((check for check in checks if check.name == branch.check_name), head.shown)
+        head.remote_check = next((check for check in checks if check.name == branch.check_name), head.remote_check)

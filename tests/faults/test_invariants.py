@@ -29,17 +29,16 @@ from services.pull_request_exceptions.covering import Wanted
 from services.pull_request_exceptions.granting import grant
 from services.pull_request_exceptions.revoking import revoke
 from services.pull_request_exceptions.sweeping import end_exceptions
-from services.reconcile.claims import claim
-from services.reconcile.doubts import doubt
-from services.reconcile.judging import decide
-from services.reconcile.passes import Pass
-from services.reconcile.writing import send
+from services.reconcile.check_writes import write_checks
+from services.reconcile.leases import acquire
+from services.reconcile.reconciler import Pass
 from services.repositories import watching
 from services.schedules.beginning import begin_windows, cover_the_rest
 from services.schedules.missing import record_missed
 from tests import factories
 from tests.faults.machines import BASES, TownMachine, explore, some
 from tests.jobs.conftest import ADA, Town
+from tests.jobs.passes import intend
 from tests.support.post import Post, blocking, disagreements, look_everywhere, work
 from tools.fake_github.model import checks, pulls
 from tools.fake_github.model.records import PullRequest, Repository
@@ -242,22 +241,17 @@ class Machine(TownMachine):
     @rule()
     def a_worker_dies(self) -> None:
         with self.town.jobs.open(SYSTEM_CALLER) as uow:
-            claim(uow)
+            acquire(uow)
 
     @rule()
     def a_worker_is_paused_before_it_sends(self) -> None:
         with self.town.jobs.open(SYSTEM_CALLER) as uow:
-            claimed = claim(uow)
-        if claimed is None:
+            batch = acquire(uow)
+        if batch is None or not batch.branches:
             return
-        paused = Pass(self.town.reconciler, claimed, self.town.github.client(claimed.installation_id))
-        paused.open = {branch.id: branch for branch in claimed.branches}
-        planned = paused._plan(paused._settle(paused._look()))
-        with self.town.jobs.open(SYSTEM_CALLER) as uow:
-            decisions = decide(uow, claimed.token, [decision.head for decision in planned])
-            wanted = [decision for decision in decisions if decision.differs]
-            doubt(uow, (decision.head for decision in wanted if decision.conclusion == "success"))
-        self.late.append((paused, wanted))
+        paused = Pass(self.town.reconciler, batch, self.town.github.client(batch.installation_id))
+        planned = paused._plan(paused._gather(paused._fetch()))
+        self.late.append((paused, intend(paused, planned)))
 
     @rule(which=some)
     def a_worker_oversleeps_a_change(self, which: int) -> None:
@@ -279,13 +273,13 @@ class Machine(TownMachine):
     @rule(dies=st.booleans())
     def a_paused_worker_sends(self, dies: bool) -> None:
         paused, decisions = self.late.pop(0)
-        sent = send(paused.client, decisions, "http://web.test") if decisions else []
+        sent = write_checks(paused.client, decisions, "http://web.test") if decisions else []
         if not dies:
             paused._record([], sent)
             return
         # The race that is accepted: paused for longer than its lease, and killed right after it has sent.
         self.heard_all = self.heard_all and not sent
-        self.unheard_of |= {result.decision.head.key.sha for result in sent}
+        self.unheard_of |= {result.update.head.key.sha for result in sent}
 
     # --- at rest --------------------------------------------------------------------------------------------------
 

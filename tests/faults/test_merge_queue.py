@@ -7,9 +7,9 @@ import pytest
 
 from integrations.github import BranchHeads, QueueEntry
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.reconcile.claims import ClaimedBranch, claim
-from services.reconcile.heads import gather
-from services.reconcile.judging import decide
+from services.reconcile.evaluation import evaluate
+from services.reconcile.heads import gather_heads
+from services.reconcile.leases import LeasedBranch, acquire, leased_transaction
 from tests.jobs.conftest import Builder, Town
 from tests.support.post import Post, look_everywhere, work
 from tests.support.seeds import chosen_seed
@@ -173,16 +173,16 @@ class TestAfterTheLift:
 class TestWhatAnEntryIsJudgedBy:
     """By every member up to and including its position: all of them land with it."""
 
-    def heads(self, branch: ClaimedBranch, *numbers: int | None) -> dict[str, tuple[int, ...] | None]:
+    def heads(self, branch: LeasedBranch, *numbers: int | None) -> dict[str, tuple[int, ...] | None]:
         entries = tuple(
             QueueEntry(place, number, f"{place:040x}", "awaiting_checks") for place, number in enumerate(numbers, 1)
         )
         shown = BranchHeads(branch.repository_node_id, branch.name, None, queue=entries[::-1])
-        return {key.sha[-1]: head.ways[0].numbers for key, head in gather([(branch, shown)]).items()}
+        return {key.sha[-1]: head.paths[0].numbers for key, head in gather_heads([(branch, shown)]).items()}
 
-    def claimed(self, town: Town) -> ClaimedBranch:
+    def claimed(self, town: Town) -> LeasedBranch:
         with town.jobs.open(SYSTEM_CALLER) as uow:
-            found = claim(uow)
+            found = acquire(uow)
         assert found is not None
         return found.branches[0]
 
@@ -202,13 +202,14 @@ class TestWhatAnEntryIsJudgedBy:
         if frozen:
             town.freeze()
         with town.jobs.open(SYSTEM_CALLER) as uow:
-            found = claim(uow)
+            found = acquire(uow)
             assert found is not None
             [branch] = found.branches
             entry = QueueEntry(1, None, f"{1:040x}", "awaiting_checks")
             shown = BranchHeads(branch.repository_node_id, branch.name, None, queue=(entry,))
-            [decision] = decide(uow, found.token, list(gather([(branch, shown)]).values()))
-        assert decision.conclusion == ("failure" if frozen else "success")
+        with leased_transaction(town.jobs, found.token, [branch.id]) as leased:
+            [update] = evaluate(leased, list(gather_heads([(branch, shown)]).values()))
+        assert update.conclusion == ("failure" if frozen else "success")
 
 
 class Crowd:

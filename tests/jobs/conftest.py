@@ -12,6 +12,7 @@ from sqlalchemy import CursorResult, create_engine, text
 from sqlalchemy.orm import Session
 
 from app.database import make_engine
+from app.wiring import make_reconciler
 from integrations.github import GitHub, GitHubSettings
 from models.organizations import Organization
 from models.repositories import WatchedBranch
@@ -19,7 +20,7 @@ from rules.access.permissions import Actor
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.freezes import end
 from services.freezes.start import NewFreeze, start
-from services.reconcile.passes import Reconciler
+from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
 from tests import factories
 from tests.services.conftest import Listener, MovedClock
@@ -164,7 +165,7 @@ def town(fake_github: Handle, database: str, private_key: rsa.RSAPrivateKey) -> 
             UnitOfWorkFactory(api, clock, listener, dependencies),
             jobs,
             github,
-            Reconciler(jobs, github, "http://web.test"),
+            make_reconciler(jobs, github, "http://web.test"),
         )
     for engine in (owner, api, worker):
         engine.dispose()

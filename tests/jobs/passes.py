@@ -1,28 +1,34 @@
 """Passes of workers that go on step by step, so that something happens in between."""
 
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.reconcile.claims import claim
-from services.reconcile.doubts import doubt
-from services.reconcile.judging import Decision, decide
-from services.reconcile.passes import Pass
+from services.reconcile.evaluation import CheckUpdate, evaluate
+from services.reconcile.leases import acquire
+from services.reconcile.reconciler import Pass
+from services.reconcile.write_intents import mark_write_intents
 from tests.jobs.conftest import Town
 
 
-def claimed_pass(town: Town) -> Pass:
+def leased_pass(town: Town) -> Pass:
     """Return a pass that has leased what is due, and has done nothing yet."""
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        claimed = claim(uow)
-    assert claimed is not None
-    begun = Pass(town.reconciler, claimed, town.github.client(claimed.installation_id))
-    begun.open = {branch.id: branch for branch in claimed.branches}
-    return begun
+        batch = acquire(uow)
+    assert batch is not None
+    return Pass(town.reconciler, batch, town.github.client(batch.installation_id))
 
 
-def judged(town: Town) -> tuple[Pass, list[Decision]]:
-    """Return the pass of a worker that has judged, and said that it is about to send."""
-    begun = claimed_pass(town)
-    planned = begun._plan(begun._settle(begun._look()))
-    with town.jobs.open(SYSTEM_CALLER) as uow:
-        decisions = decide(uow, begun.claim.token, [decision.head for decision in planned])
-        doubt(uow, [decision.head for decision in decisions if decision.conclusion == "success"])
-    return begun, decisions
+def evaluated_pass(town: Town) -> tuple[Pass, list[CheckUpdate]]:
+    """Return the pass of a worker that has evaluated its heads, and saved its intent to write them."""
+    begun = leased_pass(town)
+    planned = begun._plan(begun._gather(begun._fetch()))
+    return begun, intend(begun, planned)
+
+
+def intend(begun: Pass, planned: list[CheckUpdate]) -> list[CheckUpdate]:
+    """Evaluate a batch again, and save the intent to write what still differs, as a pass does before it sends."""
+    if not planned:
+        return []
+    with begun._leased(begun.pending) as leased:
+        updates = evaluate(leased, [update.head for update in planned])
+        differing = [update for update in updates if update.differs]
+        mark_write_intents(leased.uow, [update.head for update in differing if update.conclusion == "success"])
+    return differing

@@ -12,12 +12,12 @@ from services.bypass_detection.detection import examine_landings
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.installations.status import look_at_everything
 from services.maintenance.tasks import full_pass
-from services.reconcile.claims import LEASE
-from services.reconcile.doubts import doubt
-from services.reconcile.recording import Unfinished, make_way
-from services.reconcile.writing import Sent
+from services.reconcile.check_writes import WriteResult
+from services.reconcile.leases import LEASE_DURATION
+from services.reconcile.outcomes import Deferred, defer_branches
+from services.reconcile.write_intents import mark_write_intents
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.passes import claimed_pass
+from tests.jobs.passes import leased_pass
 from tests.services.conftest import MovedClock
 from tools.fake_github.model import checks
 from tools.fake_github.model.records import PullRequest
@@ -48,8 +48,8 @@ class TestWhileAPassIsUnderWay:
         town.freeze()
         town.settle()
         town.make_due(f"read_back = {reads_back}")
-        begun = claimed_pass(town)
-        heads = begun._settle(begun._look())
+        begun = leased_pass(town)
+        heads = begun._gather(begun._fetch())
         forge_a_success(town, pull)
         assert full_pass(town.jobs, PERIOD)
         assert begun._plan(heads) == []
@@ -61,8 +61,8 @@ class TestWhileAPassIsUnderWay:
         town.freeze()
         town.settle()
         town.make_due()
-        begun = claimed_pass(town)
-        heads = begun._settle(begun._look())
+        begun = leased_pass(town)
+        heads = begun._gather(begun._fetch())
         forge_a_success(town, pull)
         town.sql(
             "UPDATE watched_branches SET read_back = true, wanted_generation = wanted_generation + 1, "
@@ -77,20 +77,20 @@ class TestWhileAPassIsUnderWay:
     ) -> None:
         build("web", pulls=1)
         town.freeze()
-        begun = claimed_pass(town)
-        begun.errors = dict.fromkeys(begun.open, DENIED)
+        begun = leased_pass(town)
+        begun.errors = dict.fromkeys(begun.pending, DENIED)
         ask_of_everything(town)
-        begun._give_back([])
+        begun._end([])
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
     def test_a_retry_is_done_at_once_though_the_pass_failed(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()
-        begun = claimed_pass(town)
-        begun.errors = dict.fromkeys(begun.open, DENIED)
+        begun = leased_pass(town)
+        begun.errors = dict.fromkeys(begun.pending, DENIED)
         town.freeze()
-        begun._give_back([])
+        begun._end([])
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
@@ -100,9 +100,9 @@ class TestWhileAPassIsUnderWay:
         town.settle()
         forge_a_success(town, pull)
         town.look_at_everything()
-        begun = claimed_pass(town)
-        begun.errors = dict.fromkeys(begun.open, DENIED)
-        begun._give_back([])
+        begun = leased_pass(town)
+        begun.errors = dict.fromkeys(begun.pending, DENIED)
+        begun._end([])
         town.make_due()
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
@@ -111,10 +111,10 @@ class TestWhileAPassIsUnderWay:
         self, town: Town, build: Builder
     ) -> None:
         build("web", pulls=1)
-        begun = claimed_pass(town)
-        planned = begun._plan(begun._settle(begun._look()))
+        begun = leased_pass(town)
+        planned = begun._plan(begun._gather(begun._fetch()))
         town.freeze()
-        begun._make_way(planned)
+        begun._end(planned)
         assert town.sql("SELECT waiting_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]
 
 
@@ -140,11 +140,11 @@ def test_a_freeze_and_a_record_do_not_lock_each_other_out(town: Town, build: Bui
     """The record has locked the second branch and goes on to the first, which the freeze has just locked."""
     build("api", "web", pulls=1)
     first, second = sorted(branch.id for branch in town.branches.values())
-    begun = claimed_pass(town)
-    planned = {one.head.branch_id: one for one in begun._plan(begun._settle(begun._look()))}
+    begun = leased_pass(town)
+    planned = {one.head.branch_id: one for one in begun._plan(begun._gather(begun._fetch()))}
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        doubt(uow, [planned[second].head])
-    sent = [Sent(planned[second], 1, None)]
+        mark_write_intents(uow, [planned[second].head])
+    sent = [WriteResult(planned[second], 1, None)]
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     with ThreadPoolExecutor() as threads:
         with town.jobs.open(SYSTEM_CALLER) as uow:
@@ -174,7 +174,7 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
         """Let the old worker write, and time pass until it cannot any more."""
         forge_a_success(town, pull)
         town.settle()
-        cast(MovedClock, town.jobs.clock).ahead += LEASE + timedelta(seconds=1)
+        cast(MovedClock, town.jobs.clock).ahead += LEASE_DURATION + timedelta(seconds=1)
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
@@ -183,8 +183,8 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
         self.comes_late(town, pull)
 
     def test_is_made_where_the_branch_is_asked_for_during_the_first(self, town: Town, pull: PullRequest) -> None:
-        begun = claimed_pass(town)
-        heads = begun._settle(begun._look())
+        begun = leased_pass(town)
+        heads = begun._gather(begun._fetch())
         town.make_due("wanted_generation = wanted_generation + 1")
         assert begun._plan(heads) == []
         town.settle()
@@ -197,10 +197,10 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
         self.comes_late(town, pull)
 
     def test_is_made_where_the_first_makes_way(self, town: Town, pull: PullRequest) -> None:
-        begun = claimed_pass(town)
-        [branch] = begun.claim.branches
-        with town.jobs.open(SYSTEM_CALLER) as uow:
-            make_way(uow, begun.claim.token, [Unfinished(branch, None, 1, 0)], uow.now)
+        begun = leased_pass(town)
+        [branch] = begun.batch.branches
+        with begun._leased([branch.id]) as leased:
+            defer_branches(leased, [Deferred(branch, None, 1, 0)], leased.uow.now)
         town.settle()
         self.comes_late(town, pull)
 

@@ -8,7 +8,7 @@ from jobs import context
 from jobs.context import Context, run_for
 from rules.rate_budget import PaceLimits
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.reconcile.claims import claim, others_wait
+from services.reconcile.leases import acquire, other_installations_due
 from tests.jobs.conftest import Builder, Town
 from tests.services.conftest import Listener
 
@@ -153,13 +153,13 @@ class TestOthers:
         build("web")
         town.sql("INSERT INTO installations (id, account, permissions, created_at) VALUES (99, 'globex', '{}', now())")
         with town.jobs.open(SYSTEM_CALLER) as uow:
-            claimed = claim(uow)
+            claimed = acquire(uow)
             assert claimed is not None
-            assert not others_wait(uow, claimed.installation_id)
-            assert others_wait(uow, 99) is False  # leased by this very pass
+            assert not other_installations_due(uow, claimed.installation_id)
+            assert other_installations_due(uow, 99) is False  # leased by this very pass
         town.sql("UPDATE watched_branches SET lease_until = :past", past=claimed_long_ago(town))
         with town.jobs.open(SYSTEM_CALLER) as uow:
-            assert others_wait(uow, 99)
+            assert other_installations_due(uow, 99)
 
 
 def claimed_long_ago(town: Town) -> Any:

@@ -260,7 +260,7 @@ def test_no_service_has_a_client_of_its_own_that_heeds_nothing() -> None:
     """A pass reserves its calls itself, and a confirmation has looked before it began."""
     sources = Path(services.__file__).parent.rglob("*.py")
     ways = {source.name for source in sources if re.search(r"\bgithub(\(uow\))?\.client\(", source.read_text())}
-    assert ways == {"rate_limiter.py", "passes.py", "client.py", "confirming.py"}
+    assert ways == {"rate_limiter.py", "reconciler.py", "client.py", "confirming.py"}
 
 
 def branches(town: Town) -> object:

@@ -8,11 +8,11 @@ from integrations.github import GitHubError
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.github_access.pauses import pause_installation
-from services.reconcile.claims import claim
-from services.reconcile.writing import send
+from services.reconcile.check_writes import write_checks
+from services.reconcile.leases import LeaseLostError, acquire
 from tests import factories
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.passes import claimed_pass, judged
+from tests.jobs.passes import evaluated_pass, leased_pass
 from tools.fake_github.model import checks
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.world import Actor
@@ -173,8 +173,8 @@ class TestHeads:
     ) -> None:
         """The worker dies between sending and recording; meanwhile the pull request is closed."""
         pull, *_ = build("web", pulls=1)
-        dying, decisions = judged(town)
-        send(dying.client, decisions, "http://web.test")
+        dying, decisions = evaluated_pass(town)
+        write_checks(dying.client, decisions, "http://web.test")
         assert town.conclusions() == {"acme/web#1": "success"}
         town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
@@ -244,9 +244,9 @@ class TestFaults:
         build("web", pulls=1)
         town.settle()
         town.freeze()
-        under_way = claimed_pass(town)
+        under_way = leased_pass(town)
         with town.jobs.open(SYSTEM_CALLER) as uow:
-            pause_installation(uow, under_way.claim.installation_id, uow.now + timedelta(seconds=30))
+            pause_installation(uow, under_way.batch.installation_id, uow.now + timedelta(seconds=30))
         town.host.calls.reset()
         under_way.run()
         assert town.host.calls.total == 0
@@ -277,12 +277,12 @@ class TestLeases:
         build("web", pulls=1)
         town.settle()
         freeze = town.freeze()
-        paused, late = judged(town)
+        paused, late = evaluated_pass(town)
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
         town.lift(freeze)
         town.settle()
         assert town.conclusions() == {"acme/web#1": "success"}
-        sent = send(paused.client, late, "http://web.test")
+        sent = write_checks(paused.client, late, "http://web.test")
         assert town.conclusions() == {"acme/web#1": "failure"}
         paused._record([], sent)
         assert town.sql("SELECT conclusion FROM head_checks") == [("success",)]
@@ -295,10 +295,11 @@ class TestLeases:
         build("web", pulls=1)
         town.settle()
         town.freeze()
-        asleep = claimed_pass(town)
-        heads = asleep._settle(asleep._look())
+        asleep = leased_pass(town)
+        heads = asleep._gather(asleep._fetch())
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
-        assert asleep._plan(heads) == []
+        with pytest.raises(LeaseLostError):
+            asleep._plan(heads)
         assert town.sql("SELECT state FROM freeze_targets") == [("pending",)]
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
@@ -308,7 +309,7 @@ class TestLeases:
         build("web", pulls=1)
         town.freeze()
         with town.jobs.open(SYSTEM_CALLER) as uow:
-            assert claim(uow) is not None
+            assert acquire(uow) is not None
         assert town.settle() == 0
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
         town.settle()

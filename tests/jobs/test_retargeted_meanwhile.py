@@ -8,7 +8,7 @@ from models.repositories import Repository
 from rules.rulesets.rulesets import desired_ruleset
 from tests import factories
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.passes import claimed_pass
+from tests.jobs.passes import leased_pass
 from tests.jobs.pull_request_exceptions.granting import row_of
 from tools.fake_github.model.records import PullRequest
 
@@ -40,14 +40,14 @@ def test_what_was_seen_last_stays_and_blocks(town: Town, first: PullRequest) -> 
     assert set(town.conclusions().values()) == {"success"}
     town.make_due("wanted_generation = wanted_generation + 1")
     town.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")
-    slow = claimed_pass(town)
-    seen = slow._look()
+    slow = leased_pass(town)
+    seen = slow._fetch()
     retarget(town, first, "release/8")
     assert town.settle() == 1
     assert set(town.conclusions().values()) == {"failure"}
-    planned = deque(slow._plan(slow._settle(seen)))
+    planned = deque(slow._plan(slow._gather(seen)))
     slow._write_in_order(planned)
-    slow._give_back(planned)
+    slow._end(planned)
     town.settle()
     assert (row_of(town, first.number).base_branch, row_of(town, first.number).state) == ("release/8", "open")
     assert set(town.conclusions().values()) == {"failure"}

@@ -3,12 +3,13 @@
 import pytest
 
 from models.repositories import Repository, WatchedBranch
-from services.reconcile.judging import Decision
-from services.reconcile.passes import Pass
-from services.reconcile.writing import Sent, send
+from services.reconcile.check_writes import WriteResult, write_checks
+from services.reconcile.evaluation import CheckUpdate
+from services.reconcile.leases import LeaseLostError
+from services.reconcile.reconciler import Pass
 from tests import factories
 from tests.jobs.conftest import Builder, Town
-from tests.jobs.passes import claimed_pass, judged
+from tests.jobs.passes import evaluated_pass, leased_pass
 
 
 @pytest.fixture
@@ -29,16 +30,16 @@ def sibling(town: Town, build: Builder) -> WatchedBranch:
     return other
 
 
-def sent(town: Town, begun: Pass, decisions: list[Decision]) -> list[Sent]:
+def sent(town: Town, begun: Pass, decisions: list[CheckUpdate]) -> list[WriteResult]:
     assert decisions
-    return send(begun.client, decisions, town.reconciler.details_url)
+    return write_checks(begun.client, decisions, town.reconciler.details_url)
 
 
 def test_a_success_that_arrives_after_the_siblings_failure_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
     """The first worker's call is slow; its lease holds all the time, so nobody takes its branch over."""
-    slow, allowed = judged(town)
+    slow, allowed = evaluated_pass(town)
     town.freeze({"type": "branch", "branchId": sibling.id})
-    quick, blocked = judged(town)
+    quick, blocked = evaluated_pass(town)
     quick._record([], sent(town, quick, blocked))
     slow._record([], sent(town, slow, allowed))
     assert set(town.conclusions().values()) == {"success"}
@@ -48,9 +49,9 @@ def test_a_success_that_arrives_after_the_siblings_failure_does_not_stay(town: T
 
 
 def test_a_success_that_arrives_late_and_is_recorded_first_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
-    slow, allowed = judged(town)
+    slow, allowed = evaluated_pass(town)
     town.freeze({"type": "branch", "branchId": sibling.id})
-    quick, blocked = judged(town)
+    quick, blocked = evaluated_pass(town)
     failures = sent(town, quick, blocked)
     slow._record([], sent(town, slow, allowed))
     quick._record([], failures)
@@ -60,9 +61,9 @@ def test_a_success_that_arrives_late_and_is_recorded_first_does_not_stay(town: T
 
 
 def test_what_arrives_in_the_order_of_its_judgement_is_not_written_again(town: Town, sibling: WatchedBranch) -> None:
-    slow, allowed = judged(town)
+    slow, allowed = evaluated_pass(town)
     town.freeze({"type": "branch", "branchId": sibling.id})
-    quick, blocked = judged(town)
+    quick, blocked = evaluated_pass(town)
     slow._record([], sent(town, slow, allowed))
     quick._record([], sent(town, quick, blocked))
     town.host.calls.reset()
@@ -74,12 +75,13 @@ def test_what_arrives_in_the_order_of_its_judgement_is_not_written_again(town: T
 def test_a_worker_that_overslept_does_not_write_down_what_it_saw_long_ago(town: Town, build: Builder) -> None:
     """It has seen no pull request; meanwhile one was opened, and seen by whoever took the branch over."""
     build("web", pulls=0)
-    asleep = claimed_pass(town)
-    seen = asleep._look()
+    asleep = leased_pass(town)
+    seen = asleep._fetch()
     town.host.organization("acme").repository("web").pull_request()
     town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
     town.settle()
     assert town.sql("SELECT state FROM pull_requests") == [("open",)]
-    asleep._settle(seen)
+    with pytest.raises(LeaseLostError):
+        asleep._gather(seen)
     assert town.sql("SELECT state FROM pull_requests") == [("open",)]
     assert town.sql("SELECT followed FROM head_checks") == [(True,)]

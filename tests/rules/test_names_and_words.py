@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rules.freezes.check_names import check_name, former_globs, watched_automatically
 from rules.freezes.check_text import SHOWN, instant, summary, title
 from rules.freezes.merge_rank import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
-from rules.freezes.verdict import Claim, CoveringFreeze, Verdict, judge
+from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -51,7 +51,7 @@ class TestCheckNames:
 
 
 def blocked(*freezes: CoveringFreeze, branch: str = "main") -> Verdict:
-    return judge([Claim(branch, 1, freezes)])
+    return judge([MergeCandidate(branch, 1, freezes)])
 
 
 def freeze(number: int = 1, **changes: object) -> CoveringFreeze:

@@ -19,16 +19,16 @@ from models.repositories import Repository, WatchedBranch
 from models.requests import Chore
 from rules.freezes.check_text import summary, title
 from rules.freezes.merge_rank import NOTHING_OPEN, QUEUED, merge_rank
-from rules.freezes.verdict import Claim, judge
+from rules.freezes.verdict import MergeCandidate, judge
 from rules.ids import new_id
-from services.reconcile.judging import summary_hash
+from services.reconcile.evaluation import summary_hash
 from tests import factories
 
 Json = dict[str, Any]
 CHECK = "change-freeze/main"
 SUCCESS = {CHECK: "success"}
 CHORES = ("full_pass", "tidy")
-_VERDICT = judge([Claim("main", None, ())])
+_VERDICT = judge([MergeCandidate("main", None, ())])
 UNFROZEN = summary_hash(title(_VERDICT), summary(_VERDICT))
 
 

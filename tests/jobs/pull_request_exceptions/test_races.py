@@ -10,7 +10,7 @@ from services.pull_request_exceptions.covering import Wanted
 from services.pull_request_exceptions.sweeping import end_exceptions
 from tests import factories
 from tests.jobs.conftest import ADA, Town
-from tests.jobs.passes import claimed_pass
+from tests.jobs.passes import leased_pass
 from tests.jobs.pull_request_exceptions.granting import check, grant, now, pass_by, row
 from tools.fake_github.model.records import PullRequest
 
@@ -49,14 +49,14 @@ def test_a_pull_request_that_shares_the_head_and_was_seen_by_another_worker_bloc
     town.settle()
     grant(town, freeze, first.number)
     town.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")
-    slow = claimed_pass(town)
-    planned = deque(slow._plan(slow._settle(slow._look())))
+    slow = leased_pass(town)
+    planned = deque(slow._plan(slow._gather(slow._fetch())))
     assert [decision.conclusion for decision in planned] == ["success"]
     web.pull_request(base="release/8", sharesHeadWith=first.number)
     town.sql("UPDATE watched_branches SET due_at = date_trunc('milliseconds', clock_timestamp()) WHERE name <> 'main'")
     assert town.settle() == 1
     slow._write_in_order(planned)
-    slow._give_back(planned)
+    slow._end(planned)
     town.settle()
     assert set(town.conclusions().values()) == {"failure"}
     assert town.merge("acme/web", first.number).status_code == 405

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.verdict import Claim, CoveringFreeze, in_force, judge
+from rules.freezes.verdict import CoveringFreeze, MergeCandidate, in_force, judge
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -41,47 +41,50 @@ def test_when_a_freeze_is_in_force(
     ("claims", "blocking", "branches"),
     [
         pytest.param([], (), (), id="nothing forbids a head that nobody claims"),
-        pytest.param([Claim("main", 1, ())], (), (), id="no freeze, no block"),
-        pytest.param([Claim("main", 1, (A,))], (A,), ("main",), id="a freeze blocks"),
-        pytest.param([Claim("main", 1, (A, B))], (A, B), ("main",), id="every freeze is named"),
-        pytest.param([Claim("main", 1, (A,), frozenset({"frz_a"}))], (), (), id="an exception lets through"),
+        pytest.param([MergeCandidate("main", 1, ())], (), (), id="no freeze, no block"),
+        pytest.param([MergeCandidate("main", 1, (A,))], (A,), ("main",), id="a freeze blocks"),
+        pytest.param([MergeCandidate("main", 1, (A, B))], (A, B), ("main",), id="every freeze is named"),
+        pytest.param([MergeCandidate("main", 1, (A,), frozenset({"frz_a"}))], (), (), id="an exception lets through"),
         pytest.param(
-            [Claim("main", 1, (A, B), frozenset({"frz_a"}))],
+            [MergeCandidate("main", 1, (A, B), frozenset({"frz_a"}))],
             (B,),
             ("main",),
             id="an exception of one freeze leaves the other",
         ),
         pytest.param(
-            [Claim("main", 1, ()), Claim("release/1", 2, (A,))],
+            [MergeCandidate("main", 1, ()), MergeCandidate("release/1", 2, (A,))],
             (A,),
             ("release/1",),
             id="one frozen base of a shared head is enough",
         ),
         pytest.param(
-            [Claim("main", 1, (A,), frozenset({"frz_a"})), Claim("main", 2, (A,))],
+            [MergeCandidate("main", 1, (A,), frozenset({"frz_a"})), MergeCandidate("main", 2, (A,))],
             (A,),
             ("main",),
             id="two pull requests with one head need both an exception",
         ),
         pytest.param(
-            [Claim("main", 1, (A,)), Claim("release/1", 2, (A,))],
+            [MergeCandidate("main", 1, (A,)), MergeCandidate("release/1", 2, (A,))],
             (A,),
             ("main", "release/1"),
             id="a freeze of two bases is told once",
         ),
         pytest.param(
-            [Claim("main", None, (A,), frozenset({"frz_a"}), members_known=False)],
+            [MergeCandidate("main", None, (A,), frozenset({"frz_a"}), members_known=False)],
             (A,),
             ("main",),
             id="no exception counts while a queue's members are unknown",
         ),
         pytest.param(
-            [Claim("main", None, (), members_known=False)], (), (), id="unknown members of an unfrozen queue pass"
+            [MergeCandidate("main", None, (), members_known=False)],
+            (),
+            (),
+            id="unknown members of an unfrozen queue pass",
         ),
     ],
 )
 def test_what_blocks_a_head(
-    claims: list[Claim], blocking: tuple[CoveringFreeze, ...], branches: tuple[str, ...]
+    claims: list[MergeCandidate], blocking: tuple[CoveringFreeze, ...], branches: tuple[str, ...]
 ) -> None:
     verdict = judge(claims)
     assert (verdict.blocking, verdict.branches) == (blocking, branches)
@@ -91,7 +94,7 @@ def test_what_blocks_a_head(
 FREEZES = st.lists(st.sampled_from([A, B, freeze("frz_c")]), unique=True, max_size=3)
 CLAIMS = st.lists(
     st.builds(
-        Claim,
+        MergeCandidate,
         st.sampled_from(["main", "release/1"]),
         st.integers(1, 9),
         FREEZES,
@@ -103,17 +106,17 @@ CLAIMS = st.lists(
 
 
 @given(CLAIMS)
-def test_allowed_means_allowed_for_each_claim_alone(claims: list[Claim]) -> None:
+def test_allowed_means_allowed_for_each_claim_alone(claims: list[MergeCandidate]) -> None:
     alone = [judge([claim]).conclusion for claim in claims]
     assert (judge(claims).conclusion == "success") is all(conclusion == "success" for conclusion in alone)
 
 
 @given(CLAIMS, CLAIMS)
-def test_another_claim_never_allows_what_was_blocked(claims: list[Claim], more: list[Claim]) -> None:
+def test_another_claim_never_allows_what_was_blocked(claims: list[MergeCandidate], more: list[MergeCandidate]) -> None:
     if judge(claims).blocking:
         assert judge([*claims, *more]).blocking
 
 
 @given(CLAIMS)
-def test_the_order_of_claims_does_not_matter(claims: list[Claim]) -> None:
+def test_the_order_of_claims_does_not_matter(claims: list[MergeCandidate]) -> None:
     assert judge(claims) == judge(claims[::-1])

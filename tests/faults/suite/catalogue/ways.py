@@ -9,7 +9,7 @@ from tests.faults.suite.stack import Stack
 from tests.faults.suite.wires import Place, Trap
 
 LEASE = 40.0
-"""Seconds that a branch stays with a worker which nobody hears of (`services/reconcile/claims.py`)."""
+"""Seconds that a branch stays with a worker which nobody hears of (`services/reconcile/leases.py`)."""
 
 
 def is_right(stack: Stack) -> bool:

@@ -1,51 +1,33 @@
-"""Looking: reading the open heads of claimed branches, and refreshing the mirror of pull requests with what is seen."""
+"""The mirror of pull requests: what GitHub showed of them when their branches were last read."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import text
 
-from integrations.github import BranchHeads, BranchRef, InstallationClient, PullHead
-from rules.freezes.merge_rank import GROUP, NOTHING_OPEN, merge_rank
+from integrations.github import BranchHeads, PullHead
+from rules.freezes.merge_rank import GROUP, NOTHING_OPEN
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
-from services.reconcile.claims import ClaimedBranch
+from services.reconcile.heads import FetchedHeads, rank_of
+from services.reconcile.leases import LeasedBranch
 
-Seen = list[tuple[ClaimedBranch, BranchHeads]]
-
-
-def look(
-    client: InstallationClient, branches: Sequence[ClaimedBranch], app_id: int, between: Callable[[], object]
-) -> Seen:
-    """Read the open heads of up to one query's worth of branches that are all read back, or all not.
-
-    `between` is called before each query that reads back.
-    """
-    read_back = branches[0].read_back
-    answers = client.open_heads(
-        [BranchRef(branch.repository_node_id, branch.name) for branch in branches],
-        read_back_app_id=app_id if read_back else None,
-        between=between,
-    )
-    return list(zip(branches, answers, strict=True))
-
-
-# Each statement takes a whole pass at once: a round trip for every branch would cost more than the code host does.
-# A pull request that another worker has seen into another base since we looked is left as that one saw it.
+# Each statement takes a whole pass at once: a round trip for every branch would take longer than the calls to GitHub.
+# A pull request that another worker has read with another base since we read it is left as that worker saw it.
 _UPSERT = text("""
     INSERT INTO pull_requests (id, organization_id, repository_id, number, title, author, url, base_branch, head_sha,
                                state, merge_rank, created_at, seen_at)
     SELECT n.id, n.organization, n.repository, n.number, n.title, n.author, n.url, n.base, n.head_sha, 'open', n.rank,
-           :now, n.looked_at
+           :now, n.read_at
     FROM unnest(CAST(:ids AS text[]), CAST(:organizations AS text[]), CAST(:repositories AS text[]),
                 CAST(:numbers AS int[]), CAST(:titles AS text[]), CAST(:authors AS text[]), CAST(:urls AS text[]),
                 CAST(:bases AS text[]), CAST(:heads AS text[]), CAST(:ranks AS smallint[]),
-                CAST(:looked_at AS timestamptz[]))
-         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank, looked_at)
+                CAST(:read_at AS timestamptz[]))
+         AS n (id, organization, repository, number, title, author, url, base, head_sha, rank, read_at)
     WHERE NOT EXISTS (
         SELECT FROM pull_requests p
         WHERE p.repository_id = n.repository AND p.number = n.number AND p.state = 'open' AND p.base_branch <> n.base
-          AND p.seen_at > n.looked_at)
+          AND p.seen_at > n.read_at)
     ON CONFLICT (repository_id, number) DO UPDATE
     SET title = excluded.title, author = excluded.author, url = excluded.url, base_branch = excluded.base_branch,
         head_sha = excluded.head_sha, state = 'open', merge_rank = excluded.merge_rank, seen_at = excluded.seen_at
@@ -75,22 +57,24 @@ _RENAME = text("""
 """)
 
 
-def mirror(
-    uow: UnitOfWork, seen: Iterable[tuple[ClaimedBranch, BranchHeads]], looked_at: Mapping[str, datetime]
+def update_mirror(
+    uow: UnitOfWork, fetched: Iterable[tuple[LeasedBranch, BranchHeads]], read_at: Mapping[str, datetime]
 ) -> None:
-    """Write down the open pull requests of each branch that could be read, and that the others are closed.
+    """Save the open pull requests of each branch that could be read, and mark the others closed.
 
-    `looked_at` tells by branch when the look at it began.
+    `read_at` has, by branch id, when the reading of the branch began.
     """
-    whole = [(branch, heads) for branch, heads in seen if heads.error is None and heads.repository is not None]
-    if not whole:
+    complete = [(branch, heads) for branch, heads in fetched if heads.error is None and heads.repository is not None]
+    if not complete:
         return
-    pulls = [(branch, pull) for branch, heads in whole for pull in heads.pulls]
-    _close(uow, whole, pulls)
-    _write(uow, pulls, looked_at)
-    ranks = [GROUP if heads.queue else min(map(rank_of, heads.pulls), default=NOTHING_OPEN) for _branch, heads in whole]
-    uow.session.execute(_RANK, {"ids": [branch.id for branch, _heads in whole], "ranks": ranks})
-    named = {branch.repository_id: heads.repository for branch, heads in whole if heads.repository is not None}
+    pulls = [(branch, pull) for branch, heads in complete for pull in heads.pulls]
+    _close(uow, complete, pulls)
+    _write(uow, pulls, read_at)
+    ranks = [
+        GROUP if heads.queue else min(map(rank_of, heads.pulls), default=NOTHING_OPEN) for _branch, heads in complete
+    ]
+    uow.session.execute(_RANK, {"ids": [branch.id for branch, _heads in complete], "ranks": ranks})
+    named = {branch.repository_id: heads.repository for branch, heads in complete if heads.repository is not None}
     uow.session.execute(
         _RENAME,
         {
@@ -103,8 +87,8 @@ def mirror(
     )
 
 
-def mirrored_heads(uow: UnitOfWork, branches: Collection[ClaimedBranch]) -> set[tuple[str, str]]:
-    """Return repository and commit of the heads that the branches had when they were last looked at."""
+def mirrored_heads(uow: UnitOfWork, branches: Collection[LeasedBranch]) -> set[tuple[str, str]]:
+    """Return repository and commit of the heads that the branches had when they were last read."""
     rows = uow.session.execute(
         text(
             "SELECT p.repository_id, p.head_sha FROM pull_requests p "
@@ -116,12 +100,12 @@ def mirrored_heads(uow: UnitOfWork, branches: Collection[ClaimedBranch]) -> set[
     return {(repository_id, sha) for repository_id, sha in rows}
 
 
-def _close(uow: UnitOfWork, whole: Seen, pulls: Sequence[tuple[ClaimedBranch, PullHead]]) -> None:
+def _close(uow: UnitOfWork, complete: FetchedHeads, pulls: Sequence[tuple[LeasedBranch, PullHead]]) -> None:
     uow.session.execute(
         _CLOSE,
         {
-            "repositories": [branch.repository_id for branch, _heads in whole],
-            "bases": [branch.name for branch, _heads in whole],
+            "repositories": [branch.repository_id for branch, _heads in complete],
+            "bases": [branch.name for branch, _heads in complete],
             "open_repositories": [branch.repository_id for branch, _pull in pulls],
             "open_numbers": [pull.number for _branch, pull in pulls],
             "now": uow.now,
@@ -129,8 +113,8 @@ def _close(uow: UnitOfWork, whole: Seen, pulls: Sequence[tuple[ClaimedBranch, Pu
     )
 
 
-def _write(uow: UnitOfWork, pulls: Sequence[tuple[ClaimedBranch, PullHead]], looked_at: Mapping[str, datetime]) -> None:
-    # One pull request is seen twice when it was retargeted between two calls; the later look is kept.
+def _write(uow: UnitOfWork, pulls: Sequence[tuple[LeasedBranch, PullHead]], read_at: Mapping[str, datetime]) -> None:
+    # One pull request is seen twice when it was retargeted between two calls; the later reading is kept.
     rows = list({(branch.repository_id, pull.number): (branch, pull) for branch, pull in pulls}.values())
     uow.session.execute(
         _UPSERT,
@@ -145,17 +129,7 @@ def _write(uow: UnitOfWork, pulls: Sequence[tuple[ClaimedBranch, PullHead]], loo
             "bases": [branch.name for branch, _pull in rows],
             "heads": [pull.head_sha for _branch, pull in rows],
             "ranks": [rank_of(pull) for _branch, pull in rows],
-            "looked_at": [looked_at[branch.id] for branch, _pull in rows],
+            "read_at": [read_at[branch.id] for branch, _pull in rows],
             "now": uow.now,
         },
-    )
-
-
-def rank_of(pull: PullHead) -> int:
-    """Return how soon a pull request could merge."""
-    return merge_rank(
-        draft=pull.draft,
-        auto_merge=pull.auto_merge,
-        review_decision=pull.review_decision,
-        in_queue=pull.in_queue,
     )

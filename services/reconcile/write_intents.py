@@ -1,8 +1,8 @@
-"""Doubts: heads that may show a `success` which nobody has recorded.
+"""Write intents: heads on which GitHub may show a `success` that is not recorded.
 
-The intent to write a `success` is committed before it is sent, and taken back when it is recorded. Whatever happens in
-between (a lost answer, a lost lease, a killed worker) leaves a doubt, and a doubtful head is written anew, or demoted
-if nobody can merge it any more. A read-back that finds the right verdict ends the doubt as well.
+The intent to write a `success` is committed before the call, and cleared when the result is recorded. Whatever happens
+in between (a lost response, a lost lease, a killed worker) leaves the head unconfirmed. An unconfirmed head is written
+again, or demoted if nothing can merge it any more. Reading back the right verdict confirms it as well.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from sqlalchemy import text
 from services.core.unit_of_work import UnitOfWork
 from services.reconcile.heads import Head, HeadKey
 
-_DOUBT = text("""
+_MARK = text("""
     INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,
                              summary_hash, followed, doubtful, written_at)
     SELECT n.repository, n.name, n.sha, n.organization, n.branch, 'failure', 0, '', n.followed, true, :now
@@ -22,7 +22,7 @@ _DOUBT = text("""
     ORDER BY n.repository, n.name, n.sha
     ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE SET doubtful = true
 """)
-_BELIEVE = text("""
+_CLEAR = text("""
     UPDATE head_checks h SET doubtful = false
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
          AS k (repository, name, sha)
@@ -30,7 +30,7 @@ _BELIEVE = text("""
 """)
 
 
-def columns(keys: Iterable[HeadKey]) -> Mapping[str, list[str]]:
+def key_columns(keys: Iterable[HeadKey]) -> Mapping[str, list[str]]:
     """Return keys as the arrays that a statement takes."""
     listed = list(keys)
     return {
@@ -40,24 +40,24 @@ def columns(keys: Iterable[HeadKey]) -> Mapping[str, list[str]]:
     }
 
 
-def doubt(uow: UnitOfWork, heads: Iterable[Head]) -> None:
-    """Say that these heads may show a `success` from now on, until it is recorded."""
+def mark_write_intents(uow: UnitOfWork, heads: Iterable[Head]) -> None:
+    """Mark heads that may show a `success` from now on as unconfirmed, until the write is recorded."""
     listed = list(heads)
     if listed:
         uow.session.execute(
-            _DOUBT,
+            _MARK,
             {
-                **columns(head.key for head in listed),
+                **key_columns(head.key for head in listed),
                 "organizations": [head.organization_id for head in listed],
                 "branches": [head.branch_id for head in listed],
-                "followed": [bool(head.ways) for head in listed],
+                "followed": [bool(head.paths) for head in listed],
                 "now": uow.now,
             },
         )
 
 
-def believe(uow: UnitOfWork, heads: Iterable[Head]) -> None:
-    """End the doubt about heads that were read back and found to be right."""
+def clear_write_intents(uow: UnitOfWork, heads: Iterable[Head]) -> None:
+    """Confirm heads that were read back and show the right verdict."""
     listed = list(heads)
     if listed:
-        uow.session.execute(_BELIEVE, columns(head.key for head in listed))
+        uow.session.execute(_CLEAR, key_columns(head.key for head in listed))

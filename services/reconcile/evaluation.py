@@ -1,0 +1,186 @@
+"""Evaluation: the verdict of each head, from freezes, exceptions and leases read in one transaction before each batch.
+
+Exceptions that cannot be read allow nothing; the branches are then read back a little later.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select, text, tuple_
+
+from integrations.github import CheckState
+from models.organizations import Organization
+from models.pull_requests import HeadCheck
+from models.queries import covering_freezes
+from rules.access.entitlements import plan_named
+from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
+from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge
+from services.core.unit_of_work import UnitOfWork
+from services.pull_request_exceptions.holding import Covering, Held, held_exceptions
+from services.reconcile.heads import Head, HeadKey, MergePath
+from services.reconcile.leases import LeasedTransaction, schedule_reread
+from services.reconcile.tracked_heads import add_sibling_paths
+from services.reconcile.write_intents import clear_write_intents
+
+STALE_HASH = ""
+"""The summary hash of a check whose text is to be written again, whatever GitHub shows."""
+TEXT_ONLY_PENALTY = 10
+"""Added to the rank of a head whose verdict stands and only whose text is outdated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckUpdate:
+    """What the check of a head has to say now, and whether GitHub already shows it."""
+
+    head: Head
+    conclusion: Conclusion
+    title: str
+    summary: str
+    evaluation: int
+    verdict_differs: bool
+    text_differs: bool
+    matches_remote: bool = False
+    """Whether the check that was read back already says this, and our record does not."""
+    frozen: bool = False
+    """Whether a freeze covers a branch that the head can be merged into, or could before it was superseded."""
+    button: bool = False
+    """Whether the check has a button that requests an exception."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything has to be written."""
+        return self.verdict_differs or self.text_differs
+
+    @property
+    def urgency(self) -> int:
+        """Place in the order of writes, 0 first: changed verdicts by merge rank, then texts by merge rank."""
+        return self.head.rank if self.verdict_differs else TEXT_ONLY_PENALTY + self.head.rank
+
+    @property
+    def summary_hash(self) -> str:
+        """The hash that is compared to find out whether the text is outdated."""
+        return summary_hash(self.title, self.summary)
+
+
+def external_id(branch_id: str, evaluation: int, text_hash: str) -> str:
+    """Return the external id of a check: on account of which branch and by which evaluation, and its summary hash."""
+    return f"{branch_id}/{evaluation}/{text_hash}"
+
+
+def hash_in(check: CheckState) -> str | None:
+    """Return the summary hash in a check's external id, or None if it has none."""
+    parts = (check.external_id or "").split("/")
+    return parts[2] if len(parts) == 3 else None
+
+
+def summary_hash(heading: str, body: str) -> str:
+    """Return a short hash of a check's title and summary."""
+    return hashlib.blake2b(f"{heading}\n{body}".encode(), digest_size=12).hexdigest()
+
+
+def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpdate]:
+    """Return the update of each head whose branch is held; the other heads are left to the new lease holder.
+
+    Of a head that a sibling branch shares, what another worker has mirrored since we read it counts as well: no other
+    pass would correct it.
+    """
+    uow = leased.uow
+    uow.refresh_now()
+    own = [head for head in heads if head.branch_id in leased.held]
+    add_sibling_paths(uow, {head.key: head for head in own})
+    branch_ids = {path.branch_id for head in own for path in head.paths} | {head.branch_id for head in own}
+    facts = _read_facts(uow, own, branch_ids)
+    if not facts.exceptions.readable:
+        schedule_reread(leased, {head.branch_id for head in own})
+    written = _read_written(uow, [head.key for head in own])
+    evaluation = uow.session.scalar(text("SELECT nextval('evaluations')")) if own else 0
+    updates = [_update(head, facts, written.get(head.key), int(evaluation or 0)) for head in own]
+    unconfirmed = {key for key, row in written.items() if row.doubtful}
+    confirmed = [one.head for one in updates if one.head.read_back and not one.verdict_differs]
+    clear_write_intents(uow, (head for head in confirmed if head.key in unconfirmed))
+    return updates
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What verdicts are made of."""
+
+    freezes: Covering
+    exceptions: Held
+    entitled: Collection[str]
+    """The organisations whose plan has exceptions."""
+
+    def candidate(self, head: Head, path: MergePath) -> MergeCandidate:
+        """Return a merge path of a head with the freezes and exceptions that apply to it."""
+        base = (path.branch_id, path.branch)
+        if path.queued or path.numbers is None:
+            return self.exceptions.claim_of_group(base, path.numbers, self.freezes)
+        return self.exceptions.claim(base, path.numbers[0], head.key.sha, self.freezes)
+
+
+def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
+    freezes = covering_freezes(uow.session, branch_ids, uow.now)
+    exceptions = held_exceptions(uow.session, freezes, uow.now)
+    of = {head.organization_id for head in heads} if freezes else set()
+    plans = uow.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
+    return _Facts(freezes, exceptions, {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements})
+
+
+def _read_written(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, HeadCheck]:
+    columns = tuple_(HeadCheck.repository_id, HeadCheck.check_name, HeadCheck.head_sha)
+    wanted = [(key.repository_id, key.check_name, key.sha) for key in keys]
+    rows = uow.session.scalars(select(HeadCheck).where(columns.in_(wanted)))
+    return {HeadKey(row.repository_id, row.check_name, row.head_sha): row for row in rows}
+
+
+def _update(head: Head, facts: _Facts, written: HeadCheck | None, evaluation: int) -> CheckUpdate:
+    content = _content(head, facts)
+    conclusion = content.conclusion
+    shown = written.conclusion if written and not written.doubtful else None
+    if head.read_back:
+        remote = head.remote_check
+        shown = remote.conclusion if remote is not None and remote.status == "completed" else None
+    text_hash = summary_hash(content.title, content.summary)
+    recorded = None if written is None else written.summary_hash
+    known = recorded if head.remote_check is None or recorded == STALE_HASH else hash_in(head.remote_check) or recorded
+    verdict_differs, text_differs = shown != conclusion, bool(head.paths) and known != text_hash
+    outdated = written is None or (written.conclusion, recorded) != (conclusion, text_hash)
+    matches_remote = outdated and head.remote_check is not None and not verdict_differs and not text_differs
+    covered = (head.branch_id, *(path.branch_id for path in head.paths))
+    return CheckUpdate(
+        head,
+        conclusion,
+        content.title,
+        content.summary,
+        evaluation,
+        verdict_differs,
+        text_differs,
+        matches_remote=matches_remote,
+        frozen=any(facts.freezes.get(branch_id) for branch_id in covered),
+        button=content.button,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContent:
+    """What a check says."""
+
+    conclusion: Conclusion
+    title: str
+    summary: str
+    button: bool = False
+
+
+def _content(head: Head, facts: _Facts) -> CheckContent:
+    if not head.paths:
+        return CheckContent("failure", SUPERSEDED_TITLE, SUPERSEDED_SUMMARY)
+    verdict = judge(facts.candidate(head, path) for path in head.paths)
+    button = _can_request_exception(head, verdict, facts)
+    return CheckContent(verdict.conclusion, title(verdict), summary(verdict, button=button), button)
+
+
+def _can_request_exception(head: Head, verdict: Verdict, facts: _Facts) -> bool:
+    """True if an exception would help and can be requested: never for a commit that only a merge queue has."""
+    allowed = verdict.blocking and verdict.exceptions_allowed and head.organization_id in facts.entitled
+    return bool(allowed) and any(not path.queued for path in head.paths)

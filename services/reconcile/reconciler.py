@@ -1,0 +1,353 @@
+"""The reconciler: one pass over the due branches of one installation, from acquiring the leases to releasing them.
+
+A pass defers what is left when a branch that it has not leased is more urgent, when another installation waits after
+its time slice, and when the rate limits are used up. What it defers is due again, with its rank.
+"""
+
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from time import monotonic
+
+from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
+from rules.freezes.batches import batches
+from rules.rate_budget import NO_WAIT, PaceLimits
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.github_access.failures import incomplete_error, is_installation_wide, pause_when_limited, retryable
+from services.github_access.pauses import pause_installation
+from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
+from services.reconcile.check_writes import WriteResult, write_checks
+from services.reconcile.evaluation import CheckUpdate, evaluate
+from services.reconcile.heads import FetchedHeads, Head, HeadKey, fetch_heads, gather_heads
+from services.reconcile.leases import (
+    LEASE_DURATION,
+    LeasedBatch,
+    LeasedBranch,
+    LeasedTransaction,
+    LeaseLostError,
+    acquire,
+    leased_transaction,
+    other_installations_due,
+)
+from services.reconcile.mirror import mirrored_heads, update_mirror
+from services.reconcile.observers import PassObservers
+from services.reconcile.outcomes import (
+    Deferred,
+    defer_branches,
+    fail_branch,
+    finish_branches,
+    read_back_late_writes,
+    record_writes,
+)
+from services.reconcile.tracked_heads import update_tracked_heads
+from services.reconcile.write_intents import mark_write_intents
+
+logger = logging.getLogger(__name__)
+
+MIN_SPARE_QUOTA = 0.2
+"""The share of the hourly quota that demotions of superseded heads leave to verdicts, where nothing is frozen."""
+TIME_SLICE = 1.0
+"""Seconds of writing after which another installation that waits goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """What every pass needs."""
+
+    uow_factory: UnitOfWorkFactory
+    github: GitHub
+    details_url: str
+    """The address that a check links to."""
+    observers: PassObservers
+    limits: PaceLimits = field(default_factory=PaceLimits)
+
+    def run_pass(self) -> bool:
+        """Serve the installation that has waited longest; False if nothing is due that is not leased already."""
+        with self.uow_factory.open(SYSTEM_CALLER) as uow:
+            batch = acquire(uow)
+            if batch is not None and not batch.branches:
+                return other_installations_due(uow, batch.installation_id)
+        if batch is None:
+            return False
+        client = self.github.client(batch.installation_id)
+        client.renew_for(batch.permissions)
+        Pass(self, batch, client).run()
+        return True
+
+
+@dataclass(slots=True)
+class Pass:
+    """The state of one pass: what is leased, what each branch still waits for, and what has failed."""
+
+    reconciler: Reconciler
+    batch: LeasedBatch
+    client: InstallationClient
+    pending: dict[str, LeasedBranch] = field(init=False)
+    """The branches that this pass has neither finished nor lost."""
+    read_at: dict[str, datetime] = field(default_factory=dict)
+    """The branches that were read, and when that began."""
+    total: Counter[str] = field(default_factory=Counter)
+    """How many heads each branch has."""
+    unwritten: Counter[str] = field(default_factory=Counter)
+    """How many of them do not show their verdict yet."""
+    errors: dict[str, GitHubError] = field(default_factory=dict)
+    wait: timedelta = NO_WAIT
+    """For how long the rate limits are used up."""
+    refused: bool = False
+    """Whether GitHub refused a write although we kept to the limits that we know."""
+    all_renewed: float = field(default_factory=monotonic)
+    """When the leases of all pending branches were last renewed."""
+
+    def __post_init__(self) -> None:
+        self.pending = {branch.id: branch for branch in self.batch.branches}
+
+    def run(self) -> None:
+        """Read, evaluate, write, record, and release what is left."""
+        planned: deque[CheckUpdate] = deque()
+        try:
+            planned.extend(self._plan(self._gather(self._fetch())))
+            if not any(map(is_installation_wide, self.errors.values())):
+                self._write_in_order(planned)
+        except LeaseLostError:
+            self.pending.clear()  # their new holders go on
+        self._end(planned)
+
+    def _end(self, planned: Sequence[CheckUpdate]) -> None:
+        """Pause the installation if its limits are used up, and release what is left."""
+        worst = next((error for error in self.errors.values() if is_installation_wide(error)), None)
+        deferred = self._deferred(planned) if worst is None else []
+        self._pause(worst, self.wait if deferred else NO_WAIT)
+        if self.pending:
+            self._release(deferred, worst)
+        if worst is not None and worst.kind is ErrorKind.INSTALLATION_REMOVED:
+            for installation_removed in self.reconciler.observers.installation_removed:
+                installation_removed(self.batch.installation_id)
+
+    def _leased(
+        self, branch_ids: Collection[str], before_locking: Callable[[UnitOfWork], object] | None = None
+    ) -> AbstractContextManager[LeasedTransaction]:
+        """Open a transaction under the leases of these branches, and of all that are pending if theirs are ageing."""
+        now = monotonic()
+        if now - self.all_renewed > LEASE_DURATION.total_seconds() / 2:
+            branch_ids, self.all_renewed = {*branch_ids, *self.pending}, now
+        return leased_transaction(
+            self.reconciler.uow_factory, self.batch.token, branch_ids, before_locking=before_locking
+        )
+
+    def _fetch(self) -> FetchedHeads:
+        """Read the open heads of the branches, those that are read back last."""
+        settings = self.reconciler.github.settings
+        fetched: FetchedHeads = []
+        for read_back in (False, True):
+            alike = [branch for branch in self.batch.branches if branch.read_back is read_back]
+            for chunk in batches(alike, settings.repositories_per_query):
+                began = self._reserve_query()
+                if began is None:
+                    return fetched
+                try:
+                    fetched += fetch_heads(self.client, chunk, settings.app_id, self._reserve_query)
+                except GitHubError as error:
+                    self.errors |= {branch.id: error for branch in chunk}
+                    if is_installation_wide(error):
+                        unread = self.pending.keys() - {branch.id for branch, _found in fetched}
+                        self.errors |= dict.fromkeys(unread, error)
+                        return fetched
+                self.read_at |= {branch.id: began for branch in chunk}
+        return fetched
+
+    def _reserve_query(self) -> datetime | None:
+        """Renew the leases and reserve one query; return the present, or None if the rate limit is used up.
+
+        Also before each query of a chunk that is read back: many heads take many queries, and with a slow GitHub all of
+        them together would take longer than the leases last.
+        """
+        with self._leased(self.pending, self._reserve_one) as leased:
+            return leased.uow.now if self.wait <= NO_WAIT else None
+
+    def _reserve_one(self, uow: UnitOfWork) -> None:
+        self.wait = reserve_query(uow, self.batch.installation_id, self.reconciler.limits)
+
+    def _gather(self, fetched: FetchedHeads) -> dict[HeadKey, Head]:
+        """Mirror what was read of the branches still held, inform the observers, and return the heads to evaluate."""
+        for branch, found in fetched:
+            error = found.error or retryable(found.queue_error)
+            if error is not None:
+                self.errors[branch.id] = error
+        with self._leased(self.pending) as leased:
+            uow = leased.uow
+            complete = [
+                (branch, found) for branch, found in fetched if found.error is None and branch.id in leased.held
+            ]
+            heads = gather_heads(complete)
+            before = mirrored_heads(uow, [branch for branch, _found in complete])
+            update_mirror(uow, complete, self.read_at)
+            for heads_read in self.reconciler.observers.heads_read:
+                heads_read(uow, [(branch.id, found) for branch, found in complete])
+            update_tracked_heads(uow, heads, complete, before)
+        return heads
+
+    def _plan(self, heads: dict[HeadKey, Head]) -> list[CheckUpdate]:
+        """Evaluate everything once, finish the branches without differences, return the differences in order."""
+        with self._leased(self.pending) as leased:
+            updates = evaluate(leased, list(heads.values()))
+            record_writes(
+                leased,
+                [
+                    (update, update.head.remote_check.id)
+                    for update in updates
+                    if update.matches_remote and update.head.remote_check
+                ],
+            )
+            differing = [update for update in updates if update.differs and self._within_quota(update)]
+            self.total.update(update.head.branch_id for update in updates if update.head.paths)
+            self.unwritten.update(update.head.branch_id for update in differing)
+            freezes = finish_branches(leased, self._take_finished())
+        self._notify_written(freezes)
+        return sorted(differing, key=lambda update: update.urgency)
+
+    def _notify_written(self, freezes: set[str]) -> None:
+        for targets_written in self.reconciler.observers.targets_written if freezes else ():
+            with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+                targets_written(uow, freezes)
+
+    def _within_quota(self, update: CheckUpdate) -> bool:
+        """True if it is written now: a superseded head waits for spare quota, unless its branch is frozen."""
+        if update.head.paths or update.frozen:
+            return True
+        quota = self.client.budget.graphql
+        return quota.remaining is None or not quota.limit or quota.remaining / quota.limit > MIN_SPARE_QUOTA
+
+    def _write_in_order(self, planned: deque[CheckUpdate]) -> None:
+        """Write until nothing is left, GitHub accepts no more, or something else goes first."""
+        end_of_slice = monotonic() + TIME_SLICE
+        while planned and not self._is_less_urgent(planned[0]) and self._write(planned):
+            if monotonic() > end_of_slice and self._others_wait():
+                return
+
+    def _is_less_urgent(self, update: CheckUpdate) -> bool:
+        """True if a due branch that this pass has not leased could be merged sooner than this head."""
+        return self.batch.best_rank_left is not None and update.urgency > self.batch.best_rank_left
+
+    def _others_wait(self) -> bool:
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            return other_installations_due(uow, self.batch.installation_id)
+
+    def _write(self, planned: deque[CheckUpdate]) -> bool:
+        """Evaluate the next batch again, send what still differs, record it; False if no more may be sent."""
+        size = min(len(planned), self.reconciler.github.settings.check_batch)
+        batch = [planned.popleft() for _ in range(size)]
+
+        def reserve(uow: UnitOfWork) -> None:
+            grant = reserve_checks(uow, self.batch.installation_id, self.reconciler.limits, size)
+            self.wait = grant.wait
+            planned.extendleft(reversed(batch[grant.checks :]))
+            del batch[grant.checks :]
+
+        branch_ids = {update.head.branch_id for update in batch}
+        try:
+            with self._leased(branch_ids, reserve) as leased:
+                updates = evaluate(leased, [update.head for update in batch])
+                differing = [update for update in updates if update.differs]
+                mark_write_intents(leased.uow, (update.head for update in differing if update.conclusion == "success"))
+                self._drop(branch_ids - leased.held)
+        except LeaseLostError:
+            self._drop(branch_ids)
+            updates = differing = []
+        results = write_checks(self.client, differing, self.reconciler.details_url) if differing else []
+        if updates:
+            self._record([update for update in updates if not update.differs], results)
+        return bool(batch) and not any(
+            result.error is not None and is_installation_wide(result.error) for result in results
+        )
+
+    def _drop(self, lost: Collection[str]) -> None:
+        """Leave branches whose lease was lost to their new holders."""
+        for branch_id in lost:
+            self.pending.pop(branch_id, None)
+
+    def _record(self, unchanged: Sequence[CheckUpdate], results: Sequence[WriteResult]) -> None:
+        """Record the results of a batch, and finish the branches that wait for nothing more."""
+        written = [(result.update, result.check_run_id) for result in results if result.error is None]
+        for result in results:
+            if result.error is not None:
+                self.errors[result.update.head.branch_id] = result.error
+                self.refused = self.refused or result.error.kind is ErrorKind.SECONDARY_RATE_LIMIT
+        self.unwritten.subtract(update.head.branch_id for update in unchanged)
+        self.unwritten.subtract(update.head.branch_id for update, _run in written)
+        branch_ids = {update.head.branch_id for update in (*unchanged, *(result.update for result in results))}
+        held: frozenset[str] = frozenset()
+        freezes: set[str] = set()
+        try:
+            with self._leased(branch_ids) as leased:
+                held = leased.held
+                self._drop(branch_ids - held)
+                record_writes(leased, written)
+                freezes = finish_branches(leased, self._take_finished())
+        except LeaseLostError:
+            self._drop(branch_ids)
+        late = [
+            result.update.head
+            for result in results
+            if (result.error is None or result.error.maybe_applied) and result.update.head.branch_id not in held
+        ]
+        if late:
+            with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+                read_back_late_writes(uow, late)
+        self._notify_written(freezes)
+
+    def _take_finished(self) -> list[tuple[LeasedBranch, int]]:
+        """Take the branches that wait for nothing out of the pending ones, with their number of heads."""
+        finished = [
+            branch
+            for branch in self.pending.values()
+            if branch.id in self.read_at and self.unwritten[branch.id] == 0 and branch.id not in self.errors
+        ]
+        for branch in finished:
+            del self.pending[branch.id]
+        return [(branch, self.total[branch.id]) for branch in finished]
+
+    def _pause(self, worst: GitHubError | None, wait: timedelta) -> None:
+        """Keep every worker away from the installation while its limits are used up, and learn from a refusal."""
+        if worst is None and wait <= NO_WAIT and not self.refused:
+            return
+        with self.reconciler.uow_factory.open(SYSTEM_CALLER) as uow:
+            if wait > NO_WAIT:
+                pause_installation(uow, self.batch.installation_id, uow.now + wait)
+            if self.refused:
+                learn_from_refusal(uow, self.batch.installation_id, self.reconciler.limits)
+            pause_when_limited(uow, self.batch.installation_id, worst)
+
+    def _release(self, deferred: Sequence[Deferred], worst: GitHubError | None) -> None:
+        """Release what is left: deferred branches are due again at once or after the wait, failed ones later."""
+        failed = sorted(self.pending.keys() - {one.branch.id for one in deferred})
+        with suppress(LeaseLostError), self._leased(self.pending) as leased:
+            defer_branches(leased, deferred, leased.uow.now + self.wait)
+            for branch_id in failed:
+                error = self.errors.get(branch_id) or worst or incomplete_error()
+                fail_branch(leased, self.pending[branch_id], error, self._progress(branch_id))
+        if failed:
+            logger.warning(
+                "reconciling installation %s failed for %d branches: %s",
+                self.batch.installation_id,
+                len(failed),
+                {error.code for error in self.errors.values()},
+            )
+
+    def _deferred(self, planned: Sequence[CheckUpdate]) -> list[Deferred]:
+        """Return the pending branches that have not failed."""
+        ranks: dict[str, int] = {}
+        for update in planned:  # the most urgent of each branch comes first
+            ranks.setdefault(update.head.branch_id, update.urgency)
+        return [
+            Deferred(branch, ranks.get(branch_id), *self._progress(branch_id))
+            for branch_id, branch in self.pending.items()
+            if branch_id not in self.errors and (branch_id in ranks or branch_id not in self.read_at)
+        ]
+
+    def _progress(self, branch_id: str) -> tuple[int, int]:
+        """Return how many heads a branch has, and how many of them show their verdict."""
+        total = self.total[branch_id]
+        return total, max(0, total - self.unwritten[branch_id])

@@ -1,0 +1,107 @@
+"""Tracked heads: which commits can be merged now, which no longer, and which branches share each.
+
+A `success` may stand only on tracked heads: a commit that has no open pull request any more could get one again (a
+closed pull request is reopened) before we are notified. So a head that is no longer tracked is turned to `failure`,
+after everything else.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import TextClause, text
+
+from integrations.github import BranchHeads
+from rules.freezes.merge_rank import SUPERSEDED
+from services.core.unit_of_work import UnitOfWork
+from services.github_access.failures import retryable
+from services.reconcile.heads import Head, HeadKey, MergePath
+from services.reconcile.leases import LeasedBranch
+from services.reconcile.write_intents import key_columns
+
+_TRACKED = text("""
+    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.doubtful
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[])) AS k (repository, name)
+    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
+    WHERE h.followed
+""")
+_SET_TRACKED = text("""
+    UPDATE head_checks h SET followed = :followed
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
+         AS k (repository, name, sha)
+    WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.followed <> :followed
+""")
+_TO_DEMOTE = text("""
+    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.doubtful
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[])) AS k (repository, name)
+    JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
+    WHERE NOT h.followed AND (h.conclusion = 'success' OR h.doubtful)
+""")
+_SIBLING_PATHS = text("""
+    SELECT p.repository_id, b.check_name, p.head_sha, b.id, b.name, p.number
+    FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
+         AS k (repository, name, sha)
+    JOIN pull_requests p ON p.repository_id = k.repository AND p.head_sha = k.sha AND p.state = 'open'
+    JOIN watched_branches b ON b.repository_id = p.repository_id AND b.name = p.base_branch AND b.check_name = k.name
+""")
+
+
+def update_tracked_heads(
+    uow: UnitOfWork,
+    heads: dict[HeadKey, Head],
+    fetched: Iterable[tuple[LeasedBranch, BranchHeads]],
+    before: set[tuple[str, str]],
+) -> None:
+    """Complete `heads`: add the paths into sibling branches, and the heads that have to be demoted (without any path).
+
+    A head may have been written on account of a sibling branch under the same check name, which this pass has not read.
+    The pass that finds it superseded demotes it. While the sibling still has it, it is left to the sibling's passes,
+    unless the branches of this pass had it `before` as well (repository and commit), so that its verdict or its text
+    may have to change.
+
+    A branch whose queue could not be read just now supersedes no head. One whose queue we have no permission to see
+    does: its queue entries have no `success` of ours.
+    """
+    complete = [branch for branch, found in fetched if found.error is None and retryable(found.queue_error) is None]
+    missing = _rows(uow, _TRACKED, complete, heads)
+    heads |= {head.key: head for head, _own in missing}
+    add_sibling_paths(uow, heads)
+    _set_tracked(uow, [head.key for head in heads.values() if head.paths], tracked=True)
+    _set_tracked(uow, [head.key for head, _own in missing if not head.paths], tracked=False)
+    for head, own in missing:
+        if not head.paths or not (own or (head.key.repository_id, head.key.sha) in before):
+            del heads[head.key]
+    heads |= {head.key: head for head, _own in _rows(uow, _TO_DEMOTE, complete, heads)}
+
+
+def _rows(
+    uow: UnitOfWork, query: TextClause, complete: list[LeasedBranch], heads: dict[HeadKey, Head]
+) -> list[tuple[Head, bool]]:
+    """Return the heads that the query finds under the check names of these branches, except those in `heads`.
+
+    With each head, whether it belongs to these branches: written on account of one of them, or unconfirmed.
+    """
+    by_name = {(branch.repository_id, branch.check_name): branch for branch in complete}
+    by_id = {branch.id: branch for branch in complete}
+    names = {"repositories": [pair[0] for pair in by_name], "names": [pair[1] for pair in by_name]}
+    found = []
+    for repository_id, check_name, sha, branch_id, unconfirmed in uow.session.execute(query, names):
+        key = HeadKey(repository_id, check_name, sha)
+        if key not in heads:
+            branch = by_id.get(branch_id) or by_name[repository_id, check_name]
+            head = Head(key, branch.repository_node_id, branch.id, branch.organization_id, SUPERSEDED)
+            found.append((head, branch_id in by_id or unconfirmed))
+    return found
+
+
+def add_sibling_paths(uow: UnitOfWork, heads: Mapping[HeadKey, Head]) -> None:
+    """Add every path that the mirror of pull requests has, into any branch with the same check name."""
+    rows = uow.session.execute(_SIBLING_PATHS, key_columns(heads))
+    for repository_id, check_name, sha, branch_id, branch, number in rows:
+        head = heads[HeadKey(repository_id, check_name, sha)]
+        path = MergePath(branch_id, branch, (number,))
+        if path not in head.paths:
+            head.paths.append(path)
+
+
+def _set_tracked(uow: UnitOfWork, keys: list[HeadKey], *, tracked: bool) -> None:
+    if keys:
+        uow.session.execute(_SET_TRACKED, {**key_columns(keys), "followed": tracked})

@@ -35,6 +35,7 @@ from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Realm, load_contract
 from schemas.dialect import Validators
 from services.core.clock import Clock, DatabaseClock
+from services.core.password_hashing import PasswordHasher
 from services.core.read_context import Probe
 from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 
@@ -54,6 +55,7 @@ class Parts:
     handlers: str = "handlers"
     clock: Clock | None = None
     wakeups: Wakeups | None = None
+    password_hasher: PasswordHasher | None = None
     access_log: bool = True
     complete: bool = True
     """Whether an operation without a handler stops the start."""
@@ -110,7 +112,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
     """Return what the operations share."""
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
-    around = dependencies_of(config)
+    around = dependencies_of(config, parts.password_hasher)
     wakeups = parts.wakeups or RedisWakeups(config.redis_url)
     verifier = TokenVerifier(resources.reads, issuer=config.issuer, audience=config.base_url)
     return Edge(

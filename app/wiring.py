@@ -15,6 +15,7 @@ from jobs.context import Context
 from rules.rate_budget import PaceLimits
 from services.bypass_detection.detection import note_tips
 from services.core.clock import DatabaseClock
+from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.freezes.completion import mark_complete
 from services.installations.status import refresh_status
@@ -52,7 +53,7 @@ def mail_server_of(config: Config) -> MailServer | None:
     return MailServer(config.smtp_url, config.mail_from) if config.smtp_url and config.mail_from else None
 
 
-def dependencies_of(config: Config) -> Dependencies:
+def dependencies_of(config: Config, password_hasher: PasswordHasher | None = None) -> Dependencies:
     """Return what every unit of the process can reach."""
     return Dependencies(
         github_of(config),
@@ -70,6 +71,7 @@ def dependencies_of(config: Config) -> Dependencies:
             config.github_content_per_hour,
             config.github_points_per_minute,
         ),
+        password_hasher=password_hasher or PasswordHasher(),
     )
 
 

@@ -25,6 +25,7 @@ from rules.ids import new_id
 from rules.rate_budget import PaceLimits
 from rules.time.instants import format_instant
 from services.core.clock import Clock
+from services.core.password_hashing import PasswordHasher
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class Dependencies:
     """Takes our mails; without one they wait."""
     pace: PaceLimits = field(default_factory=PaceLimits)
     """How much may be sent to the code host for one installation."""
+    password_hasher: PasswordHasher = field(default_factory=PasswordHasher)
 
 
 @dataclass(slots=True)

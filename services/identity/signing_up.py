@@ -18,7 +18,6 @@ from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, throttle
 from services.identity.accounts import account_of, in_vain, normal, require_good
-from services.identity.passwords import hash_password, is_right, room
 from services.mail.outbox import enqueue_mail
 
 LINK_LIVES = timedelta(hours=24)
@@ -29,51 +28,51 @@ _WRONG = (
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email, 0))")
 
 
-@room()
 def sign_up(uow: UnitOfWork, name: str, email: str, password: str) -> None:
     """Mail a link that makes an account, or to somebody who has one how to sign in; who asks learns nothing of it.
 
     Raises `weak_password`, and `rate_limited` after 5 mails to an address, or 30 from one, within an hour.
     """
-    email = normal(email)
-    require_good(password, email)
-    throttle.count(uow, "mail", account=email, address=uow.caller.address)
-    with uow.outside_transaction():
-        hashed = hash_password(password)
-    web = uow.dependencies.web_url
-    waiting = {"name": name.strip(), "passwordHash": hashed}
-    if account_of(uow, email) is None:
-        token = one_time_tokens.issue(uow, "verify_email", email, LINK_LIVES, details=waiting)
-        enqueue_mail(uow, email, "verify_email", url=f"{web}/verify?token={token}")
-        return
-    with in_vain(uow):
-        one_time_tokens.issue(uow, "verify_email", email, LINK_LIVES, details=waiting)
-    enqueue_mail(uow, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
+    with uow.dependencies.password_hasher.slot():
+        email = normal(email)
+        require_good(password, email)
+        throttle.count(uow, "mail", account=email, address=uow.caller.address)
+        with uow.outside_transaction():
+            hashed = uow.dependencies.password_hasher.hash(password)
+        web = uow.dependencies.web_url
+        waiting = {"name": name.strip(), "passwordHash": hashed}
+        if account_of(uow, email) is None:
+            token = one_time_tokens.issue(uow, "verify_email", email, LINK_LIVES, details=waiting)
+            enqueue_mail(uow, email, "verify_email", url=f"{web}/verify?token={token}")
+            return
+        with in_vain(uow):
+            one_time_tokens.issue(uow, "verify_email", email, LINK_LIVES, details=waiting)
+        enqueue_mail(uow, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
 
 
-@room()
 def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
     """Make the account that a mailed link is for, by the password that was chosen at its sign-up.
 
     Raises `not_found` for a link that is used, unknown or too old; `wrong_credentials`, which leaves the link good; and
     `rate_limited` after 10 wrong passwords for an address, or 30 from one, sign-ins included, within 15 minutes.
     """
-    known = one_time_tokens.look(uow, "verify_email", token)
-    if known is None:
-        raise _spent()
-    stored = cast(str, known.details["passwordHash"])
-    counted = throttle.count(uow, "sign_in", account=_confirming(known.subject), address=uow.caller.address)
-    with uow.outside_transaction():
-        right = is_right(stored, password)
-    if not right:
-        raise ServiceError("wrong_credentials", _WRONG)
-    uow.session.execute(_LOCK, {"email": known.subject})
-    row = one_time_tokens.use(uow, "verify_email", token)
-    if row is None or account_of(uow, row.subject) is not None:
-        raise _spent()
-    counted.forget()
-    throttle.forget(uow, "sign_in", row.subject)
-    return _begin(uow, row)
+    with uow.dependencies.password_hasher.slot():
+        known = one_time_tokens.look(uow, "verify_email", token)
+        if known is None:
+            raise _spent()
+        stored = cast(str, known.details["passwordHash"])
+        counted = throttle.count(uow, "sign_in", account=_confirming(known.subject), address=uow.caller.address)
+        with uow.outside_transaction():
+            right = uow.dependencies.password_hasher.verify(stored, password)
+        if not right:
+            raise ServiceError("wrong_credentials", _WRONG)
+        uow.session.execute(_LOCK, {"email": known.subject})
+        row = one_time_tokens.use(uow, "verify_email", token)
+        if row is None or account_of(uow, row.subject) is not None:
+            raise _spent()
+        counted.forget()
+        throttle.forget(uow, "sign_in", row.subject)
+        return _begin(uow, row)
 
 
 def _begin(uow: UnitOfWork, row: OneTimeToken) -> User:

@@ -8,11 +8,11 @@ import httpx
 import psycopg
 import pytest
 
-from app.main import Parts, create_app
+from app.main import create_app
 from schemas.contract import Contract, parse_contract
 from tests.app.edge.machinery import things
 from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import client_of, serving
 from tests.support.tenants import Tenant, tenant
 
@@ -54,12 +54,8 @@ def served(
         rate_limit_organization=100_000,
         rate_limit_writes=50_000,
     )
-    parts = Parts(
-        contract=small_contract,
-        handlers="tests.app.edge.machinery",
-        clock=clock_of_session,
-        wakeups=wakeups_of_session,
-        access_log=False,
+    parts = product_parts(
+        contract=small_contract, handlers="tests.app.edge.machinery", clock=clock_of_session, wakeups=wakeups_of_session
     )
     with serving(create_app(config, parts)) as url:
         yield url

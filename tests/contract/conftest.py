@@ -8,10 +8,10 @@ import psycopg
 import pytest
 from sqlalchemy import delete
 
-from app.main import Parts, create_app
+from app.main import create_app
 from models.identity import Attempt
 from tests.support.accounts import SECRET_KEY, Town, found_town
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import client_of, serving
 from tests.support.sessions import committing
 from tests.support.tenants import Tenant, tenant
@@ -25,21 +25,21 @@ class NoWakeups:
 @pytest.fixture(scope="session")
 def served(shared_database: psycopg.Connection, redis_url: str) -> Iterator[str]:
     config = product_config(address_of(shared_database), redis_url)
-    with serving(create_app(config, Parts(wakeups=NoWakeups(), access_log=False))) as url:
+    with serving(create_app(config, product_parts(wakeups=NoWakeups()))) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def served_without_database(redis_url: str) -> Iterator[str]:
     config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url)
-    with serving(create_app(config, Parts(wakeups=NoWakeups(), access_log=False))) as url:
+    with serving(create_app(config, product_parts(wakeups=NoWakeups()))) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def served_with_one_request_a_minute(shared_database: psycopg.Connection, redis_url: str) -> Iterator[str]:
     config = product_config(address_of(shared_database), redis_url, rate_limit_organization=1)
-    with serving(create_app(config, Parts(wakeups=NoWakeups(), access_log=False))) as url:
+    with serving(create_app(config, product_parts(wakeups=NoWakeups()))) as url:
         yield url
 
 
@@ -53,7 +53,7 @@ def http(served: str) -> Iterator[httpx.Client]:
 def served_town(module_database: str, redis_url: str) -> Iterator[Town]:
     """Serve the product for the tests of one module, with two organisations and somebody who owns the first."""
     config = product_config(module_database, redis_url, secret_key=SECRET_KEY)
-    app = create_app(config, Parts(wakeups=NoWakeups(), access_log=False))
+    app = create_app(config, product_parts(wakeups=NoWakeups()))
     with (
         serving(app) as base_url,
         client_of(base_url) as http,

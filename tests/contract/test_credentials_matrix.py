@@ -18,13 +18,13 @@ import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from app.main import Parts, create_app
+from app.main import create_app
 from schemas.contract import Operation, load_contract, resolve
 from tests.contract.conftest import NoWakeups
 from tests.factories import ROLES
 from tests.support.conformance import assert_conforms
 from tests.support.credentials import Credential, everybody
-from tests.support.product import product_config
+from tests.support.product import product_config, product_parts
 from tests.support.serving import serving
 
 CONTRACT = load_contract()
@@ -124,7 +124,7 @@ def service(module_database: str, redis_url: str) -> Iterator[Service]:
         credentials = everybody(session, SCOPES)
         session.commit()
     engine.dispose()
-    app = create_app(product_config(module_database, redis_url), Parts(wakeups=NoWakeups(), access_log=False))
+    app = create_app(product_config(module_database, redis_url), product_parts(wakeups=NoWakeups()))
     with serving(app) as base_url, httpx.Client(base_url=base_url, timeout=30) as http:
         yield Service(http, credentials)
 

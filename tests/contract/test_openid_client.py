@@ -11,12 +11,12 @@ import httpx
 import psycopg
 import pytest
 
-from app.main import Parts, create_app
+from app.main import create_app
 from schemas.contract import CONTRACT_PATH
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.contract.conftest import NoWakeups
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import serving
 from tests.support.sessions import committing
 
@@ -42,7 +42,7 @@ def issuer(database: str, shared_database: psycopg.Connection, redis_url: str) -
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     config = product_config(address_of(shared_database), redis_url, base_url=url, web_url=url)
-    with serving(create_app(config, Parts(wakeups=NoWakeups(), access_log=False)), listener) as served:
+    with serving(create_app(config, product_parts(wakeups=NoWakeups())), listener) as served:
         yield served
 
 

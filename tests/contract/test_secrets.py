@@ -28,13 +28,13 @@ from sqlalchemy.orm import Session
 
 from app import logs
 from app.config import Config
-from app.main import Parts, create_app
+from app.main import create_app
 from models.organizations import SigningKey
 from services.core.encryption import decrypt
 from services.identity.signing_keys import USE
 from tests.conftest import as_libpq
 from tests.support.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
-from tests.support.product import product_config
+from tests.support.product import product_config, product_parts
 from tests.support.serving import serving
 from tests.support.sessions import committing
 
@@ -216,7 +216,10 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
         committing(module_database) as session,
     ):
         redis.flushdb()
-        with serving(create_app(config, Parts())) as base_url, httpx.Client(base_url=base_url, timeout=30) as http:
+        with (
+            serving(create_app(config, product_parts(access_log=True))) as base_url,
+            httpx.Client(base_url=base_url, timeout=30) as http,
+        ):
             life = live(Life(http, session), connection)
         for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):
             life.keep(name, getattr(config, name))

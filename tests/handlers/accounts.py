@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import httpx
@@ -15,9 +14,9 @@ from sqlalchemy.orm import Session
 from models.identity import Mail
 from models.organizations import Organization, User
 from services.core.encryption import decrypt
-from services.identity.passwords import hash_password
 from services.mail.outbox import USE, bound_to
 from tests import factories
+from tests.harness.passwords import hash_password
 from tests.support.second_opinion import checked_client
 
 PASSWORD = "seven green bicycles"
@@ -28,15 +27,10 @@ HERE = "http://127.0.0.1:8080"
 """The web origin of the service that tests talk to."""
 
 
-@cache
-def _hash() -> str:
-    return hash_password(PASSWORD)
-
-
 def account(session: Session, name: str = "Eve", *organizations: Organization, role: str = "member") -> User:
     """Add a person whose password is PASSWORD, a member of these organisations."""
     user = factories.user(session, name)
-    user.password_hash, user.email_verified_at = _hash(), factories.now()
+    user.password_hash, user.email_verified_at = hash_password(PASSWORD), factories.now()
     session.flush()
     for organization in organizations:
         factories.membership(session, organization, user, role)

@@ -22,14 +22,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from redis import Redis
 from sqlalchemy.orm import Session
 
-from app.main import Parts, create_app
+from app.main import create_app
 from tests import factories
 from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
 from tests.handlers.connecting import BACK, Town
 from tests.support.audited import AuditWatch
 from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.second_opinion import checked_client, watching
 from tests.support.serving import serving
 from tests.support.sessions import committing
@@ -104,7 +104,7 @@ def served(
         github_web_url=served_fake_github.base_url,
         github_webhook_secret=WEBHOOK_SECRET,
     )
-    parts = Parts(clock=clock_of_session, wakeups=wakeups_of_session, access_log=False)
+    parts = product_parts(clock=clock_of_session, wakeups=wakeups_of_session)
     with serving(create_app(config, parts)) as url, watching(AuditWatch(shared_database)):
         yield url
 

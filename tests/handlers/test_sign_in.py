@@ -13,7 +13,7 @@ from redis import Redis
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.main import Parts, create_app
+from app.main import create_app
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Membership
 from services.core.tokens import new_session_token
@@ -21,7 +21,7 @@ from tests import factories
 from tests.handlers.accounts import HERE, PASSWORD, Client, account, client
 from tests.handlers.callers import Tenant, at_once, closed, refusal
 from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import serving
 
 Later = Callable[..., None]
@@ -36,7 +36,7 @@ def served_elsewhere(
     config = product_config(
         address_of(shared_database), redis_url, base_url=factories.AUDIENCE, session_issuer=factories.ISSUER
     )
-    with serving(create_app(config, Parts(clock=clock_of_session, access_log=False))) as url:
+    with serving(create_app(config, product_parts(clock=clock_of_session))) as url:
         yield url
 
 
@@ -64,7 +64,7 @@ class TestSignIn:
     ) -> None:
         config = product_config(address_of(shared_database), redis_url, web_url="https://app.example")
         user = account(session)
-        with serving(create_app(config, Parts(access_log=False))) as url, client(url) as browser:
+        with serving(create_app(config, product_parts())) as url, client(url) as browser:
             answer = browser.sign_in(user.email)
         assert "; Secure" in answer.headers["Set-Cookie"]
 
@@ -137,7 +137,7 @@ class TestSignIn:
         window = tmp_path / "maintenance"
         window.touch()
         config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url, maintenance_file=window)
-        with serving(create_app(config, Parts(access_log=False))) as url, client(url) as somebody:
+        with serving(create_app(config, product_parts())) as url, client(url) as somebody:
             refusal(somebody.sign_in("eve@example.com"), 503, "maintenance")
 
     def test_only_hashes_are_kept(self, somebody: Client, session: Session) -> None:

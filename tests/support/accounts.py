@@ -1,7 +1,6 @@
 """People with a password, as they come over HTTP, and the mails that they are sent."""
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -13,18 +12,13 @@ from sqlalchemy.orm import Session
 from models.identity import Mail
 from models.organizations import Organization, User
 from services.core.encryption import decrypt
-from services.identity.passwords import hash_password
 from services.mail.outbox import USE, bound_to
 from tests import factories
+from tests.harness.passwords import hash_password
 
 PASSWORD = "seven green bicycles"
 SECRET_KEY = "what seals the mails of tests"
 """`SECRET_KEY` of the product whose mails are read here."""
-
-
-@cache
-def _hashed() -> str:
-    return hash_password(PASSWORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +76,7 @@ def found_town(session: Session, http: httpx.Client) -> Town:
 def account(session: Session, http: httpx.Client, *organizations: Organization, role: str = "owner") -> Account:
     """Add somebody whose address is confirmed, and make them a member."""
     user = factories.user(session)
-    user.password_hash, user.email_verified_at = _hashed(), factories.now()
+    user.password_hash, user.email_verified_at = hash_password(PASSWORD), factories.now()
     for organization in organizations:
         factories.membership(session, organization, user, role)
     session.commit()

@@ -6,7 +6,9 @@ import psycopg
 from sqlalchemy import make_url
 
 from app.config import Config
+from app.main import Parts
 from tests.factories import SECRET_KEY
+from tests.harness.passwords import HASHER
 
 
 def product_config(database_url: str, redis_url: str, **changes: Any) -> Config:
@@ -20,6 +22,11 @@ def product_config(database_url: str, redis_url: str, **changes: Any) -> Config:
         "database_pool_size": 4,
     }
     return Config(database_url=database_url, redis_url=redis_url, **{**defaults, **changes})
+
+
+def product_parts(**changes: Any) -> Parts:
+    """Return the parts of an application for tests: no access log, and cheap password hashes."""
+    return Parts(**{"access_log": False, "password_hasher": HASHER, **changes})
 
 
 def address_of(connection: psycopg.Connection[Any]) -> str:

@@ -14,7 +14,7 @@ import requests
 from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
-from services.identity.passwords import hash_password, is_right
+from services.core.password_hashing import PasswordHasher
 from tests import factories
 from tools.bench import load
 from tools.bench.freeze_state import PATH, seed
@@ -30,8 +30,9 @@ PASSWORD = "a passphrase of the benchmark"  # noqa: S105 - opens nothing but thi
 
 def hashing() -> tuple[float, float]:
     """Return the milliseconds of hashing a password, and of comparing one; medians."""
-    hashed = hash_password(PASSWORD)
-    return _milliseconds(lambda: hash_password(PASSWORD)), _milliseconds(lambda: is_right(hashed, PASSWORD))
+    hasher = PasswordHasher()
+    hashed = hasher.hash(PASSWORD)
+    return _milliseconds(lambda: hasher.hash(PASSWORD)), _milliseconds(lambda: hasher.verify(hashed, PASSWORD))
 
 
 def _milliseconds(work: Callable[[], object]) -> float:
@@ -46,7 +47,7 @@ def _milliseconds(work: Callable[[], object]) -> float:
 def people(database_url: str) -> list[str]:
     """Add people with a password, and return their addresses."""
     engine = create_engine(database_url)
-    hashed, found = hash_password(PASSWORD), []
+    hashed, found = PasswordHasher().hash(PASSWORD), []
     with Session(engine) as session:
         for _ in range(CLIENTS):
             person = factories.user(session)

@@ -19,8 +19,8 @@ from models.schedules import Occurrence, Schedule
 from rules.access.user_codes import new_user_code
 from rules.freezes.pull_references import read_reference
 from rules.ids import new_id
+from services.core.password_hashing import PasswordHasher
 from services.core.tokens import new_one_time_token, new_session_token, token_hash
-from services.identity.passwords import hash_password
 from tests import factories
 from tools.fuzz.excepting import new_pull, new_request
 
@@ -181,7 +181,7 @@ class Supplies:
 
 @cache
 def _example_hash() -> str:
-    return hash_password(EXAMPLE_PASSWORD)
+    return PasswordHasher().hash(EXAMPLE_PASSWORD)
 
 
 def open_supplies(database_url: str, organization_id: str) -> Supplies:

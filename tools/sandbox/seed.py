@@ -13,10 +13,10 @@ from models.installations import Installation
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
 from services.core.encryption import decrypt, encrypt
+from services.core.password_hashing import PasswordHasher
 from services.core.tokens import new_session_token, token_hash
 from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
 from services.identity.api_key_secrets import secret_hash
-from services.identity.passwords import hash_password
 from services.identity.signing_keys import USE
 from tools.fake_github.model.installations import PERMISSIONS
 from tools.sandbox.tenants import KEYS, PASSWORD, PEOPLE, Tenant
@@ -34,7 +34,7 @@ class Seed:
         self.base_url = base_url
         self.session_ttl = session_ttl
         self._secret_key = secret_key.encode()
-        self._password = hash_password(PASSWORD)
+        self._password = PasswordHasher().hash(PASSWORD)
 
     def close(self) -> None:
         """Keep what was added."""

@@ -11,13 +11,13 @@ import pytest
 from sqlalchemy.orm import Session
 
 from app.commands.support import main, read_arguments
-from app.main import Parts, create_app
+from app.main import create_app
 from models.audit import AuditEntry
 from models.organizations import LoginSession, Organization, SigningKey, User
 from tests import factories
 from tests.factories import SECRET_KEY
 from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import serving
 from tests.support.sessions import committing
 
@@ -44,7 +44,7 @@ def clock(clock_of_module: MovableClock) -> Iterator[MovableClock]:
 @pytest.fixture(scope="module")
 def served(shared_database: psycopg.Connection, redis_url: str, clock_of_module: MovableClock) -> Iterator[str]:
     config = product_config(address_of(shared_database), redis_url)
-    with serving(create_app(config, Parts(clock=clock_of_module, wakeups=NoWakeups(), access_log=False))) as url:
+    with serving(create_app(config, product_parts(clock=clock_of_module, wakeups=NoWakeups()))) as url:
         yield url
 
 

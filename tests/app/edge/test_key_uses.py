@@ -13,10 +13,10 @@ import pytest
 
 from app.database import Reads
 from app.edge.key_uses import KeyUses
-from app.main import Parts, create_app
+from app.main import create_app
 from tests.support.clocks import MovableClock
 from tests.support.processes import eventually
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import serving
 from tests.support.tenants import Tenant, tenant
 
@@ -44,7 +44,7 @@ class Process:
 
     @contextmanager
     def running(self) -> Iterator[httpx.Client]:
-        parts = Parts(clock=self.clock, wakeups=NoWakeups(), access_log=False)
+        parts = product_parts(clock=self.clock, wakeups=NoWakeups())
         with serving(create_app(self._config, parts)) as url, httpx.Client(base_url=url, timeout=30) as client:
             yield client
 

@@ -12,7 +12,7 @@ import pytest
 from app.main import Parts, create_app
 from schemas.contract import Contract
 from tests.app.edge.machinery import things
-from tests.support.product import product_config
+from tests.support.product import product_config, product_parts
 from tests.support.serving import serving
 from tests.support.tenants import Tenant, tenant
 
@@ -20,7 +20,7 @@ BODY = {"name": "a thing", "scope": {"type": "organization"}}
 
 
 def parts(contract: Contract) -> Parts:
-    return Parts(contract=contract, handlers="tests.app.edge.machinery", access_log=False)
+    return product_parts(contract=contract, handlers="tests.app.edge.machinery")
 
 
 def code(response: httpx.Response) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from sqlalchemy.orm import Session
 
-from app.main import Parts, create_app
+from app.main import create_app
 from models.api_keys import ApiKey
 from services.identity.api_key_secrets import secret_hash
 from tests import factories
@@ -17,7 +17,7 @@ from tests.handlers.api_keys.asking import PATH, SECOND, USED, WANTED, instant, 
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.second_opinion import checked_client
 from tests.support.serving import serving
 
@@ -33,7 +33,7 @@ def other_process(
     config = product_config(
         address_of(shared_database), redis_url, base_url=factories.AUDIENCE, session_issuer=factories.ISSUER
     )
-    parts = Parts(clock=clock_of_session, wakeups=wakeups_of_session, access_log=False)
+    parts = product_parts(clock=clock_of_session, wakeups=wakeups_of_session)
     with serving(create_app(config, parts)) as url, checked_client(url) as client:
         yield client
 

@@ -12,8 +12,8 @@ from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
 from models.organizations import User
 from rules.access.permissions import NOBODY
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
-from services.identity.passwords import hash_password
 from tests import factories
+from tests.harness.passwords import HASHER, hash_password
 from tests.services.conftest import Listener, MovedClock
 
 PASSWORD = "seven green bicycles"
@@ -35,6 +35,7 @@ def uow_factory(engine: Engine, clock: MovedClock, listener: Listener) -> UnitOf
         token_issuer="https://app.example",
         token_audience="https://api.example",
         secret_key=factories.SECRET_KEY.encode(),
+        password_hasher=HASHER,
     )
     return UnitOfWorkFactory(engine, clock, listener, around)
 
@@ -53,15 +54,10 @@ def worker_units(database: str, clock: MovedClock, listener: Listener) -> Iterat
     engine.dispose()
 
 
-@pytest.fixture(scope="session")
-def password_hash() -> str:
-    return hash_password(PASSWORD)
-
-
 @pytest.fixture
-def eve(session: Session, password_hash: str) -> User:
+def eve(session: Session) -> User:
     """Make an account with the password PASSWORD."""
     user = factories.user(session, "Eve")
-    user.password_hash, user.email_verified_at = password_hash, factories.now()
+    user.password_hash, user.email_verified_at = hash_password(PASSWORD), factories.now()
     session.commit()
     return user

@@ -11,8 +11,10 @@ from sqlalchemy.orm import Session
 from models.identity import Attempt
 from models.organizations import User
 from rules.errors import ServiceError
+from services.core.password_hashing import MAX_WAITING, PasswordHasher
 from services.core.unit_of_work import UnitOfWork
-from services.identity import one_time_tokens, passwords, signing_in, signing_up
+from services.identity import one_time_tokens, signing_in, signing_up
+from tests.harness.passwords import HASHER, hash_password
 from tests.services.identity.conftest import PASSWORD, Opener
 
 Work = Callable[[UnitOfWork, str], object]
@@ -80,20 +82,22 @@ def test_an_account_whose_address_is_not_confirmed_is_told_like_any_other(
 
 
 def test_where_there_is_no_password_one_of_the_same_costs_is_compared() -> None:
-    real, nobodys = passwords.hash_password(PASSWORD), passwords._nobodys()
-    assert extract_parameters(real) == extract_parameters(nobodys)
-    assert not passwords.is_right(None, PASSWORD)
-    assert passwords.is_right(real, PASSWORD)
-    assert not passwords.is_right(real, PASSWORD + " ")
-    assert not passwords.is_right("nonsense", PASSWORD)
+    hasher = PasswordHasher()
+    real = hasher.hash(PASSWORD)
+    assert extract_parameters(real) == extract_parameters(hasher.dummy_hash)
+    assert not hasher.verify(None, PASSWORD)
+    assert hasher.verify(real, PASSWORD)
+    assert not hasher.verify(real, PASSWORD + " ")
+    assert not hasher.verify("nonsense", PASSWORD)
 
 
 def test_hashes_are_argon2id_with_64_mebibytes_and_a_salt_of_their_own() -> None:
-    one, other = passwords.hash_password(PASSWORD), passwords.hash_password(PASSWORD)
+    hasher = PasswordHasher()
+    one, other = hasher.hash(PASSWORD), hasher.hash(PASSWORD)
     assert one.startswith("$argon2id$v=19$m=65536,t=3,p=1$")
     assert one != other
-    assert not passwords.is_outdated(one)
-    assert passwords.is_outdated(one.replace("t=3", "t=2"))
+    assert not hasher.is_outdated(one)
+    assert hasher.is_outdated(one.replace("t=3", "t=2"))
 
 
 def test_hashing_holds_no_connection(uow: Opener, engine: Engine, eve: User) -> None:
@@ -108,8 +112,8 @@ def test_hashing_holds_no_connection(uow: Opener, engine: Engine, eve: User) -> 
 
 def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(uow: Opener, session: Session, eve: User) -> None:
     with ExitStack() as crowd, uow() as opened:
-        for _ in range(passwords.PLACES):
-            crowd.enter_context(passwords.room())
+        for _ in range(MAX_WAITING):
+            crowd.enter_context(HASHER.slot())
         with pytest.raises(ServiceError) as refused:
             signing_in.sign_in(opened, eve.email, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
@@ -120,11 +124,11 @@ def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(uow: Opener, sessio
 
 def test_nor_is_an_address_confirmed_in_a_crowd(uow: Opener, session: Session) -> None:
     with uow() as opened:
-        details = {"name": "Nobody", "passwordHash": passwords.hash_password(PASSWORD)}
+        details = {"name": "Nobody", "passwordHash": hash_password(PASSWORD)}
         token = one_time_tokens.issue(opened, "verify_email", NOBODY, signing_up.LINK_LIVES, details=details)
     with ExitStack() as crowd, uow() as opened:
-        for _ in range(passwords.PLACES):
-            crowd.enter_context(passwords.room())
+        for _ in range(MAX_WAITING):
+            crowd.enter_context(HASHER.slot())
         with pytest.raises(ServiceError) as refused:
             signing_up.verify_email(opened, token, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)

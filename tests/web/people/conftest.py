@@ -22,15 +22,15 @@ from redis import Redis
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.main import Parts, create_app
+from app.main import create_app
 from models.identity import Mail
 from models.organizations import User
 from services.core.encryption import decrypt
-from services.identity.passwords import hash_password
 from services.mail.outbox import USE, bound_to
 from tests import factories
+from tests.harness.passwords import hash_password
 from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import serving
 from tests.support.sessions import committing
 from tests.web.people.forms import Person
@@ -60,7 +60,7 @@ def site_of_session(
     listener = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     config = product_config(address_of(shared_database), redis_url, web_url=url, secret_key=SECRET_KEY)
-    parts = Parts(clock=clock_of_pages, wakeups=_NoWakeups(), access_log=False)
+    parts = product_parts(clock=clock_of_pages, wakeups=_NoWakeups())
     with serving(create_app(config, parts), listener) as served:
         yield served
 
@@ -103,18 +103,13 @@ def somebody(visit: Visit) -> Person:
     return visit()
 
 
-@pytest.fixture(scope="session")
-def password_hash() -> str:
-    return hash_password(PASSWORD)
-
-
 @pytest.fixture
-def account(session: Session, password_hash: str) -> Callable[[str], User]:
+def account(session: Session) -> Callable[[str], User]:
     """Make an account whose password is PASSWORD: `account("Ada")` is `ada@example.test`."""
 
     def make(name: str) -> User:
         user = factories.user(session, name)
-        user.email, user.password_hash = f"{name.lower()}@example.test", password_hash
+        user.email, user.password_hash = f"{name.lower()}@example.test", hash_password(PASSWORD)
         user.email_verified_at = factories.now()
         session.flush()
         return user

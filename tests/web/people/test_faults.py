@@ -6,13 +6,13 @@ import httpx
 import psycopg
 from redis import Redis
 
-from app.main import Parts, create_app
+from app.main import create_app
 from tests.conftest import as_libpq
-from tests.support.product import product_config
+from tests.support.product import product_config, product_parts
 from tests.support.serving import serving
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
-PARTS = Parts(access_log=False)
+PARTS = product_parts()
 
 
 def opened(database_url: str, redis_url: str, path: str, maintenance: Path | None = None) -> httpx.Response:

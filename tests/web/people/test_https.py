@@ -5,8 +5,8 @@ import psycopg
 import pytest
 from redis import Redis
 
-from app.main import Parts, create_app
-from tests.support.product import address_of, product_config
+from app.main import create_app
+from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import serving
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.forms import Form, Page, set_cookie
@@ -30,7 +30,7 @@ def value(answer: httpx.Response, name: str) -> str:
 @pytest.mark.usefixtures("grace")
 def test_cookies_are_secure(shared_database: psycopg.Connection, redis: Redis, redis_url: str) -> None:
     config = product_config(address_of(shared_database), redis_url, web_url=WEB)
-    with serving(create_app(config, Parts(access_log=False))) as url, httpx.Client(base_url=url) as http:
+    with serving(create_app(config, product_parts())) as url, httpx.Client(base_url=url) as http:
         shown = http.get("/sign-in")
         assert {"Secure", "HttpOnly", "Path=/", "SameSite=Lax"} <= set(set_cookie(shown, "__Host-forms").split("; "))
         assert "Domain" not in set_cookie(shown, "__Host-forms")

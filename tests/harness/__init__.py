@@ -1,0 +1,1 @@
+"""What tests of several packages share: servers, applications, clocks, and stand-ins for what is slow."""

@@ -7,6 +7,7 @@ from models import (
     enforcement,
     exceptions,
     freezes,
+    github_api_usage,
     identity,
     installations,
     organizations,
@@ -14,7 +15,6 @@ from models import (
     repositories,
     requests,
     schedules,
-    spendings,
 )
 from models.base import Base
 
@@ -26,6 +26,7 @@ __all__ = [
     "enforcement",
     "exceptions",
     "freezes",
+    "github_api_usage",
     "identity",
     "installations",
     "organizations",
@@ -33,5 +34,4 @@ __all__ = [
     "repositories",
     "requests",
     "schedules",
-    "spendings",
 ]

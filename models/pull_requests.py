@@ -1,4 +1,4 @@
-"""Pull requests as last seen at the code host, and the checks that we wrote on their heads."""
+"""Pull requests as last read from GitHub, and the checks that we wrote on their heads."""
 
 from datetime import datetime
 
@@ -9,7 +9,7 @@ from models.base import Base, Id
 
 
 class PullRequest(Base):
-    """A pull request into a watched branch. The code host is the truth, this row the latest look at it."""
+    """A pull request into a watched branch. GitHub is the source of truth; this row mirrors it."""
 
     __tablename__ = "pull_requests"
 
@@ -23,7 +23,7 @@ class PullRequest(Base):
     base_branch: Mapped[str]
     head_sha: Mapped[str]
     state: Mapped[str]
-    """`open`, `closed` (also merged, as far as a look at open ones can tell)."""
+    """`open`, or `closed` (also merged: the reconciler reads open ones only)."""
     merge_rank: Mapped[int] = mapped_column(SmallInteger)
     created_at: Mapped[datetime]
     seen_at: Mapped[datetime]
@@ -38,8 +38,8 @@ class PullRequest(Base):
 class HeadCheck(Base):
     """What we last wrote on a head under one check name.
 
-    `evaluation` orders decisions (a database sequence): a record is never replaced by an older one (I2).
-    `followed` is false once no open pull request or queue entry has this head; a `success` may then not stand.
+    `evaluation` orders verdicts (a database sequence): a record is never replaced by an older one (I2).
+    `tracked` is false once no open pull request or queue entry has this head; a `success` may then not stand.
     """
 
     __tablename__ = "head_checks"
@@ -53,18 +53,18 @@ class HeadCheck(Base):
     evaluation: Mapped[int] = mapped_column(BigInteger)
     check_run_id: Mapped[int | None] = mapped_column(BigInteger)
     summary_hash: Mapped[str]
-    """Of title and summary: a check that still says yesterday's reason is written anew, with spare budget."""
-    followed: Mapped[bool] = mapped_column(server_default="true")
-    doubtful: Mapped[bool] = mapped_column(server_default="false")
-    """Whether a `success` was about to be written, or was written too late, and nobody has recorded it."""
+    """Of title and summary: where the text is outdated, the check is written again. Empty: in any case."""
+    tracked: Mapped[bool] = mapped_column(server_default="true")
+    unconfirmed: Mapped[bool] = mapped_column(server_default="false")
+    """Whether GitHub may show a `success` that is not recorded: its write was begun, or came too late."""
     written_at: Mapped[datetime]
 
     __table_args__ = (
-        Index("ix_head_checks_followed", "repository_id", "check_name", postgresql_where=text("followed")),
+        Index("ix_head_checks_tracked", "repository_id", "check_name", postgresql_where=text("tracked")),
         Index(
             "ix_head_checks_superseded",
             "repository_id",
             "check_name",
-            postgresql_where=text("NOT followed AND (conclusion = 'success' OR doubtful)"),
+            postgresql_where=text("NOT tracked AND (conclusion = 'success' OR unconfirmed)"),
         ),
     )

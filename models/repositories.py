@@ -66,8 +66,8 @@ class RemoteBranchList(Base):
 class WatchedBranch(Base):
     """A branch whose merging can be frozen, and what the reconciler knows of it.
 
-    `wanted_generation` rises with every change that may change a verdict; `written_generation` is the one that the
-    code host is known to show. `due_at` says when a worker should look next, `lease_token` who is looking now.
+    `wanted_generation` rises with every change that may change a verdict; `written_generation` is the one that GitHub
+    is known to show. `due_at` is when the next pass should read it, `lease_token` is that of the pass that works on it.
     """
 
     __tablename__ = "watched_branches"
@@ -88,8 +88,8 @@ class WatchedBranch(Base):
     due_at: Mapped[datetime | None]
     merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
     """How soon its most mergeable pull request could merge; 0 is first (`rules/freezes/merge_rank.py`)."""
-    waiting_rank: Mapped[int | None] = mapped_column(SmallInteger)
-    """The same of what is left to be written, where a pass had to make way."""
+    deferred_rank: Mapped[int | None] = mapped_column(SmallInteger)
+    """The same of what is left to be written, where a pass has deferred it."""
     tip_sha: Mapped[str | None]
     """The branch's own commit when it was last looked at, and when that was."""
     tip_seen_at: Mapped[datetime | None]
@@ -98,10 +98,10 @@ class WatchedBranch(Base):
     landings_since: Mapped[datetime | None]
     landings_attempts: Mapped[int] = mapped_column(server_default="0")
     read_back: Mapped[bool] = mapped_column(server_default="false")
-    """Whether the next look must read what the code host shows instead of trusting our record."""
-    look_again_at: Mapped[datetime | None]
-    """When a pass that took a lease over must have been followed by another one, whatever else was asked for between:
-    until then the worker that had it may still be writing."""
+    """Whether the next pass must read the checks that GitHub shows instead of trusting our record."""
+    reread_at: Mapped[datetime | None]
+    """When the branch is to be read back once more, after a lease that ran out was taken over: until then its former
+    holder may still be writing."""
     lease_token: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(server_default="0")

@@ -21,7 +21,7 @@ _FORGET = text("""
         FROM unnest(CAST(:ids AS text[])) AS k (id)
         JOIN watched_branches b ON b.id = k.id
         JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name = b.check_name
-        WHERE h.followed AND (h.branch_id = b.id OR EXISTS (
+        WHERE h.tracked AND (h.branch_id = b.id OR EXISTS (
             SELECT FROM pull_requests p WHERE p.repository_id = b.repository_id AND p.head_sha = h.head_sha
               AND p.base_branch = b.name AND p.state = 'open'))
         ORDER BY h.repository_id, h.check_name, h.head_sha
@@ -41,7 +41,7 @@ _HEADS = text("""
         FROM unnest(CAST(:ids AS text[])) AS k (id)
         JOIN watched_branches b ON b.id = k.id
         JOIN head_checks h ON h.repository_id = b.repository_id AND h.check_name = b.check_name
-             AND h.branch_id = b.id AND h.followed
+             AND h.branch_id = b.id AND h.tracked
     ) heads
 """)
 

@@ -31,11 +31,11 @@ _HEADS = text("""
         WHERE p.repository_id = :repository AND p.base_branch = :branch AND p.state = 'open'
         UNION
         SELECT h.head_sha FROM head_checks h
-        WHERE h.repository_id = :repository AND h.check_name = :name AND h.branch_id = :id AND h.followed
+        WHERE h.repository_id = :repository AND h.check_name = :name AND h.branch_id = :id AND h.tracked
     )
     SELECT count(*), count(h.head_sha) FROM heads
     LEFT JOIN head_checks h ON h.repository_id = :repository AND h.check_name = :name AND h.head_sha = heads.head_sha
-         AND h.followed AND NOT h.doubtful AND h.summary_hash <> ''
+         AND h.tracked AND NOT h.unconfirmed AND h.summary_hash <> ''
 """)
 
 

@@ -42,12 +42,13 @@ REMEMBERED = timedelta(hours=24)
 # By whole seconds, each counted at its end: a busy minute has thousands of calls, and at most 63 seconds. Of what is
 # older only content matters, and most calls create none.
 _SPENT = text("""
-    SELECT date_trunc('second', at) + interval '1 second', sum(points), sum(content) FROM spendings
+    SELECT date_trunc('second', at) + interval '1 second', sum(points), sum(content) FROM github_api_usage
     WHERE installation_id = :installation AND at > :since AND (at > :minute OR content > 0)
     GROUP BY 1 ORDER BY 1
 """)
 _SPEND = text(
-    "INSERT INTO spendings (installation_id, at, points, content) VALUES (:installation, :now, :points, :content)"
+    "INSERT INTO github_api_usage (installation_id, at, points, content) "
+    "VALUES (:installation, :now, :points, :content)"
 )
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))")
 _LEARNT = text("SELECT content_counting FROM installations WHERE id = :installation AND content_learnt_at > :since")
@@ -104,7 +105,7 @@ def learn_from_refusal(uow: UnitOfWork, installation_id: int, limits: PaceLimits
     _lock(uow, installation_id)
     mutations = uow.session.execute(
         text(
-            "SELECT at, points, content FROM spendings WHERE installation_id = :installation AND at > :since "
+            "SELECT at, points, content FROM github_api_usage WHERE installation_id = :installation AND at > :since "
             "AND points = :mutation ORDER BY at"
         ),
         {"installation": installation_id, "since": uow.now - HOUR, "mutation": MUTATION_POINTS},

@@ -45,7 +45,7 @@ KEPT_SESSIONS = timedelta(days=30)
 KEPT_MAILS = timedelta(days=30)
 _DEAD_HEADS = """
     DELETE FROM head_checks
-    WHERE NOT followed AND NOT doubtful AND conclusion = 'failure' AND written_at < :before
+    WHERE NOT tracked AND NOT unconfirmed AND conclusion = 'failure' AND written_at < :before
 """
 
 
@@ -147,7 +147,7 @@ def tidy(uow_factory: UnitOfWorkFactory) -> bool:
             ("DELETE FROM idempotency_keys WHERE created_at < :before", KEPT_REPLIES),
             ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
             (_DEAD_HEADS, KEPT_HEADS),
-            ("DELETE FROM spendings WHERE at < :before", KEPT_SPENDINGS),
+            ("DELETE FROM github_api_usage WHERE at < :before", KEPT_SPENDINGS),
             ("DELETE FROM attempts WHERE at < :before", KEPT_ATTEMPTS),
             ("DELETE FROM device_authorizations WHERE expires_at < :before", KEPT_DEVICES),
             ("DELETE FROM one_time_tokens WHERE expires_at < :before", KEPT_TOKENS),

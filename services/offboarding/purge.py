@@ -31,7 +31,7 @@ REFERENCED_PIECE = 50
 _STOP = "UPDATE installations SET state = 'removed' WHERE organization_id = :organization AND state <> 'removed'"
 _OF_INSTALLATIONS = "installation_id IN (SELECT id FROM installations WHERE organization_id = :organization)"
 _FIRST = (
-    f"DELETE FROM spendings WHERE {_OF_INSTALLATIONS}",  # noqa: S608 - a constant of ours
+    f"DELETE FROM github_api_usage WHERE {_OF_INSTALLATIONS}",  # noqa: S608 - a constant of ours
     f"DELETE FROM webhook_deliveries WHERE {_OF_INSTALLATIONS}",  # noqa: S608 - the same
     "DELETE FROM sessions WHERE organization_id = :organization AND kind = 'support'",
     "UPDATE sessions SET organization_id = NULL WHERE organization_id = :organization",

@@ -183,7 +183,7 @@ def _check_state(row: TrackedPullRequest, verdict: Verdict, check: HeadCheck | N
     Where a `success` may have been written that nobody recorded, a recorded `failure` is not known to be shown.
     """
     shown = check is not None and check.conclusion == verdict.conclusion
-    if check is not None and (row.pull.state != "open" or (shown and not (check.doubtful and verdict.blocking))):
+    if check is not None and (row.pull.state != "open" or (shown and not (check.unconfirmed and verdict.blocking))):
         return "written"
     error = row.branch.last_error_code
     return "failed" if error is not None and row.branch.attempts > 0 and error not in WAITING else "pending"

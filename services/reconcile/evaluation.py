@@ -96,7 +96,7 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
     written = _read_written(uow, [head.key for head in own])
     evaluation = uow.session.scalar(text("SELECT nextval('evaluations')")) if own else 0
     updates = [_update(head, facts, written.get(head.key), int(evaluation or 0)) for head in own]
-    unconfirmed = {key for key, row in written.items() if row.doubtful}
+    unconfirmed = {key for key, row in written.items() if row.unconfirmed}
     confirmed = [one.head for one in updates if one.head.read_back and not one.verdict_differs]
     clear_write_intents(uow, (head for head in confirmed if head.key in unconfirmed))
     return updates
@@ -137,7 +137,7 @@ def _read_written(uow: UnitOfWork, keys: Sequence[HeadKey]) -> dict[HeadKey, Hea
 def _update(head: Head, facts: _Facts, written: HeadCheck | None, evaluation: int) -> CheckUpdate:
     content = _content(head, facts)
     conclusion = content.conclusion
-    shown = written.conclusion if written and not written.doubtful else None
+    shown = written.conclusion if written and not written.unconfirmed else None
     if head.read_back:
         remote = head.remote_check
         shown = remote.conclusion if remote is not None and remote.status == "completed" else None

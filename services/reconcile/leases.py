@@ -62,24 +62,24 @@ _NEXT_INSTALLATION = text("""
 
 # A lease whose token is still there when the branch is acquired has run out: its worker may still be about to write.
 # The worker that takes the branch over reads back, and the branch is read back once more when every call of the former
-# worker must have ended, whether this lease ends in success, in failure or by deferral: `look_again_at` stays until a
+# worker must have ended, whether this lease ends in success, in failure or by deferral: `reread_at` stays until a
 # lease is acquired at that time. Acquiring clears `read_back`: one that is set from now on is a new request, which the
 # release of this lease leaves alone.
 _LEASE_BRANCHES = text("""
     WITH due AS (
         SELECT b.id, r.node_id, b.lease_token IS NOT NULL AS taken_over,
-               b.read_back OR b.lease_token IS NOT NULL OR coalesce(b.look_again_at <= :now, false) AS read_back
+               b.read_back OR b.lease_token IS NOT NULL OR coalesce(b.reread_at <= :now, false) AS read_back
         FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
         WHERE r.installation_id = :installation AND b.due_at <= :now
           AND (b.lease_until IS NULL OR b.lease_until <= :now)
-        ORDER BY (b.wanted_generation = b.written_generation), coalesce(b.waiting_rank, b.merge_rank), b.due_at
+        ORDER BY (b.wanted_generation = b.written_generation), coalesce(b.deferred_rank, b.merge_rank), b.due_at
         LIMIT :limit
         FOR UPDATE OF b SKIP LOCKED
     )
     UPDATE watched_branches b
     SET read_back = false, lease_token = :token, lease_until = :until,
-        look_again_at = CASE WHEN due.taken_over THEN CAST(:look_again_at AS timestamptz)
-                             WHEN b.look_again_at > :now THEN b.look_again_at END
+        reread_at = CASE WHEN due.taken_over THEN CAST(:reread_at AS timestamptz)
+                             WHEN b.reread_at > :now THEN b.reread_at END
     FROM due WHERE b.id = due.id
     RETURNING b.id, b.organization_id, b.repository_id, due.node_id, b.name, b.check_name, b.wanted_generation,
               due.read_back, b.attempts
@@ -87,7 +87,7 @@ _LEASE_BRANCHES = text("""
 
 
 _BEST_RANK_LEFT = text("""
-    SELECT min(coalesce(b.waiting_rank, b.merge_rank))
+    SELECT min(coalesce(b.deferred_rank, b.merge_rank))
     FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
     WHERE r.installation_id = :installation AND b.due_at <= :now AND b.wanted_generation <> b.written_generation
       AND (b.lease_until IS NULL OR b.lease_until <= :now)
@@ -126,7 +126,7 @@ def acquire(uow: UnitOfWork, *, limit: int = MAX_BRANCHES_PER_PASS) -> LeasedBat
             "installation": installation_id,
             "now": uow.now,
             "until": uow.now + LEASE_DURATION,
-            "look_again_at": uow.now + LEASE_DURATION,
+            "reread_at": uow.now + LEASE_DURATION,
             "token": token,
             "limit": limit,
         },
@@ -179,6 +179,6 @@ def leased_transaction(
 def schedule_reread(leased: LeasedTransaction, branch_ids: Collection[str]) -> None:
     """Have held branches read back after this pass as well, as late as after a lease that ran out."""
     leased.uow.session.execute(
-        text("UPDATE watched_branches SET look_again_at = coalesce(look_again_at, :at) WHERE id = ANY(:ids)"),
+        text("UPDATE watched_branches SET reread_at = coalesce(reread_at, :at) WHERE id = ANY(:ids)"),
         {"at": leased.uow.now + LEASE_DURATION, "ids": list(branch_ids)},
     )

@@ -18,12 +18,12 @@ from services.reconcile.write_intents import key_columns, mark_write_intents
 
 _RECORD = text("""
     INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,
-                             check_run_id, summary_hash, followed, written_at)
-    VALUES (:repository, :name, :sha, :organization, :branch, :conclusion, :evaluation, :run, :digest, :followed, :now)
+                             check_run_id, summary_hash, tracked, written_at)
+    VALUES (:repository, :name, :sha, :organization, :branch, :conclusion, :evaluation, :run, :digest, :tracked, :now)
     ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE
     SET branch_id = excluded.branch_id, conclusion = excluded.conclusion, evaluation = excluded.evaluation,
-        check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, followed = excluded.followed,
-        doubtful = false, written_at = excluded.written_at
+        check_run_id = excluded.check_run_id, summary_hash = excluded.summary_hash, tracked = excluded.tracked,
+        unconfirmed = false, written_at = excluded.written_at
     WHERE head_checks.evaluation < excluded.evaluation
 """)
 # A head that two branches share under one name can be written on account of either, by two workers at once. GitHub
@@ -97,7 +97,7 @@ def _row(uow: UnitOfWork, update: CheckUpdate, run: int | None) -> Mapping[str, 
         "evaluation": update.evaluation,
         "run": run,
         "digest": update.summary_hash,
-        "followed": bool(update.head.paths),
+        "tracked": bool(update.head.paths),
         "now": uow.now,
     }
 
@@ -106,10 +106,10 @@ def _row(uow: UnitOfWork, update: CheckUpdate, run: int | None) -> Mapping[str, 
 # result of this pass; else at the time of the second reading after a lease that was taken over (`leases.py`).
 _FINISH = text("""
     UPDATE watched_branches b
-    SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0, waiting_rank = NULL,
+    SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0, deferred_rank = NULL,
         last_error_code = NULL, last_error_message = NULL,
         due_at = CASE WHEN b.wanted_generation > d.generation OR b.read_back THEN CAST(:now AS timestamptz)
-                      ELSE b.look_again_at END
+                      ELSE b.reread_at END
     FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[])) AS d (branch, generation)
     WHERE b.id = d.branch AND b.lease_token = :token
 """)
@@ -148,7 +148,7 @@ def finish_branches(leased: LeasedTransaction, finished: Sequence[tuple[LeasedBr
 _DEFER = text("""
     UPDATE watched_branches b
     SET lease_token = NULL, lease_until = NULL, due_at = :due, read_back = b.read_back OR d.read_back,
-        waiting_rank = CASE WHEN b.wanted_generation > d.generation THEN b.waiting_rank ELSE d.rank END
+        deferred_rank = CASE WHEN b.wanted_generation > d.generation THEN b.deferred_rank ELSE d.rank END
     FROM unnest(CAST(:branches AS text[]), CAST(:ranks AS smallint[]), CAST(:generations AS bigint[]),
                 CAST(:read_back AS boolean[])) AS d (branch, rank, generation, read_back)
     WHERE b.id = d.branch AND b.lease_token = :token

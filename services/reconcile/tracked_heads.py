@@ -18,22 +18,22 @@ from services.reconcile.leases import LeasedBranch
 from services.reconcile.write_intents import key_columns
 
 _TRACKED = text("""
-    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.doubtful
+    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.unconfirmed
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[])) AS k (repository, name)
     JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
-    WHERE h.followed
+    WHERE h.tracked
 """)
 _SET_TRACKED = text("""
-    UPDATE head_checks h SET followed = :followed
+    UPDATE head_checks h SET tracked = :tracked
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
          AS k (repository, name, sha)
-    WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.followed <> :followed
+    WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.tracked <> :tracked
 """)
 _TO_DEMOTE = text("""
-    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.doubtful
+    SELECT h.repository_id, h.check_name, h.head_sha, h.branch_id, h.unconfirmed
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[])) AS k (repository, name)
     JOIN head_checks h ON h.repository_id = k.repository AND h.check_name = k.name
-    WHERE NOT h.followed AND (h.conclusion = 'success' OR h.doubtful)
+    WHERE NOT h.tracked AND (h.conclusion = 'success' OR h.unconfirmed)
 """)
 _SIBLING_PATHS = text("""
     SELECT p.repository_id, b.check_name, p.head_sha, b.id, b.name, p.number
@@ -104,4 +104,4 @@ def add_sibling_paths(uow: UnitOfWork, heads: Mapping[HeadKey, Head]) -> None:
 
 def _set_tracked(uow: UnitOfWork, keys: list[HeadKey], *, tracked: bool) -> None:
     if keys:
-        uow.session.execute(_SET_TRACKED, {**key_columns(keys), "followed": tracked})
+        uow.session.execute(_SET_TRACKED, {**key_columns(keys), "tracked": tracked})

@@ -14,19 +14,19 @@ from services.reconcile.heads import Head, HeadKey
 
 _MARK = text("""
     INSERT INTO head_checks (repository_id, check_name, head_sha, organization_id, branch_id, conclusion, evaluation,
-                             summary_hash, followed, doubtful, written_at)
-    SELECT n.repository, n.name, n.sha, n.organization, n.branch, 'failure', 0, '', n.followed, true, :now
+                             summary_hash, tracked, unconfirmed, written_at)
+    SELECT n.repository, n.name, n.sha, n.organization, n.branch, 'failure', 0, '', n.tracked, true, :now
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]),
-                CAST(:organizations AS text[]), CAST(:branches AS text[]), CAST(:followed AS boolean[]))
-         AS n (repository, name, sha, organization, branch, followed)
+                CAST(:organizations AS text[]), CAST(:branches AS text[]), CAST(:tracked AS boolean[]))
+         AS n (repository, name, sha, organization, branch, tracked)
     ORDER BY n.repository, n.name, n.sha
-    ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE SET doubtful = true
+    ON CONFLICT (repository_id, check_name, head_sha) DO UPDATE SET unconfirmed = true
 """)
 _CLEAR = text("""
-    UPDATE head_checks h SET doubtful = false
+    UPDATE head_checks h SET unconfirmed = false
     FROM unnest(CAST(:repositories AS text[]), CAST(:names AS text[]), CAST(:shas AS text[]))
          AS k (repository, name, sha)
-    WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.doubtful
+    WHERE h.repository_id = k.repository AND h.check_name = k.name AND h.head_sha = k.sha AND h.unconfirmed
 """)
 
 
@@ -50,7 +50,7 @@ def mark_write_intents(uow: UnitOfWork, heads: Iterable[Head]) -> None:
                 **key_columns(head.key for head in listed),
                 "organizations": [head.organization_id for head in listed],
                 "branches": [head.branch_id for head in listed],
-                "followed": [bool(head.paths) for head in listed],
+                "tracked": [bool(head.paths) for head in listed],
                 "now": uow.now,
             },
         )

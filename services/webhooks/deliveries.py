@@ -208,7 +208,7 @@ _MARK = text("""
         ORDER BY b.id FOR NO KEY UPDATE OF b
     )
     UPDATE watched_branches b
-    SET wanted_generation = b.wanted_generation + 1, due_at = :now, attempts = 0, waiting_rank = NULL,
+    SET wanted_generation = b.wanted_generation + 1, due_at = :now, attempts = 0, deferred_rank = NULL,
         read_back = b.read_back OR locked.read_back
     FROM locked WHERE b.id = locked.id
 """)

@@ -182,7 +182,7 @@ class TestTheCheck:
     def test_what_nobody_has_written_yet_has_no_conclusion(
         self, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
-        factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, doubtful=True)
+        factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, unconfirmed=True)
         check = look_up()["check"]
         assert (check["state"], check["conclusion"], check["title"]) == (
             "pending",

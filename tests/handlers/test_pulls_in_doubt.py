@@ -34,15 +34,15 @@ def check(acme: Tenant) -> dict[str, Any]:
 def test_a_success_that_was_about_to_be_sent_and_nobody_recorded_is_no_written_failure(
     acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
 ) -> None:
-    factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, doubtful=True)
+    factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, unconfirmed=True)
     assert check(acme) == {"state": "pending", "conclusion": None, "writtenAt": None}
 
 
 def test_a_recorded_failure_is_not_known_to_be_shown_while_it_is_doubted(
     acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
 ) -> None:
-    row = factories.head_check(session, web, pull.head_sha, "failure", doubtful=True)
+    row = factories.head_check(session, web, pull.head_sha, "failure", unconfirmed=True)
     assert check(acme)["state"] == "pending"
-    row.doubtful = False
+    row.unconfirmed = False
     session.flush()
     assert check(acme)["state"] == "written"

@@ -115,7 +115,7 @@ class TestWhileAPassIsUnderWay:
         planned = begun._plan(begun._gather(begun._fetch()))
         town.freeze()
         begun._end(planned)
-        assert town.sql("SELECT waiting_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]
+        assert town.sql("SELECT deferred_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]
 
 
 class TestWhileSomebodyHoldsEveryBranch:
@@ -207,4 +207,4 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
     def test_is_the_last_one(self, town: Town, pull: PullRequest) -> None:
         town.settle()
         self.comes_late(town, pull)
-        assert town.sql("SELECT due_at, look_again_at FROM watched_branches") == [(None, None)]
+        assert town.sql("SELECT due_at, reread_at FROM watched_branches") == [(None, None)]

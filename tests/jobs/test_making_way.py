@@ -57,7 +57,7 @@ class TestTheCodeHostsLimits:
         town.settle()
         town.reconciler = replace(town.reconciler, limits=ALIASES)
         town.freeze()
-        town.sql("DELETE FROM spendings")
+        town.sql("DELETE FROM github_api_usage")
         town.settle()
         assert failures(town) == 4
 
@@ -66,7 +66,7 @@ class TestTheCodeHostsLimits:
         town.settle()
         town.reconciler = replace(town.reconciler, limits=ALIASES)
         town.freeze()
-        town.sql("DELETE FROM spendings")
+        town.sql("DELETE FROM github_api_usage")
         town.settle()
         targets = town.sql("SELECT state, heads_total, heads_written, last_error_code FROM freeze_targets")
         assert {(state, total, error) for state, total, _written, error in targets} <= {
@@ -80,9 +80,9 @@ class TestTheCodeHostsLimits:
         town.settle()
         town.reconciler = replace(town.reconciler, limits=ALIASES)
         town.freeze()
-        town.sql("DELETE FROM spendings")
+        town.sql("DELETE FROM github_api_usage")
         town.settle()
-        town.sql("UPDATE spendings SET at = at - interval '63 seconds'")
+        town.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
         town.sql("UPDATE installations SET paused_until = NULL")
         town.make_due()
         town.settle()
@@ -92,7 +92,7 @@ class TestTheCodeHostsLimits:
         build("web", "api", pulls=3)
         town.settle()
         town.freeze()
-        town.sql("DELETE FROM spendings")
+        town.sql("DELETE FROM github_api_usage")
         for _worker in range(2):
             replace(town.reconciler, limits=ALIASES).run_pass()
             town.sql("UPDATE installations SET paused_until = NULL")
@@ -143,9 +143,9 @@ class TestOrder:
     def test_a_new_decision_is_as_urgent_as_before(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.settle()
-        town.sql("UPDATE watched_branches SET waiting_rank = 4")
+        town.sql("UPDATE watched_branches SET deferred_rank = 4")
         town.freeze()
-        assert town.sql("SELECT waiting_rank FROM watched_branches") == [(None,)]
+        assert town.sql("SELECT deferred_rank FROM watched_branches") == [(None,)]
 
 
 class TestOthers:

@@ -61,14 +61,14 @@ def points(made: Counter[str]) -> int:
 
 
 def spent(town: Town) -> int:
-    [[total]] = town.sql("SELECT coalesce(sum(points), 0) FROM spendings")
+    [[total]] = town.sql("SELECT coalesce(sum(points), 0) FROM github_api_usage")
     return int(total)
 
 
 def begin(town: Town) -> None:
     """Count from now on."""
     town.host.calls.reset()
-    town.sql("DELETE FROM spendings")
+    town.sql("DELETE FROM github_api_usage")
 
 
 def finish(work: Work) -> None:
@@ -212,7 +212,7 @@ def test_whoever_finds_no_room_pauses_nobody_and_goes_on_when_the_minute_has_pas
     assert waits is True
     assert state(town)[0] == "queued"
     for _minute in range(5):
-        town.sql("UPDATE spendings SET at = at - interval '63 seconds'")
+        town.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
         town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
         apply_due(town.jobs, town.github)
     assert state(town) == ("done", 12, None)
@@ -226,7 +226,7 @@ def test_a_setup_whose_writing_is_refused_once_writes_so_slowly_that_it_is_not_r
     town.host.settings.content_limits, town.host.settings.content_per_minute = True, 15
     town.jobs.dependencies = replace(town.jobs.dependencies, pace=PaceLimits(content_per_minute=15))
     for _minute in range(10):
-        town.sql("UPDATE spendings SET at = at - interval '63 seconds'")
+        town.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
         town.sql("UPDATE installations SET paused_until = NULL")
         town.sql("UPDATE enforcement_setups SET due_at = clock_timestamp() - interval '1 s' WHERE due_at IS NOT NULL")
         town.host.limits.reset()

@@ -314,7 +314,7 @@ class TestLeases:
         town.sql("UPDATE watched_branches SET lease_until = clock_timestamp() - interval '1 second'")
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
-        [[again]] = town.sql("SELECT due_at = look_again_at AND due_at > clock_timestamp() FROM watched_branches")
+        [[again]] = town.sql("SELECT due_at = reread_at AND due_at > clock_timestamp() FROM watched_branches")
         assert again
 
 

@@ -45,7 +45,7 @@ def test_a_success_that_arrives_after_the_siblings_failure_does_not_stay(town: T
     assert set(town.conclusions().values()) == {"success"}
     town.settle()
     assert set(town.conclusions().values()) == {"failure"}
-    assert town.sql("SELECT DISTINCT conclusion, doubtful FROM head_checks") == [("failure", False)]
+    assert town.sql("SELECT DISTINCT conclusion, unconfirmed FROM head_checks") == [("failure", False)]
 
 
 def test_a_success_that_arrives_late_and_is_recorded_first_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
@@ -84,4 +84,4 @@ def test_a_worker_that_overslept_does_not_write_down_what_it_saw_long_ago(town: 
     with pytest.raises(LeaseLostError):
         asleep._gather(seen)
     assert town.sql("SELECT state FROM pull_requests") == [("open",)]
-    assert town.sql("SELECT followed FROM head_checks") == [(True,)]
+    assert town.sql("SELECT tracked FROM head_checks") == [(True,)]

@@ -31,9 +31,9 @@ class TestGetBranchEnforcement:
         factories.pull_request(session, web, 10, base_branch="release/1")
         factories.head_check(session, main, pulls[0].head_sha, "failure", summary_hash="x")
         factories.head_check(session, main, pulls[1].head_sha, "failure", summary_hash="")
-        factories.head_check(session, main, pulls[2].head_sha, "success", summary_hash="x", doubtful=True)
+        factories.head_check(session, main, pulls[2].head_sha, "success", summary_hash="x", unconfirmed=True)
         factories.head_check(session, main, factories.sha("queue entry"), "success", summary_hash="x")
-        factories.head_check(session, main, factories.sha("gone"), "failure", summary_hash="x", followed=False)
+        factories.head_check(session, main, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
         main.wanted_generation = 3
         session.flush()
         checks = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()["checks"]

@@ -91,7 +91,7 @@ class TestSeedCheck:
         pull, new = factories.pull_request(session, web, 7), factories.pull_request(session, web, 8)
         judged = factories.head_check(session, main, pull.head_sha, "success", summary_hash="x")
         entry = factories.head_check(session, main, factories.sha("queue entry"), "success", summary_hash="x")
-        gone = factories.head_check(session, main, factories.sha("gone"), "failure", summary_hash="x", followed=False)
+        gone = factories.head_check(session, main, factories.sha("gone"), "failure", summary_hash="x", tracked=False)
         answer = acme.person("admin").post(self.path, EVERYWHERE)
         assert answer.status_code == 202
         assert (answer.json()["branchCount"], answer.json()["headCount"]) == (1, 3)

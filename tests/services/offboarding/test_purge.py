@@ -44,7 +44,7 @@ def founded(session: Session, name: str) -> Estate:
         values,
     )
     session.execute(
-        text("INSERT INTO spendings (installation_id, at, points, content) VALUES (:id, now(), 1, 1)"), values
+        text("INSERT INTO github_api_usage (installation_id, at, points, content) VALUES (:id, now(), 1, 1)"), values
     )
     factories.login(session, factories.user(session), made.organization, support=True, kind="support")
     session.commit()
@@ -110,7 +110,7 @@ def test_erases_everything_and_nothing_of_anybody_else(
     assert not purge_deleted(jobs)
     assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
     assert rows_of(session, globex) == others
-    assert count(session, "SELECT count(*) FROM spendings") == 1
+    assert count(session, "SELECT count(*) FROM github_api_usage") == 1
     assert count(session, "SELECT count(*) FROM webhook_deliveries") == 1
 
 

@@ -81,7 +81,7 @@ def _pause_before_a_success(trial: Trial, *, taken_over: bool) -> None:
 
 def _decided_on_success(transaction: str) -> bool:
     """Tell whether a worker has committed that it will send a `success`, to `acme`'s heads or to any."""
-    decided = "nextval('evaluations')" in transaction and "SET doubtful = true" in transaction
+    decided = "nextval('evaluations')" in transaction and "SET unconfirmed = true" in transaction
     return decided and transaction.upper().endswith("COMMIT")
 
 
@@ -111,7 +111,7 @@ def loses_its_lease(trial: Trial) -> None:
     refused.release()
     trial.require(
         not stack.sql(
-            "SELECT 1 FROM head_checks WHERE followed AND evaluation <= %s AND organization_id = %s AND "
+            "SELECT 1 FROM head_checks WHERE tracked AND evaluation <= %s AND organization_id = %s AND "
             "conclusion = 'failure'",
             late,
             stack.acme.id,

@@ -1,4 +1,4 @@
-"""What was spent of an installation's rate limits, so that all workers together keep within them."""
+"""The use of GitHub's API by installation, so that all workers together keep within its rate limits."""
 
 from datetime import datetime
 
@@ -8,10 +8,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 from models.base import Base
 
 
-class Spending(Base):
+class GitHubApiUsage(Base):
     """One call: its points, and how much content it creates. Kept for an hour."""
 
-    __tablename__ = "spendings"
+    __tablename__ = "github_api_usage"
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     installation_id: Mapped[int] = mapped_column(BigInteger)
@@ -19,4 +19,4 @@ class Spending(Base):
     points: Mapped[int]
     content: Mapped[int]
 
-    __table_args__ = (Index("ix_spendings_recent", "installation_id", "at"),)
+    __table_args__ = (Index("ix_github_api_usage_recent", "installation_id", "at"),)

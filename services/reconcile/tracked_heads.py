@@ -6,6 +6,7 @@ after everything else.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from sqlalchemy import TextClause, text
 
@@ -52,33 +53,43 @@ def update_tracked_heads(
 ) -> None:
     """Complete `heads`: add the paths into sibling branches, and the heads that have to be demoted (without any path).
 
-    A head may have been written on account of a sibling branch under the same check name, which this pass has not read.
-    The pass that finds it superseded demotes it. While the sibling still has it, it is left to the sibling's passes,
-    unless the branches of this pass had it `before` as well (repository and commit), so that its verdict or its text
-    may have to change.
+    A head that none of these branches has any more is superseded, unless the mirror has a pull request of it into a
+    sibling branch. It is then left to the passes over the sibling, unless its verdict or its text may have to change.
+    Heads of sibling branches that this pass has not read are left alone, above all the commits of their merge queues,
+    which the mirror does not have. These branches' own are those written on account of one of them, and those that one
+    of them had `before` (repository and commit).
 
     A branch whose queue could not be read just now supersedes no head. One whose queue we have no permission to see
     does: its queue entries have no `success` of ours.
     """
     complete = [branch for branch, found in fetched if found.error is None and retryable(found.queue_error) is None]
-    missing = _rows(uow, _TRACKED, complete, heads)
-    heads |= {head.key: head for head, _own in missing}
+    missing = _find(uow, _TRACKED, complete, heads)
+    heads |= {found.head.key: found.head for found in missing}
     add_sibling_paths(uow, heads)
+    own = {
+        found.head.key for found in missing if found.own or (found.head.key.repository_id, found.head.key.sha) in before
+    }
+    superseded = [found.head.key for found in missing if not found.head.paths and found.head.key in own]
     _set_tracked(uow, [head.key for head in heads.values() if head.paths], tracked=True)
-    _set_tracked(uow, [head.key for head, _own in missing if not head.paths], tracked=False)
-    for head, own in missing:
-        if not head.paths or not (own or (head.key.repository_id, head.key.sha) in before):
-            del heads[head.key]
-    heads |= {head.key: head for head, _own in _rows(uow, _TO_DEMOTE, complete, heads)}
+    _set_tracked(uow, superseded, tracked=False)
+    for found in missing:
+        if not found.head.paths or not (found.head.key in own or found.unconfirmed):
+            del heads[found.head.key]
+    heads |= {found.head.key: found.head for found in _find(uow, _TO_DEMOTE, complete, heads)}
 
 
-def _rows(
-    uow: UnitOfWork, query: TextClause, complete: list[LeasedBranch], heads: dict[HeadKey, Head]
-) -> list[tuple[Head, bool]]:
-    """Return the heads that the query finds under the check names of these branches, except those in `heads`.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A head with a recorded check that the branches of this pass do not have now."""
 
-    With each head, whether it belongs to these branches: written on account of one of them, or unconfirmed.
-    """
+    head: Head
+    own: bool
+    """Whether it was written on account of one of these branches."""
+    unconfirmed: bool
+
+
+def _find(uow: UnitOfWork, query: TextClause, complete: list[LeasedBranch], heads: dict[HeadKey, Head]) -> list[_Found]:
+    """Return the heads that the query finds under the check names of these branches, except those in `heads`."""
     by_name = {(branch.repository_id, branch.check_name): branch for branch in complete}
     by_id = {branch.id: branch for branch in complete}
     names = {"repositories": [pair[0] for pair in by_name], "names": [pair[1] for pair in by_name]}
@@ -88,7 +99,7 @@ def _rows(
         if key not in heads:
             branch = by_id.get(branch_id) or by_name[repository_id, check_name]
             head = Head(key, branch.repository_node_id, branch.id, branch.organization_id, SUPERSEDED)
-            found.append((head, branch_id in by_id or unconfirmed))
+            found.append(_Found(head, branch_id in by_id, unconfirmed))
     return found
 
 

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 import pytest
 
 from integrations.github import BranchHeads, QueueEntry
+from models.repositories import Repository as StoredRepository
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.evaluation import evaluate
 from services.reconcile.heads import gather_heads
 from services.reconcile.leases import LeasedBranch, acquire, leased_transaction
+from tests import factories
 from tests.jobs.conftest import Builder, Town
 from tests.support.post import Post, look_everywhere, work
 from tests.support.seeds import chosen_seed
@@ -290,3 +292,29 @@ def test_a_closed_pull_request_is_demoted_though_the_queue_may_not_be_seen(town:
     town.settle()
     town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
     assert town.merge("acme/web", pull.number).status_code == 405
+
+
+class TestASiblingBranchUnderTheSameCheckName:
+    def test_reading_a_branch_leaves_the_queue_of_its_sibling_alone(
+        self, town: Town, build: Builder, post: Post
+    ) -> None:
+        web = town.host.organization("acme").repository("web").requires("build", "main")
+        pulls = build("web", pulls=2)
+        web.branch("release/8")
+        web.pull_request(base="release/8")
+        repository = town.session.get_one(StoredRepository, town.branches["acme/web"].repository_id)
+        sibling = factories.branch(town.session, repository, "release/8", check_name=CHECK)
+        town.session.commit()
+        web.merge_queue(strategy="ALLGREEN")
+        for pull in pulls:
+            report(town, "web", "build", pull.head_sha, "success")
+        town.make_due()
+        work(town)
+        enqueue(town, "web", *pulls)
+        post.run()
+        assert len(groups(town, "web")) == 2
+        town.host.calls.reset()
+        town.sql("UPDATE watched_branches SET due_at = now() - interval '1 s' WHERE id = :id", id=sibling.id)
+        town.settle()
+        assert town.host.calls.writes == []
+        assert len(groups(town, "web")) == 2

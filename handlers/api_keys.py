@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from models.api_keys import ApiKeyState
 from schemas.contract import load_contract
 from schemas.replies import SecretReply
 from services.core.pagination import Page
@@ -15,7 +16,7 @@ def list_api_key_scopes(uow: UnitOfWork, limit: int, cursor: str | None) -> Page
     return api_keys.list_scopes(uow, vocabulary, cursor, limit)
 
 
-def list_api_keys(uow: UnitOfWork, state: api_keys.State | None, limit: int, cursor: str | None) -> Page:
+def list_api_keys(uow: UnitOfWork, state: ApiKeyState | None, limit: int, cursor: str | None) -> Page:
     """List the organisation's keys, the newest first."""
     return api_keys.list_keys(uow, state, cursor, limit)
 

@@ -1,12 +1,16 @@
 """API keys, and the hashes of their secrets."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sqlalchemy import ForeignKey, LargeBinary
+from sqlalchemy.ext.hybrid import hybrid_method
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.predicates import and_, is_ahead, is_null, not_
+
+ApiKeyState = Literal["active", "revoked", "expired"]
 
 
 class ApiKey(Base):
@@ -29,6 +33,18 @@ class ApiKey(Base):
     last_used_at: Mapped[datetime | None]
     """Written late, and once a minute at most (`app/edge/key_uses.py`)."""
     rotated_at: Mapped[datetime | None]
+
+    @hybrid_method
+    def has_state(self, state: ApiKeyState, now: datetime) -> bool:
+        """True if the key is in the state; a revocation is final."""
+        if state == "revoked":
+            return not_(is_null(self.revoked_at))
+        lasts = is_ahead(self.expires_at, now)
+        return and_(is_null(self.revoked_at), lasts if state == "active" else not_(lasts))
+
+    def state(self, now: datetime) -> ApiKeyState:
+        """Return the state of the key."""
+        return next(state for state in get_args(ApiKeyState) if self.has_state(state, now))
 
 
 class ApiKeySecret(Base):

@@ -5,9 +5,11 @@ from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, text
 from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.predicates import choose, is_null
 
 
 class BranchEnforcement(Base):
@@ -39,6 +41,11 @@ class BranchEnforcement(Base):
     __table_args__ = (
         Index("ix_branch_enforcement_due", "probe_due_at", postgresql_where=text("probe_due_at IS NOT NULL")),
     )
+
+    @hybrid_property
+    def shown_light(self) -> str:
+        """The light that clients see: `amber` until the branch was verified; also where a query found no row."""
+        return choose(is_null(self.verified_at), "amber", self.light)
 
 
 class WrittenRuleset(Base):

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy import ColumnElement, and_, select
 from sqlalchemy.orm import Session
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.queries import in_force
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +34,6 @@ class Standing:
     def holds_for(self, sha: str) -> bool:
         """Tell whether it allows this commit of the pull request."""
         return self.pinned_sha in {None, sha}
-
-
-def is_standing(now: datetime) -> ColumnElement[bool]:
-    """Return the condition for an exception that holds, beside its freeze being in force."""
-    row = PullRequestException
-    return and_(
-        row.decision == "granted",
-        row.revoked_at.is_(None),
-        row.expired_at.is_(None),
-        or_(row.expires_at.is_(None), row.expires_at > now),
-    )
 
 
 def standing(session: Session, pull_request_ids: Collection[str], now: datetime) -> list[Standing]:
@@ -80,7 +68,7 @@ def _read(session: Session, condition: ColumnElement[bool], now: datetime) -> li
         )
         .join(Freeze, Freeze.id == row.freeze_id)
         .join(PullRequest, PullRequest.id == row.pull_request_id)
-        .where(condition, is_standing(now), in_force(now))
+        .where(condition, row.is_active(now, Freeze.is_in_force(now)))
         .order_by(row.created_at, row.id)
     )
     return [

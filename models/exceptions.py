@@ -3,22 +3,19 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, text
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
-
-OPEN = "decision IS DISTINCT FROM 'denied' AND revoked_at IS NULL AND expired_at IS NULL"
-"""A row that still grants, or may come to: pending or granted, its end not recorded; the condition of indexes."""
-
-PENDING = "decision IS NULL AND revoked_at IS NULL AND expired_at IS NULL"
-"""A request that nobody has decided, its end not recorded; the condition of an index."""
+from models.predicates import Condition, and_, is_ahead, is_null, is_value, not_, or_
+from rules.freezes.pull_request_exceptions import STATES, ExceptionState
 
 
 class PullRequestException(Base):
-    """One pull request, one freeze: asked for, decided, and ended. Its state is told by its instants.
+    """One pull request, one freeze: requested, decided, and ended. Its state follows from its instants.
 
-    It holds for the pull request on one base (`branch_id`), and under `pin_to_head` for the commit `head_sha` alone.
+    It applies to the pull request on one base (`branch_id`), and under `pin_to_head` to the commit `head_sha` alone.
     """
 
     __tablename__ = "exceptions"
@@ -51,18 +48,73 @@ class PullRequestException(Base):
 
     __table_args__ = (
         Index("ix_exceptions_page", "organization_id", "created_at", "id"),
-        Index("ix_exceptions_pending", "organization_id", "created_at", "id", postgresql_where=text(PENDING)),
         Index("ix_exceptions_group", "request_group_id"),
         Index("ix_exceptions_freeze_id", "freeze_id"),
         Index("ix_exceptions_pull_request_id", "pull_request_id"),
         Index("ix_exceptions_branch_id", "branch_id"),
-        Index(
-            "uq_exceptions_open",
-            "freeze_id",
-            "pull_request_id",
-            "branch_id",
-            unique=True,
-            postgresql_where=text(OPEN),
-        ),
-        Index("ix_exceptions_expires_at", "expires_at", postgresql_where=text(f"{OPEN} AND expires_at IS NOT NULL")),
     )
+
+    @hybrid_property
+    def is_open(self) -> bool:
+        """True if the exception was neither denied nor revoked, and its end is not recorded."""
+        denied = is_value(self.decision, "denied")
+        return and_(not_(denied), is_null(self.revoked_at), is_null(self.expired_at))
+
+    @hybrid_property
+    def is_undecided(self) -> bool:
+        """True if the exception is open, and was not decided on."""
+        return and_(is_null(self.decision), is_null(self.revoked_at), is_null(self.expired_at))
+
+    @hybrid_method
+    def lasts(self, now: datetime, freeze_in_force: Condition) -> bool:
+        """True if neither the exception's own end has come nor that of its freeze."""
+        return and_(is_ahead(self.expires_at, now), freeze_in_force)
+
+    @hybrid_method
+    def is_active(self, now: datetime, freeze_in_force: Condition) -> bool:
+        """True if the exception is granted: it lets its pull request pass the freeze."""
+        return and_(self.decision == "granted", self.is_open, self.lasts(now, freeze_in_force))
+
+    @hybrid_method
+    def has_state(self, state: ExceptionState, now: datetime, freeze_in_force: Condition) -> bool:
+        """True if the exception is in the state.
+
+        A denial or a revocation is final. What is open ends with its freeze, and at its own end, recorded or not.
+        """
+        denied = is_value(self.decision, "denied")
+        if state == "denied":
+            return denied
+        if state == "revoked":
+            return and_(not_(denied), not_(is_null(self.revoked_at)))
+        if state == "expired":
+            over = or_(not_(is_null(self.expired_at)), not_(self.lasts(now, freeze_in_force)))
+            return and_(not_(denied), is_null(self.revoked_at), over)
+        if state == "granted":
+            return self.is_active(now, freeze_in_force)
+        return and_(self.is_undecided, self.lasts(now, freeze_in_force))
+
+    def state(self, now: datetime, *, freeze_in_force: bool) -> ExceptionState:
+        """Return the state of the exception."""
+        return next(state for state in STATES if self.has_state(state, now, freeze_in_force))
+
+
+Index(
+    "ix_exceptions_pending",
+    PullRequestException.organization_id,
+    PullRequestException.created_at,
+    PullRequestException.id,
+    postgresql_where=PullRequestException.is_undecided,
+)
+Index(
+    "uq_exceptions_open",
+    PullRequestException.freeze_id,
+    PullRequestException.pull_request_id,
+    PullRequestException.branch_id,
+    unique=True,
+    postgresql_where=PullRequestException.is_open,
+)
+Index(
+    "ix_exceptions_expires_at",
+    PullRequestException.expires_at,
+    postgresql_where=and_(PullRequestException.is_open, PullRequestException.expires_at.is_not(None)),
+)

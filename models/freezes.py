@@ -1,19 +1,18 @@
 """Freezes and the branches they cover."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, LiteralString
 
 from sqlalchemy import BigInteger, ForeignKey, Index, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from models.base import Base, Id
-
-INCOMPLETE = "(ended_at IS NULL AND enforced_at IS NULL) OR (ended_at IS NOT NULL AND released_at IS NULL)"
-"""A freeze whose receipt as a whole is still to be given; the condition of an index."""
+from models.predicates import NOW, and_, as_text, is_ahead, is_null, not_, or_
 
 
 class Freeze(Base):
-    """A freeze, in force or ended. Whether it is in force is told by its instants, never by a flag (I6)."""
+    """A freeze, in force or ended. Whether it is in force follows from its instants; no column holds it (I6)."""
 
     __tablename__ = "freezes"
 
@@ -41,7 +40,6 @@ class Freeze(Base):
     __table_args__ = (
         Index("ix_freezes_page", "organization_id", "started_at", "id"),
         Index("ix_freezes_running", "organization_id", postgresql_where=text("ended_at IS NULL")),
-        Index("ix_freezes_incomplete", "id", postgresql_where=text(INCOMPLETE)),
         Index(
             "ix_freezes_schedule",
             "schedule_id",
@@ -55,6 +53,29 @@ class Freeze(Base):
         Index("ix_freezes_partly_covered", "id", postgresql_where=text("partly_covered")),
         Index("ix_freezes_ends_at", "ends_at", postgresql_where=text("ended_at IS NULL")),
     )
+
+    @hybrid_method
+    def is_in_force(self, now: datetime) -> bool:
+        """True if the freeze has begun, and neither was it ended nor has its own end come."""
+        return and_(self.started_at <= now, is_null(self.ended_at), is_ahead(self.ends_at, now))
+
+    @hybrid_property
+    def is_incomplete(self) -> bool:
+        """True if the freeze is not known to be enforced, or released once it has ended, on all of its branches."""
+        ended = not_(is_null(self.ended_at))
+        return or_(
+            and_(not_(ended), is_null(self.enforced_at)),
+            and_(ended, is_null(self.released_at)),
+        )
+
+
+Index("ix_freezes_incomplete", Freeze.id, postgresql_where=Freeze.is_incomplete)
+
+_FREEZE = aliased(Freeze, name="f")
+IN_FORCE: LiteralString = as_text(_FREEZE.is_in_force(NOW))
+"""`Freeze.is_in_force` for statements written as text: of the table `freezes` as `f`, at `:now`."""
+INCOMPLETE: LiteralString = as_text(_FREEZE.is_incomplete)
+"""`Freeze.is_incomplete` for statements written as text: of the table `freezes` as `f`."""
 
 
 class FreezeTarget(Base):

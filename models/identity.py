@@ -1,16 +1,19 @@
 """What identity needs besides people and organisations: invitations, one-time tokens, mail, attempts, devices."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from sqlalchemy import BigInteger, ForeignKey, Identity, Index, LargeBinary, text
+from sqlalchemy.ext.hybrid import hybrid_method
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.predicates import and_, is_null, not_
+from rules.access.invitations import InvitationState
 
 
 class Invitation(Base):
-    """Somebody is asked to become a member; its state follows from its instants."""
+    """An invitation of an address to become a member; its state follows from its instants."""
 
     __tablename__ = "invitations"
     __table_args__ = (
@@ -29,6 +32,21 @@ class Invitation(Base):
     accepted_at: Mapped[datetime | None]
     accepted_by: Mapped[str | None] = mapped_column(ForeignKey("users.id"))
     revoked_at: Mapped[datetime | None]
+
+    @hybrid_method
+    def has_state(self, state: InvitationState, now: datetime) -> bool:
+        """True if the invitation is in the state; one that was accepted or revoked does not expire."""
+        if state == "accepted":
+            return not_(is_null(self.accepted_at))
+        if state == "revoked":
+            return and_(is_null(self.accepted_at), not_(is_null(self.revoked_at)))
+        over = self.expires_at <= now
+        undecided = and_(is_null(self.accepted_at), is_null(self.revoked_at))
+        return and_(undecided, over if state == "expired" else not_(over))
+
+    def state(self, now: datetime) -> InvitationState:
+        """Return the state of the invitation."""
+        return next(state for state in get_args(InvitationState) if self.has_state(state, now))
 
 
 class OneTimeToken(Base):

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, any_, literal, or_, select, text
+from sqlalchemy import ColumnElement, Text, any_, literal, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
@@ -18,15 +18,6 @@ from rules.freezes.verdict import CoveringFreeze
 def any_of(texts: Iterable[str]) -> ColumnElement[Any]:
     """Return what a text column equals when it is any of many: one parameter, where `in_` sends one each."""
     return any_(literal(list(texts), ARRAY(Text)))
-
-
-def in_force(now: datetime) -> ColumnElement[bool]:
-    """Return the SQL twin of `rules.freezes.verdict.in_force`; a test holds the two together."""
-    return and_(
-        Freeze.started_at <= now,
-        Freeze.ended_at.is_(None),
-        or_(Freeze.ends_at.is_(None), Freeze.ends_at > now),
-    )
 
 
 def covering_freezes(
@@ -45,7 +36,7 @@ def covering_freezes(
         )
         .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
         .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
-        .where(FreezeTarget.branch_id.in_(branch_ids), FreezeTarget.operation == "apply", in_force(now))
+        .where(FreezeTarget.branch_id.in_(branch_ids), FreezeTarget.operation == "apply", Freeze.is_in_force(now))
         .order_by(Freeze.started_at, Freeze.id)
     )
     covering: dict[str, list[CoveringFreeze]] = defaultdict(list)

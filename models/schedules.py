@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, LiteralString, get_args
 
 from sqlalchemy import Dialect, ForeignKey, Index, TypeDecorator, text
 from sqlalchemy.dialects.postgresql import TSTZMULTIRANGE, Range
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.ext.hybrid import hybrid_method, hybrid_property
+from sqlalchemy.orm import Mapped, aliased, mapped_column
 
 from models.base import Base, Id
+from models.predicates import Condition, and_, as_text, is_null, not_, or_
 
-UNSETTLED = "begun_at IS NULL AND skip_reason IS NULL AND missed_at IS NULL"
-"""An occurrence of which nothing has been recorded yet; the condition of an index."""
-COMPARED = "enabled AND deleted_at IS NULL AND NOT allow_overlap"
-"""A schedule whose overlaps somebody should know of; the condition of an index."""
+OccurrenceState = Literal["planned", "active", "past", "skipped"]
 LONG = "ends_at - starts_at > interval '8 days'"
 """An occurrence so long that it may reach far into a range that it begins before; the condition of an index."""
 
@@ -84,12 +83,22 @@ class Schedule(Base):
         ),
         Index("ix_schedules_planned_until", "planned_until", postgresql_where=text("enabled AND deleted_at IS NULL")),
         Index("ix_schedules_planned_with", "planned_with", postgresql_where=text("enabled AND deleted_at IS NULL")),
-        Index("ix_schedules_overlaps", "overlaps_looked_for_at", postgresql_where=text(COMPARED)),
     )
+
+    @hybrid_property
+    def is_compared(self) -> bool:
+        """True if an overlap of the schedule with another one needs attention."""
+        return and_(self.enabled, is_null(self.deleted_at), not_(self.allow_overlap))
+
+
+Index("ix_schedules_overlaps", Schedule.overlaps_looked_for_at, postgresql_where=Schedule.is_compared)
+
+COMPARED: LiteralString = as_text(aliased(Schedule, name="s").is_compared)
+"""`Schedule.is_compared` for statements written as text: of the table `schedules` as `s`."""
 
 
 class Occurrence(Base):
-    """One window of a schedule in real time. Its state is told by its instants and its freeze, never by a flag."""
+    """One window of a schedule in real time. Its state follows from its instants and its freeze; no column holds it."""
 
     __tablename__ = "occurrences"
 
@@ -130,6 +139,53 @@ class Occurrence(Base):
         ),
         Index("ix_occurrences_long", "organization_id", "ends_at", "starts_at", postgresql_where=text(LONG)),
         Index("ix_occurrences_freeze_id", "freeze_id", postgresql_where=text("freeze_id IS NOT NULL")),
-        Index("ix_occurrences_planned", "schedule_id", "starts_at", postgresql_where=text(UNSETTLED)),
-        Index("ix_occurrences_due", "starts_at", postgresql_where=text(UNSETTLED)),
     )
+
+    @hybrid_property
+    def is_unsettled(self) -> bool:
+        """True if it is not recorded of the occurrence that it began, was skipped or was missed."""
+        return and_(is_null(self.begun_at), is_null(self.skip_reason), is_null(self.missed_at))
+
+    @hybrid_method
+    def is_planned(self, now: datetime) -> bool:
+        """True if the occurrence is still to begin; its window may be open already."""
+        return and_(self.is_unsettled, self.ends_at > now)
+
+    @hybrid_method
+    def is_missed(self, now: datetime) -> bool:
+        """True if the window of the occurrence passed without a freeze."""
+        return and_(is_null(self.begun_at), is_null(self.skip_reason), self.ends_at <= now)
+
+    @hybrid_method
+    def has_state(self, state: OccurrenceState, now: datetime, freeze_in_force: Condition) -> bool:
+        """True if the occurrence is in the state; `freeze_in_force` is of the freeze that it started, if it did.
+
+        - `skipped`: the reason is recorded (`asked`, `no_such_time`, `no_targets`).
+        - `past`: its end has come, it was missed, or it began and its freeze is no longer in force.
+        - `active`: it began, its freeze is in force, and its end is still to come; a freeze that was extended outlives
+          its occurrence.
+        - `planned`: everything else.
+        """
+        begun, skipped = not_(is_null(self.begun_at)), not_(is_null(self.skip_reason))
+        frozen = and_(not_(is_null(self.freeze_id)), freeze_in_force)
+        if state == "skipped":
+            return skipped
+        if state == "past":
+            over = or_(self.ends_at <= now, not_(is_null(self.missed_at)), and_(begun, not_(frozen)))
+            return and_(not_(skipped), over)
+        if state == "active":
+            return and_(not_(skipped), is_null(self.missed_at), begun, frozen, self.ends_at > now)
+        return self.is_planned(now)
+
+    def state(self, now: datetime, *, freeze_in_force: bool) -> OccurrenceState:
+        """Return the state of the occurrence."""
+        return next(state for state in get_args(OccurrenceState) if self.has_state(state, now, freeze_in_force))
+
+
+Index(
+    "ix_occurrences_planned",
+    Occurrence.schedule_id,
+    Occurrence.starts_at,
+    postgresql_where=Occurrence.is_unsettled,
+)
+Index("ix_occurrences_due", Occurrence.starts_at, postgresql_where=Occurrence.is_unsettled)

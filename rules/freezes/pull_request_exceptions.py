@@ -1,12 +1,7 @@
-"""Exceptions: which state one is in, and why a granted one may still not let its pull request merge.
-
-Pure: everything that shows, filters, ends or applies exceptions asks here, or the SQL twin in
-`models/exception_states.py`.
-"""
+"""Exceptions: their states, and why a granted one may still not let its pull request merge."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Literal
 
 ExceptionState = Literal["pending", "granted", "denied", "revoked", "expired"]
@@ -15,29 +10,6 @@ OPEN_STATES: frozenset[ExceptionState] = frozenset({"pending", "granted"})
 """States that can still change by a decision or a revocation."""
 
 IneffectiveReason = Literal["shared_head", "other_freeze", "not_written", "head_moved", "other_base", "closed"]
-
-
-def state_of(
-    *,
-    decision: str | None,
-    revoked_at: datetime | None,
-    expired_at: datetime | None,
-    expires_at: datetime | None,
-    freeze_in_force: bool,
-    now: datetime,
-) -> ExceptionState:
-    """Return the state at `now` of an exception with these instants.
-
-    What somebody decided or revoked stays what it is. What is still open ends with its freeze, and to the second
-    with its own time, whether or not anybody has recorded that.
-    """
-    if decision == "denied":
-        return "denied"
-    if revoked_at is not None:
-        return "revoked"
-    if expired_at is not None or not freeze_in_force or (expires_at is not None and expires_at <= now):
-        return "expired"
-    return "granted" if decision == "granted" else "pending"
 
 
 @dataclass(frozen=True, slots=True)

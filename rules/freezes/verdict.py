@@ -12,11 +12,6 @@ from typing import Literal
 Conclusion = Literal["success", "failure"]
 
 
-def in_force(started_at: datetime, ends_at: datetime | None, ended_at: datetime | None, now: datetime) -> bool:
-    """Tell whether a freeze with these instants is in force at `now`: begun, not ended, and not past its end."""
-    return started_at <= now and ended_at is None and (ends_at is None or now < ends_at)
-
-
 @dataclass(frozen=True, slots=True)
 class CoveringFreeze:
     """A freeze in force that covers a branch."""

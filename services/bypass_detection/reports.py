@@ -6,6 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 
 from models.enforcement import Landing as LandingRow
+from models.freezes import IN_FORCE
 from rules.access.permissions import Actor
 from rules.freezes.bypass import Classified, Landing
 from rules.ids import new_id
@@ -111,16 +112,15 @@ def _message(branch: LandedBranch, landing: Landing, judged: Classified) -> str:
     return f"{told}, {judged.delay} s after it had to be blocked and before our check said so."
 
 
-_OVER = text("""
+_OVER = text(f"""
     UPDATE attention_items a SET cleared_at = :now
     FROM landings l
     WHERE a.cleared_at IS NULL AND a.since <= :before AND a.type = ANY(:types) AND l.id = split_part(a.key, ' ', 2)
       AND NOT EXISTS (
         SELECT FROM freezes f
-        WHERE f.id IN (SELECT jsonb_array_elements_text(l.details -> 'freezeIds'))
-          AND f.ended_at IS NULL AND (f.ends_at IS NULL OR f.ends_at > :now)
+        WHERE f.id IN (SELECT jsonb_array_elements_text(l.details -> 'freezeIds')) AND {IN_FORCE}
       )
-""")
+""")  # noqa: S608 - a constant
 
 
 def clear_what_is_over(uow: UnitOfWork) -> None:

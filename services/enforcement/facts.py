@@ -9,7 +9,6 @@ from sqlalchemy import select
 from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
-from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.rulesets.needs import BranchFact, RepositoryFact
@@ -122,7 +121,7 @@ def held(uow: UnitOfWork) -> frozenset[tuple[str, str]]:
         select(WatchedBranch.repository_id, WatchedBranch.check_name)
         .join(FreezeTarget, FreezeTarget.branch_id == WatchedBranch.id)
         .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
-        .where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        .where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
         .distinct()
     )
     return frozenset((repository_id, check_name) for repository_id, check_name in rows)

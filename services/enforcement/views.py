@@ -11,7 +11,7 @@ from rules.rulesets.findings import NOT_VERIFIED, worst
 from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.lights import LIGHTS, counts, light_of, reached, shown_light
+from services.enforcement_status.lights import LIGHTS, counts, light_of, reached
 from services.repositories.repositories import visible
 
 _LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
@@ -56,7 +56,7 @@ def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, l
     if filters.repo is not None:
         query = query.where(WatchedBranch.repository_id == visible(uow, filters.repo).id)
     if filters.light is not None:
-        query = query.where(shown_light() == filters.light)
+        query = query.where(BranchEnforcement.shown_light == filters.light)
     keys = (WatchedBranch.created_at, WatchedBranch.id)
     page = page_of(uow, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
     count = counts(uow)

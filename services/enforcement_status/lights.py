@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, String, case, func, literal_column, select
+from sqlalchemy import ColumnElement, func, select
 
 from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
@@ -26,15 +26,8 @@ NEVER_LOOKED_AT = Known("amber", None)
 
 
 def light_of(row: BranchEnforcement | None) -> Known:
-    """Return what a row tells; a branch that nobody has looked at is amber."""
-    return NEVER_LOOKED_AT if row is None or row.verified_at is None else Known(row.light, row.verified_at)
-
-
-def shown_light() -> ColumnElement[str]:
-    """Return the SQL twin of `light_of`, for queries that join `BranchEnforcement` outer."""
-    return case(
-        (BranchEnforcement.verified_at.is_(None), literal_column("'amber'", String)), else_=BranchEnforcement.light
-    )
+    """Return what is known of a branch by its row; a branch that was never verified is amber."""
+    return NEVER_LOOKED_AT if row is None or row.verified_at is None else Known(row.shown_light, row.verified_at)
 
 
 def lights(uow: UnitOfWork, branch_ids: Collection[str]) -> Mapping[str, Known]:
@@ -60,12 +53,12 @@ def count_unenforced(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
 def counts(uow: UnitOfWork) -> dict[Light, int]:
     """Return how many watched branches of the organisation's enabled repositories have each light."""
     query = (
-        select(shown_light(), func.count())
+        select(BranchEnforcement.shown_light, func.count())
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
         .where(*reached(uow))
-        .group_by(shown_light())
+        .group_by(BranchEnforcement.shown_light)
     )
     found = {row[0]: row[1] for row in uow.session.execute(query)}
     return {light: found.get(light, 0) for light in LIGHTS}

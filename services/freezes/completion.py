@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from sqlalchemy import text
 
+from models.freezes import INCOMPLETE
 from services.core.unit_of_work import UnitOfWork
 
 # The rows are locked before they are judged complete: of two workers that finish the last two targets at once, the
@@ -24,13 +25,12 @@ _RELEASED = text("""
     WHERE f.id = ANY(:freezes) AND f.released_at IS NULL AND f.ended_at IS NOT NULL AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('releasing', 'failed'))
 """)
-_INCOMPLETE = text("""
+_INCOMPLETE = text(f"""
     SELECT f.id FROM freezes f
-    WHERE ((f.ended_at IS NULL AND f.enforced_at IS NULL) OR (f.ended_at IS NOT NULL AND f.released_at IS NULL))
-      AND NOT EXISTS (
+    WHERE {INCOMPLETE} AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'releasing', 'failed'))
     LIMIT 500
-""")
+""")  # noqa: S608 - a constant
 
 
 def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:

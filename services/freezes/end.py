@@ -11,13 +11,12 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import covering_freezes, in_force, mark_dirty
+from models.queries import covering_freezes, mark_dirty
 from models.repositories import WatchedBranch
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
 from rules.freezes.scope import scope_contains
 from rules.freezes.verdict import CoveringFreeze
-from rules.freezes.verdict import in_force as is_in_force
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
@@ -31,7 +30,7 @@ SHOWN = 100
 def lift(uow: UnitOfWork, freeze_id: str, reason: str | None) -> Freeze:
     """End a freeze by hand; raises `freeze_not_found`, and `not_frozen` once it has ended."""
     freeze = get_freeze(uow, freeze_id, lock=True)
-    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now):
+    if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to lift.")
     end(uow, freeze, "lifted", uow.now, uow.actor)
     audit_end(uow, "freeze.lifted", freeze, reason=_trimmed(reason))
@@ -48,7 +47,7 @@ def override(uow: UnitOfWork, freeze_id: str, reason: str) -> Freeze:
     freeze = get_freeze(uow, freeze_id, lock=True)
     if freeze.source != "schedule":
         raise ServiceError("invalid_state", "No schedule started this freeze; lift it instead.")
-    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now):
+    if not freeze.is_in_force(uow.now):
         raise ServiceError("not_frozen", "This freeze has already ended; there is nothing to override.")
     end(uow, freeze, "overridden", uow.now, uow.actor)
     of = {"scheduleId": freeze.schedule_id, "occurrenceId": freeze.occurrence_id}
@@ -132,11 +131,11 @@ def _lock_running(uow: UnitOfWork) -> Sequence[Freeze]:
     decided on them and what is read afterwards agree.
     """
     while True:
-        own = select(Freeze).where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        own = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
         locking = own.order_by(Freeze.id).with_for_update().execution_options(populate_existing=True)
         running = uow.session.scalars(locking).all()
         uow.refresh_now()
-        present = select(Freeze.id).where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        present = select(Freeze.id).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
         if set(uow.session.scalars(present)) <= {freeze.id for freeze in running}:
             return running
 

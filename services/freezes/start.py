@@ -11,7 +11,6 @@ from models.queries import lock_coverage, mark_dirty
 from rules.errors import Detail, ServiceError
 from rules.freezes.reasons import SHORTEST_REASON, is_reason
 from rules.freezes.scope import OPEN_ENDED
-from rules.freezes.verdict import in_force as is_in_force
 from rules.ids import new_id
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import UnitOfWork
@@ -163,7 +162,7 @@ def extend(uow: UnitOfWork, freeze_id: str, ends_at: datetime | None) -> Freeze:
     Raises `freeze_not_found`, `invalid_state` once it has ended, `invalid_parameter` for an end that is no extension.
     """
     freeze = get_freeze(uow, freeze_id, lock=True)
-    if not is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now):
+    if not freeze.is_in_force(uow.now):
         raise ServiceError("invalid_state", "The freeze has ended; start a new one.")
     require_future(uow, ends_at)
     if freeze.ends_at is not None and ends_at is not None and ends_at < freeze.ends_at:

@@ -1,13 +1,13 @@
 """Is it frozen? The question that pipelines poll all day: one query each, off the worker threads.
 
-The queries read the same facts as the reconciler, by the same definition of a freeze in force
-(`models.queries.in_force`; a test holds them together).
+The queries read the same facts as the reconciler, by the same definition of a freeze in force (`Freeze.is_in_force`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 
+from models.freezes import IN_FORCE
 from rules.errors import Detail, ServiceError
 from rules.ids import has_prefix
 from services.core.read_context import ReadContext
@@ -17,10 +17,9 @@ BRANCHES_SHOWN = 100
 
 Row = Mapping[str, Any]
 
-_COVERING: LiteralString = """
-    LEFT JOIN (freeze_targets t JOIN freezes f
-               ON f.id = t.freeze_id AND f.ended_at IS NULL AND f.started_at <= %(now)s
-                  AND (f.ends_at IS NULL OR f.ends_at > %(now)s))
+_IN_FORCE: LiteralString = IN_FORCE.replace(":now", "%(now)s")
+_COVERING: LiteralString = f"""
+    LEFT JOIN (freeze_targets t JOIN freezes f ON f.id = t.freeze_id AND {_IN_FORCE})
     ON t.branch_id = b.id AND t.operation = 'apply'
 """
 _COLUMNS: LiteralString = """
@@ -38,7 +37,7 @@ _FROM_REPOSITORY: LiteralString = """
     FROM repositories r
     LEFT JOIN watched_branches b ON b.repository_id = r.id AND b.unwatched_at IS NULL
 """
-_ORGANIZATION: LiteralString = """
+_ORGANIZATION: LiteralString = f"""
     WITH watched AS (
         SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
         WHERE b.organization_id = %(organization)s AND b.unwatched_at IS NULL AND r.enabled AND r.removed_at IS NULL
@@ -46,15 +45,14 @@ _ORGANIZATION: LiteralString = """
         SELECT t.branch_id, f.id
         FROM freezes f JOIN freeze_targets t ON t.freeze_id = f.id AND t.operation = 'apply'
         JOIN watched ON watched.id = t.branch_id
-        WHERE f.organization_id = %(organization)s AND f.ended_at IS NULL AND f.started_at <= %(now)s
-          AND (f.ends_at IS NULL OR f.ends_at > %(now)s)
+        WHERE f.organization_id = %(organization)s AND {_IN_FORCE}
     )
     SELECT o.id AS organization_id, o.name AS organization, (SELECT count(*) FROM watched) AS watched_count,
            (SELECT count(DISTINCT branch_id) FROM frozen) AS frozen_count,
            f.id, f.reason, f.started_at, f.ends_at, f.exceptions_allowed
     FROM organizations o LEFT JOIN freezes f ON f.id IN (SELECT id FROM frozen)
     WHERE o.id = %(organization)s
-"""
+"""  # noqa: S608 - a constant
 
 
 async def of_branch(context: ReadContext, branch_id: str) -> dict[str, Any]:

@@ -6,11 +6,10 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import in_force, lock_coverage, mark_dirty, watched_branches
+from models.queries import lock_coverage, mark_dirty, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
 from rules.freezes.scope import OPEN_ENDED, compile_scope
-from rules.freezes.verdict import in_force as is_in_force
 from services.core.lookups import get_freeze
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
@@ -86,7 +85,7 @@ def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
     facts = [fact for fact in watched_branches(uow.session, uow.organization) if fact.branch_id in wanted]
     running = uow.session.scalars(
         select(Freeze)
-        .where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        .where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
         .order_by(Freeze.id)
         .with_for_update(read=True)
     ).all()
@@ -116,7 +115,7 @@ def add_remaining_targets(uow: UnitOfWork, freeze_id: str, *, max_targets: int) 
     lock_coverage(uow.session, uow.organization, exclusive=False)
     uow.refresh_now()
     freeze = get_freeze(uow, freeze_id, lock=True)
-    running = is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now)
+    running = freeze.is_in_force(uow.now)
     if not (freeze.partly_covered and running):
         freeze.partly_covered = False
         return False

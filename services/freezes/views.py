@@ -8,10 +8,8 @@ from typing import Any
 from sqlalchemy import Select, func, select
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import in_force
 from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
-from rules.freezes.verdict import in_force as is_in_force
 from services.core.lookups import get_branch, get_freeze, get_repository, known_schedule
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
@@ -42,7 +40,7 @@ def list_freezes(uow: UnitOfWork, filters: FreezeFilters, cursor: str | None, li
 def _filtered(uow: UnitOfWork, filters: FreezeFilters) -> Select[Freeze]:
     query = select(Freeze).where(Freeze.organization_id == uow.organization)
     if filters.state is not None:
-        running = in_force(uow.now)
+        running = Freeze.is_in_force(uow.now)
         query = query.where(running if filters.state == "in_force" else ~running)
     if filters.schedule_id is not None:
         query = query.where(Freeze.schedule_id == known_schedule(uow, filters.schedule_id))
@@ -92,7 +90,7 @@ def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
 
 def _view(freeze: Freeze, counts: dict[str, int], now: datetime) -> dict[str, Any]:
     shown = {column.key: getattr(freeze, column.key) for column in Freeze.__table__.columns}
-    running = is_in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, now)
+    running = freeze.is_in_force(now)
     if not running and freeze.ended_at is None:
         # Its time has passed and the sweeper has not recorded it yet: every read says already what it will record.
         shown |= ended_by_time(freeze)

@@ -1,18 +1,18 @@
 """API keys: create, rotate, revoke and list them. `app/edge/auth.py` checks a key on each request.
 
 Nothing here is cached anywhere: a change acts in every process from its commit on. The state of a key follows from its
-instants and the present one (`state_of`). A key has one secret without an end, and while it is being rotated one more
-that ends with the grace.
+instants (`ApiKey.state`). A key has one secret without an end, and while it is being rotated one more that ends with
+the grace.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, func, or_, select
+from sqlalchemy import ScalarSelect, func, or_, select
 
-from models.api_keys import ApiKey, ApiKeySecret
+from models.api_keys import ApiKey, ApiKeySecret, ApiKeyState
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from rules.ids import new_id
@@ -23,8 +23,6 @@ from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 LONGEST_OF_AGENTS = timedelta(days=90)
 """How long the key of an agent is good at most."""
 _SHOWN = len(PREFIX) + 4
-
-State = Literal["active", "revoked", "expired"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,11 @@ def list_scopes(uow: UnitOfWork, vocabulary: Mapping[str, str], cursor: str | No
     return page_of_listed(uow, "list_api_key_scopes", scopes, cursor, limit)
 
 
-def list_keys(uow: UnitOfWork, state: State | None, cursor: str | None, limit: int) -> Page:
+def list_keys(uow: UnitOfWork, state: ApiKeyState | None, cursor: str | None, limit: int) -> Page:
     """Return a page of the organisation's keys, the newest first; None: of any state. Raises `invalid_cursor`."""
     query = select(ApiKey, _grace_end(uow.now)).where(ApiKey.organization_id == uow.organization)
     if state is not None:
-        query = query.where(_is(state, uow.now))
+        query = query.where(ApiKey.has_state(state, uow.now))
     keys = (ApiKey.created_at, ApiKey.id)
     page = page_of(uow, "list_api_keys", {"state": state}, query, keys, cursor=cursor, limit=limit)
     return Page([_view(key, grace_ends_at, uow.now) for key, grace_ends_at in page.data], page.next_cursor)
@@ -105,21 +103,6 @@ def revoke(uow: UnitOfWork, key_id: str) -> None:
     _audit(uow, "revoked", key, {"state": "active"}, {"state": "revoked"})
 
 
-def state_of(key: ApiKey, now: datetime) -> State:
-    """Return the state of a key: one that was revoked stays revoked."""
-    if key.revoked_at is not None:
-        return "revoked"
-    return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
-
-
-def _is(state: State, now: datetime) -> ColumnElement[bool]:
-    """Return the SQL twin of `state_of`."""
-    if state == "revoked":
-        return ApiKey.revoked_at.is_not(None)
-    expired = and_(ApiKey.expires_at.is_not(None), ApiKey.expires_at <= now)
-    return and_(ApiKey.revoked_at.is_(None), expired if state == "expired" else ~expired)
-
-
 def _grace_end(now: datetime) -> ScalarSelect[datetime | None]:
     """Return the query for the end of a key's replaced secret, while that still works."""
     return (
@@ -136,7 +119,7 @@ def _active(uow: UnitOfWork, key_id: str) -> ApiKey:
     if key is None:
         raise ServiceError("api_key_not_found", f"No API key of this organisation has the id {key_id!r}.")
     uow.refresh_now()
-    state = state_of(key, uow.now)
+    state = key.state(uow.now)
     if state != "active":
         raise ServiceError("invalid_state", f"The API key is {state}; that cannot be changed, create another.")
     return key
@@ -170,7 +153,7 @@ def _audit(uow: UnitOfWork, what: str, key: ApiKey, before: dict[str, Any] | Non
 
 
 def _view(key: ApiKey, grace_ends_at: datetime | None, now: datetime) -> dict[str, Any]:
-    state = state_of(key, now)
+    state = key.state(now)
     return {
         "id": key.id,
         "name": key.name,

@@ -5,7 +5,6 @@ from sqlalchemy import select, text
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
 from models.freezes import Freeze
 from models.installations import Installation
-from models.queries import in_force
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.rulesets.app_permissions import missing_permissions
 from services.alerts.alerts import Alert, open_alert, resolve_alert
@@ -93,7 +92,7 @@ def _react(uow: UnitOfWork, installation: Installation, before: str, state: str)
     target = ("installation", str(installation.id), installation.account)
     uow.audit(f"installation.{state}", target, before={"state": before}, after={"state": state})
     if state == "removed":
-        running = select(Freeze).where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
         ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
         lock_branches(uow, ending)
         for freeze in ending:

@@ -11,7 +11,6 @@ from sqlalchemy import Row, func, select, text
 
 from models.freezes import Freeze
 from models.requests import WebhookDelivery
-from models.schedule_queries import unsettled
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from services.bypass_detection.detection import landings_wait
@@ -75,7 +74,9 @@ def _end_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
 def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
     """Return how long it is until time does something: a window begins, a freeze or an exception ends; None: never."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        next_start = select(func.min(Occurrence.starts_at)).where(unsettled(), Occurrence.starts_at > uow.now)
+        next_start = select(func.min(Occurrence.starts_at)).where(
+            Occurrence.is_unsettled, Occurrence.starts_at > uow.now
+        )
         next_end = select(func.min(Freeze.ends_at)).where(Freeze.ended_at.is_(None), Freeze.ends_at > uow.now)
         found = uow.session.execute(select(next_start.scalar_subquery(), next_end.scalar_subquery())).one()
         instants = (*found, next_end_of_exceptions(uow))

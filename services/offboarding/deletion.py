@@ -11,9 +11,8 @@ from typing import Any
 
 from sqlalchemy import select, text
 
-from models.freezes import Freeze
+from models.freezes import IN_FORCE, Freeze
 from models.organizations import Membership, Organization, User
-from models.queries import in_force
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
@@ -44,18 +43,17 @@ _END_SETUPS = text("""
         last_error_message = 'The organisation was deleted.'
     WHERE organization_id = :organization AND state IN ('queued', 'awaiting_authorization')
 """)
-_LATE = text("""
+_LATE = text(f"""
     SELECT o.id FROM organizations o
     WHERE o.deleted_at IS NOT NULL AND o.purged_at IS NULL AND (
-        EXISTS (SELECT FROM freezes f WHERE f.organization_id = o.id AND f.ended_at IS NULL
-                AND (f.ends_at IS NULL OR f.ends_at > :now))
+        EXISTS (SELECT FROM freezes f WHERE f.organization_id = o.id AND {IN_FORCE})
         OR EXISTS (SELECT FROM api_keys k WHERE k.organization_id = o.id AND k.revoked_at IS NULL)
         OR EXISTS (SELECT FROM invitations i WHERE i.organization_id = o.id
                    AND i.accepted_at IS NULL AND i.revoked_at IS NULL)
         OR EXISTS (SELECT FROM enforcement_setups s WHERE s.organization_id = o.id
                    AND s.state IN ('queued', 'awaiting_authorization')))
     ORDER BY o.id LIMIT :most
-""")
+""")  # noqa: S608 - a constant
 
 
 def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
@@ -86,7 +84,7 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
 def end_everything(uow: UnitOfWork, organization: Organization) -> None:
     """End what goes on in a deleted organisation: freezes, keys, invitations, and setups that were asked for."""
     uow.session.flush()
-    running = select(Freeze).where(Freeze.organization_id == uow.organization, in_force(uow.now))
+    running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
     ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
     lock_branches(uow, ending)
     for freeze in ending:

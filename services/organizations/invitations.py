@@ -6,24 +6,17 @@ neither is one that was accepted, revoked, has expired, or whose organisation ha
 Everything here runs in units of the realm `identity`.
 """
 
-from datetime import datetime
 from typing import Any, NoReturn
 
-from sqlalchemy import ColumnElement, Select, and_, select
+from sqlalchemy import Select, select
 
 from models.identity import Invitation
 from models.organizations import Membership, Organization, User
-from rules.access.invitations import state_at
 from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
 from services.organizations.memberships import act_in, is_support, person
-
-
-def pending_at(now: datetime) -> ColumnElement[bool]:
-    """Return the SQL twin of `rules.access.invitations.state_at` for `pending`."""
-    return and_(Invitation.accepted_at.is_(None), Invitation.revoked_at.is_(None), Invitation.expires_at > now)
 
 
 def preview(uow: UnitOfWork, token: str) -> dict[str, Any]:
@@ -93,7 +86,7 @@ def _locked(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation
     uow.refresh_now()
     if invitation is None or organization is None or organization.deleted_at is not None:
         _refuse()
-    if user.email_verified_at is None or state_at(uow.now, invitation) != "pending":
+    if user.email_verified_at is None or invitation.state(uow.now) != "pending":
         _refuse()
     return invitation, organization
 
@@ -102,7 +95,7 @@ def _received(uow: UnitOfWork) -> Select[Invitation, Organization]:
     return (
         select(Invitation, Organization)
         .join(Organization, Organization.id == Invitation.organization_id)
-        .where(pending_at(uow.now), Organization.deleted_at.is_(None))
+        .where(Invitation.has_state("pending", uow.now), Organization.deleted_at.is_(None))
     )
 
 
@@ -120,7 +113,7 @@ def view(uow: UnitOfWork, invitation: Invitation) -> dict[str, Any]:
         "id": invitation.id,
         "email": invitation.email,
         "role": invitation.role,
-        "state": state_at(uow.now, invitation),
+        "state": invitation.state(uow.now),
         "invited_by": invitation.invited_by,
         "expires_at": invitation.expires_at,
         "created_at": invitation.created_at,

@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, and_, select
+from sqlalchemy import ColumnElement, select
 
 from models.identity import Invitation
 from models.organizations import Membership, User
-from rules.access.invitations import LIFETIME, InvitationState, state_at
+from rules.access.invitations import LIFETIME, InvitationState
 from rules.access.permissions import Role
 from rules.errors import ServiceError
 from rules.ids import new_id
@@ -16,7 +16,7 @@ from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
 from services.mail import outbox
-from services.organizations.invitations import pending_at, view
+from services.organizations.invitations import view
 from services.organizations.members import require_owner
 from services.organizations.organizations import locked
 
@@ -32,7 +32,7 @@ def list_invitations(uow: UnitOfWork, state: InvitationState | None, cursor: str
     """Return a page of invitations in a state, or in any, the newest first."""
     query = select(Invitation).where(Invitation.organization_id == uow.organization)
     if state is not None:
-        query = query.where(_in_state(uow, state))
+        query = query.where(Invitation.has_state(state, uow.now))
     keys = (Invitation.created_at, Invitation.id)
     page = page_of(uow, "list_invitations", {"state": state}, query, keys, cursor=cursor, limit=limit)
     return Page([view(uow, invitation) for invitation in page.data], page.next_cursor)
@@ -107,7 +107,9 @@ def _require_new(uow: UnitOfWork, email: str) -> None:
     if uow.session.scalar(member) is not None:
         raise ServiceError("already_exists", f"{email} is a member already.")
     invited = select(Invitation.id).where(
-        Invitation.organization_id == uow.organization, Invitation.email == email, pending_at(uow.now)
+        Invitation.organization_id == uow.organization,
+        Invitation.email == email,
+        Invitation.has_state("pending", uow.now),
     )
     if uow.session.scalar(invited) is not None:
         raise ServiceError("already_exists", f"{email} is invited already; revoke that invitation to send another.")
@@ -126,18 +128,6 @@ def _pending(uow: UnitOfWork, invitation_id: str) -> Invitation:
     query = select(Invitation).where(Invitation.id == invitation_id, Invitation.organization_id == uow.organization)
     invitation = uow.session.scalar(query.with_for_update())
     uow.refresh_now()
-    if invitation is None or state_at(uow.now, invitation) != "pending":
+    if invitation is None or invitation.state(uow.now) != "pending":
         raise ServiceError("invitation_not_found", f"There is no pending invitation with the id {invitation_id!r}.")
     return invitation
-
-
-def _in_state(uow: UnitOfWork, state: InvitationState) -> ColumnElement[bool]:
-    """Return the SQL twin of `rules.access.invitations.state_at`."""
-    undecided = and_(Invitation.accepted_at.is_(None), Invitation.revoked_at.is_(None))
-    conditions: dict[InvitationState, ColumnElement[bool]] = {
-        "pending": pending_at(uow.now),
-        "accepted": Invitation.accepted_at.is_not(None),
-        "revoked": and_(Invitation.accepted_at.is_(None), Invitation.revoked_at.is_not(None)),
-        "expired": and_(undecided, Invitation.expires_at <= uow.now),
-    }
-    return conditions[state]

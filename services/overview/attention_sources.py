@@ -27,13 +27,11 @@ from sqlalchemy.sql.selectable import TextualSelect
 from models.api_keys import ApiKey
 from models.attention import AttentionItem
 from models.audit import AuditEntry
-from models.exception_states import state_is
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
 from models.organizations import Organization
 from models.pull_requests import PullRequest
-from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
 from rules.access.entitlements import PLANS
 from services.installations.views import NOT_REMOVED
@@ -92,7 +90,7 @@ def failed_targets() -> Query:
 
     Of a repository that is not covered any more no check is written: nothing there can be done.
     """
-    running = in_force(_NOW)
+    running = Freeze.is_in_force(_NOW)
     since = case((running, Freeze.started_at), else_=func.coalesce(Freeze.ended_at, Freeze.ends_at))
     first = func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name)
     message = func.format(
@@ -157,7 +155,10 @@ def pending_requests() -> Query:
         .join(PullRequest, PullRequest.id == row.pull_request_id)
         .join(Repository, Repository.id == PullRequest.repository_id)
         .join(Organization, Organization.id == row.organization_id)
-        .where(row.organization_id == _ORGANIZATION, state_is("pending", _NOW))
+        .where(
+            row.organization_id == _ORGANIZATION,
+            PullRequestException.has_state("pending", _NOW, Freeze.is_in_force(_NOW)),
+        )
         .where(PullRequest.state == "open", Repository.removed_at.is_(None))
         .group_by(row.request_group_id, PullRequest.id, Repository.id, Organization.id)
     )

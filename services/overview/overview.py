@@ -8,14 +8,10 @@ from typing import Any
 from sqlalchemy import ARRAY, Text, distinct, func, literal, select, true
 
 from models.audit import AuditEntry
-from models.exception_queries import is_standing
-from models.exception_states import state_is
 from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
 from models.pull_requests import PullRequest
-from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
-from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
 from rules.audit.actions import ACTIONS
 from rules.rulesets.findings import worst
@@ -49,7 +45,7 @@ def show(uow: UnitOfWork) -> dict[str, Any]:
 
 
 def _freezes(uow: UnitOfWork) -> dict[str, Any]:
-    running = (Freeze.organization_id == uow.organization, in_force(uow.now))
+    running = (Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
     newest = select(Freeze, func.count().over()).where(*running).order_by(Freeze.started_at.desc(), Freeze.id.desc())
     rows = uow.session.execute(newest.limit(FREEZES)).all()
     return {
@@ -65,7 +61,9 @@ def _frozen(uow: UnitOfWork) -> int:
         .join_from(Freeze, FreezeTarget, FreezeTarget.freeze_id == Freeze.id)
         .join(WatchedBranch, WatchedBranch.id == FreezeTarget.branch_id)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
-        .where(Freeze.organization_id == uow.organization, in_force(uow.now), FreezeTarget.operation == "apply")
+        .where(
+            Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now), FreezeTarget.operation == "apply"
+        )
         .where(*reached(uow))
     )
     return uow.session.scalar(query) or 0
@@ -82,7 +80,11 @@ def _windows(uow: UnitOfWork) -> list[dict[str, Any]]:
             Occurrence.ends_at,
         )
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
-        .where(Occurrence.organization_id == uow.organization, planned(uow.now), Occurrence.starts_at > uow.now)
+        .where(
+            Occurrence.organization_id == uow.organization,
+            Occurrence.is_planned(uow.now),
+            Occurrence.starts_at > uow.now,
+        )
         .where(Schedule.enabled, Schedule.deleted_at.is_(None))
         .order_by(Occurrence.starts_at, Occurrence.id)
         .limit(WINDOWS)
@@ -95,17 +97,17 @@ def _exceptions(uow: UnitOfWork) -> dict[str, int]:
 
     What a repository that is not covered any more has of them is of no use to anybody.
     """
-    row = PullRequestException
+    row, running = PullRequestException, Freeze.is_in_force(uow.now)
     groups = func.count(distinct(row.request_group_id))
     query = (
         select(
-            groups.filter(state_is("pending", uow.now)),
-            groups.filter(is_standing(uow.now)),
+            groups.filter(row.has_state("pending", uow.now, running)),
+            groups.filter(row.has_state("granted", uow.now, running)),
         )
         .join_from(Freeze, row, row.freeze_id == Freeze.id)
         .join(PullRequest, PullRequest.id == row.pull_request_id)
         .join(Repository, Repository.id == PullRequest.repository_id)
-        .where(Freeze.organization_id == uow.organization, in_force(uow.now))
+        .where(Freeze.organization_id == uow.organization, running)
         .where(PullRequest.state == "open", Repository.removed_at.is_(None))
     )
     pending, granted = uow.session.execute(query).one()

@@ -9,13 +9,14 @@ import logging
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Select, and_, not_, or_, select
+from sqlalchemy import Select, and_, not_, or_, select
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.elements import SQLCoreOperations
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
-from models.queries import in_force, mark_dirty
+from models.queries import mark_dirty
 from rules.access.permissions import SYSTEM
 from services.core.row_locks import lock_branches
 from services.core.unit_of_work import UnitOfWork
@@ -32,7 +33,7 @@ AT_ONCE = 1000
 def ended_or_moved(uow: UnitOfWork) -> Collection[tuple[str, str]]:
     """Return organisation and branch of exceptions whose end is to be recorded, `AT_ONCE` branches at most."""
     row = PullRequestException
-    found = _open().with_only_columns(row.organization_id, row.branch_id).where(or_(_over(uow.now), _MOVED))
+    found = _open().with_only_columns(row.organization_id, row.branch_id).where(or_(not_(_lasts(uow.now)), _MOVED))
     branches = found.order_by(None).distinct().limit(AT_ONCE)
     return {(organization_id, branch_id) for organization_id, branch_id in uow.session.execute(branches)}
 
@@ -47,23 +48,12 @@ def end(uow: UnitOfWork, branch_id: str) -> int:
 def next_end(uow: UnitOfWork) -> datetime | None:
     """Return when the next exception ends by its own time, so that nobody sleeps past it."""
     row = PullRequestException
-    query = select(row.expires_at).where(_is_open(), row.expires_at > uow.now).order_by(row.expires_at).limit(1)
+    query = select(row.expires_at).where(row.is_open, row.expires_at > uow.now).order_by(row.expires_at).limit(1)
     return uow.session.scalar(query)
 
 
-def _is_open() -> ColumnElement[bool]:
-    """Return the condition for rows whose end is not recorded: the one of their indexes."""
-    row = PullRequestException
-    return and_(row.decision.is_distinct_from("denied"), row.revoked_at.is_(None), row.expired_at.is_(None))
-
-
-def _over(now: datetime) -> ColumnElement[bool]:
-    return or_(PullRequestException.expires_at <= now, not_(in_force(now)))
-
-
-def _lasts(now: datetime) -> ColumnElement[bool]:
-    ends = PullRequestException.expires_at
-    return and_(or_(ends.is_(None), ends > now), in_force(now))
+def _lasts(now: datetime) -> SQLCoreOperations[bool]:
+    return PullRequestException.lasts(now, Freeze.is_in_force(now))
 
 
 _MOVED = and_(PullRequestException.pin_to_head, PullRequestException.head_sha != PullRequest.head_sha)
@@ -73,10 +63,16 @@ _MOVED = and_(PullRequestException.pin_to_head, PullRequestException.head_sha !=
 def _open() -> Select[PullRequestException]:
     row = PullRequestException
     joined = select(row).join(Freeze, Freeze.id == row.freeze_id)
-    return joined.join(PullRequest, PullRequest.id == row.pull_request_id).where(_is_open()).order_by(row.id)
+    return (
+        joined.join(PullRequest, PullRequest.id == row.pull_request_id)
+        .where(PullRequestException.is_open)
+        .order_by(row.id)
+    )
 
 
-def _locked(uow: UnitOfWork, branch_ids: Collection[str], which: ColumnElement[bool]) -> Sequence[PullRequestException]:
+def _locked(
+    uow: UnitOfWork, branch_ids: Collection[str], which: SQLCoreOperations[bool]
+) -> Sequence[PullRequestException]:
     """Lock and return open rows of branches that are locked."""
     query = _open().where(PullRequestException.branch_id.in_(branch_ids), which)
     locking = query.with_for_update(of=PullRequestException).execution_options(populate_existing=True)
@@ -84,7 +80,7 @@ def _locked(uow: UnitOfWork, branch_ids: Collection[str], which: ColumnElement[b
 
 
 def _end(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
-    rows = _locked(uow, branch_ids, _over(uow.now))
+    rows = _locked(uow, branch_ids, not_(_lasts(uow.now)))
     freezes, names = freezes_of(uow, rows), names_of(uow, {row.pull_request_id for row in rows})
     for row in rows:
         freeze = freezes[row.freeze_id]

@@ -5,7 +5,6 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
-from models.exception_states import state_is
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
@@ -46,7 +45,7 @@ def _filtered(uow: UnitOfWork, filters: ExceptionFilters) -> Select[Any]:
     row = PullRequestException
     query = select(row).join(Freeze, Freeze.id == row.freeze_id).where(row.organization_id == uow.organization)
     if filters.state is not None:
-        query = query.where(state_is(filters.state, uow.now))
+        query = query.where(PullRequestException.has_state(filters.state, uow.now, Freeze.is_in_force(uow.now)))
     if filters.repo is not None:
         pulls = select(PullRequest.id).where(PullRequest.repository_id == get_repository(uow, filters.repo).id)
         query = query.where(row.pull_request_id.in_(pulls))

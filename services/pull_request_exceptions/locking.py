@@ -59,9 +59,7 @@ def open_rows(
         row.pull_request_id == pull_request_id,
         row.branch_id == branch_id,
         row.freeze_id.in_(freeze_ids),
-        row.decision.is_distinct_from("denied"),
-        row.revoked_at.is_(None),
-        row.expired_at.is_(None),
+        row.is_open,
     )
     locking = query.order_by(row.id).with_for_update().execution_options(populate_existing=True)
     return {found.freeze_id: found for found in uow.session.scalars(locking)}

@@ -9,7 +9,6 @@ from models.exceptions import PullRequestException
 from models.pull_requests import PullRequest
 from models.queries import mark_dirty
 from models.repositories import Repository
-from rules.freezes.pull_request_exceptions import state_of
 from services.core.unit_of_work import UnitOfWork
 
 Told = Mapping[str, Any]
@@ -21,16 +20,8 @@ def told(uow: UnitOfWork, rows: Iterable[PullRequestException]) -> dict[str, Tol
 
 
 def _told(uow: UnitOfWork, row: PullRequestException) -> dict[str, Any]:
-    state = state_of(
-        decision=row.decision,
-        revoked_at=row.revoked_at,
-        expired_at=row.expired_at,
-        expires_at=row.expires_at,
-        freeze_in_force=True,
-        now=uow.now,
-    )
     return {
-        "state": state,
+        "state": row.state(uow.now, freeze_in_force=True),
         "expiresAt": row.expires_at,
         "pinToHead": row.pin_to_head,
         "headSha": row.head_sha,

@@ -7,8 +7,7 @@ from sqlalchemy import select
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from rules.errors import ServiceError
-from rules.freezes.pull_request_exceptions import ExceptionState, state_of
-from rules.freezes.verdict import in_force
+from rules.freezes.pull_request_exceptions import ExceptionState
 from services.core.unit_of_work import UnitOfWork
 
 
@@ -31,16 +30,4 @@ def freezes_of(uow: UnitOfWork, rows: Iterable[PullRequestException]) -> Mapping
 def states_of(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> dict[str, ExceptionState]:
     """Return the states of exceptions, by id."""
     freezes = freezes_of(uow, rows)
-    return {row.id: state(uow, row, freezes[row.freeze_id]) for row in rows}
-
-
-def state(uow: UnitOfWork, row: PullRequestException, freeze: Freeze) -> ExceptionState:
-    """Return the state of one exception from this freeze."""
-    return state_of(
-        decision=row.decision,
-        revoked_at=row.revoked_at,
-        expired_at=row.expired_at,
-        expires_at=row.expires_at,
-        freeze_in_force=in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, uow.now),
-        now=uow.now,
-    )
+    return {row.id: row.state(uow.now, freeze_in_force=freezes[row.freeze_id].is_in_force(uow.now)) for row in rows}

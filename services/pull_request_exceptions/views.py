@@ -13,7 +13,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.freezes.pull_request_exceptions import ExceptionState
 from services.core.unit_of_work import UnitOfWork
 from services.pull_request_exceptions.effects import reasons_against
-from services.pull_request_exceptions.states import freezes_of, get_exception, state
+from services.pull_request_exceptions.states import freezes_of, get_exception
 
 _AS_IT_IS = (
     "id",
@@ -44,7 +44,7 @@ def show(uow: UnitOfWork, exception_id: str) -> dict[str, Any]:
 def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[str, Any]]:
     """Return exceptions as the contract's objects: a few queries, however many they are."""
     freezes = freezes_of(uow, rows)
-    states = {row.id: state(uow, row, freezes[row.freeze_id]) for row in rows}
+    states = {row.id: row.state(uow.now, freeze_in_force=freezes[row.freeze_id].is_in_force(uow.now)) for row in rows}
     places = _places(uow, rows)
     granted = [row for row in rows if states[row.id] == "granted"]
     pulls = {row.pull_request_id: places[row.id][0] for row in granted}

@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select
 
 from models.freezes import Freeze, FreezeTarget
-from models.queries import in_force
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.globs import compile_globs
@@ -90,7 +89,7 @@ def frozen_branches(uow: UnitOfWork) -> Select[str]:
         .where(
             FreezeTarget.organization_id == uow.organization,
             FreezeTarget.operation == "apply",
-            in_force(uow.now),
+            Freeze.is_in_force(uow.now),
         )
     )
 

@@ -22,7 +22,6 @@ from sqlalchemy import ColumnElement, Row, and_, select, tuple_
 from models.freezes import Freeze
 from models.installations import Installation
 from models.organizations import Organization
-from models.schedule_queries import planned, unsettled
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM, Actor
 from rules.errors import ServiceError
@@ -68,7 +67,7 @@ def _due(uow_factory: UnitOfWorkFactory, after: Due | None) -> list[Due]:
             )
             .join(Schedule, Schedule.id == Occurrence.schedule_id)
             .join(Organization, Organization.id == Occurrence.organization_id)
-            .where(planned(uow.now), Occurrence.starts_at <= uow.now, Organization.deleted_at.is_(None))
+            .where(Occurrence.is_planned(uow.now), Occurrence.starts_at <= uow.now, Organization.deleted_at.is_(None))
             .where(~uninstalled(Occurrence.organization_id))
             .order_by(Occurrence.starts_at, Occurrence.id)
             .limit(PAGE)
@@ -126,7 +125,7 @@ def lock_unsettled(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Sch
     row = uow.session.execute(
         select(Occurrence, Schedule)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
-        .where(Occurrence.id == occurrence_id, unsettled())
+        .where(Occurrence.id == occurrence_id, Occurrence.is_unsettled)
         .with_for_update(of=[Occurrence, Schedule], key_share=True, skip_locked=True)
     ).one_or_none()
     return None if row is None else (row[0], row[1])

@@ -3,8 +3,6 @@
 from sqlalchemy import delete, or_, select
 
 from models.freezes import Freeze
-from models.queries import in_force
-from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
 from services.alerts.alerts import resolve_alerts
 from services.core.unit_of_work import UnitOfWork
@@ -26,7 +24,7 @@ def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool) -> N
     uow.session.execute(
         delete(Occurrence)
         .where(Occurrence.schedule_id == schedule.id, Occurrence.begun_at.is_(None))
-        .where(or_(planned(uow.now), Occurrence.starts_at > uow.now))
+        .where(or_(Occurrence.is_planned(uow.now), Occurrence.starts_at > uow.now))
     )
     schedule.deleted_at, schedule.windows = uow.now, None
     resolve_alerts(uow, alerts.of_windows_past(schedule))
@@ -36,7 +34,7 @@ def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool) -> N
 
 def _end_freezes(uow: UnitOfWork, schedule: Schedule) -> list[str]:
     """Lift what the schedule has in force, and return the ids."""
-    query = select(Freeze).where(Freeze.schedule_id == schedule.id, in_force(uow.now))
+    query = select(Freeze).where(Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
     running = uow.session.scalars(query.order_by(Freeze.id).with_for_update()).all()
     lock_branches(uow, running)
     return [lift(uow, freeze.id, REASON).id for freeze in running]

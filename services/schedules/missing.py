@@ -4,7 +4,6 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, and_, text
 
-from models.schedule_queries import unsettled
 from models.schedules import Occurrence
 from services.alerts.alerts import open_alert
 from services.core.batch import claim_period
@@ -30,7 +29,7 @@ def record_missed(uow_factory: UnitOfWorkFactory) -> int:
 
 
 def _has_passed(now: datetime) -> ColumnElement[bool]:
-    return and_(unsettled(), Occurrence.starts_at <= now, Occurrence.ends_at <= now)
+    return and_(Occurrence.is_unsettled, Occurrence.starts_at <= now, Occurrence.ends_at <= now)
 
 
 def record(uow: UnitOfWork, occurrence_id: str) -> bool:

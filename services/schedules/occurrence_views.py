@@ -1,12 +1,4 @@
-"""Occurrences as the contract's object: their state is derived here, and in SQL in `models.schedule_queries`.
-
-- `skipped`: why is recorded (`asked`, `no_such_time`, `no_targets`).
-- `past`: its end has come, or its freeze has begun and is no longer in force.
-- `active`: begun, its freeze in force, its end to come. A freeze that was extended outlives its occurrence.
-- `planned`: everything else, also what is open and about to begin.
-
-Missed is one that is over, was not skipped and never began.
-"""
+"""Occurrences as the contract's object."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,27 +7,13 @@ from typing import Any
 from sqlalchemy import select
 
 from models.freezes import Freeze
-from models.schedule_queries import OccurrenceState
-from models.schedules import Occurrence
-from rules.freezes.verdict import in_force
+from models.schedules import Occurrence, OccurrenceState
 from services.core.unit_of_work import UnitOfWork
 
 
 def state_of(occurrence: Occurrence, freeze: Freeze | None, now: datetime) -> OccurrenceState:
     """Return the state of an occurrence at an instant; `freeze` is the one that it started."""
-    if occurrence.skip_reason is not None:
-        return "skipped"
-    if occurrence.ends_at <= now:
-        return "past"
-    if occurrence.begun_at is None:
-        return "planned"
-    running = freeze is not None and in_force(freeze.started_at, freeze.ends_at, freeze.ended_at, now)
-    return "active" if running else "past"
-
-
-def is_missed(occurrence: Occurrence, now: datetime) -> bool:
-    """Tell whether it passed without a freeze."""
-    return occurrence.begun_at is None and occurrence.skip_reason is None and occurrence.ends_at <= now
+    return occurrence.state(now, freeze_in_force=freeze is not None and freeze.is_in_force(now))
 
 
 def occurrence_view(occurrence: Occurrence, freeze: Freeze | None, now: datetime) -> dict[str, Any]:
@@ -48,7 +26,7 @@ def occurrence_view(occurrence: Occurrence, freeze: Freeze | None, now: datetime
         "state": state_of(occurrence, freeze, now),
         "skip_reason": occurrence.skip_reason,
         "late": occurrence.late,
-        "missed": is_missed(occurrence, now),
+        "missed": occurrence.is_missed(now),
         "freeze_id": occurrence.freeze_id,
     }
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import ColumnElement, Select, func, select, text
 
-from models.schedule_queries import OccurrenceState, state_is, with_freezes
-from models.schedules import LONG, Occurrence
+from models.freezes import Freeze
+from models.schedule_queries import with_freezes
+from models.schedules import LONG, Occurrence, OccurrenceState
 from rules.errors import Detail, ServiceError
 from services.core.lookups import known_schedule
 from services.core.pagination import Page, page_of
@@ -44,7 +45,7 @@ def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | 
     if filters.schedule_id is not None:
         query = query.where(Occurrence.schedule_id == known_schedule(uow, filters.schedule_id))
     if filters.state is not None:
-        query = query.where(state_is(filters.state, uow.now))
+        query = query.where(Occurrence.has_state(filters.state, uow.now, Freeze.is_in_force(uow.now)))
     keys = (Occurrence.starts_at, Occurrence.id)
     page = page_of(uow, "list_occurrences", filters, query, keys, cursor=cursor, limit=limit, ascending=True)
     return Page([occurrence_view(row, freeze, uow.now) for row, freeze in page.data], page.next_cursor)

@@ -39,7 +39,7 @@ def look_for_overlaps(uow_factory: UnitOfWorkFactory) -> int:
         query = (
             select(Schedule)
             .join(Organization, Organization.id == Schedule.organization_id)
-            .where(Schedule.enabled, Schedule.deleted_at.is_(None), not_(Schedule.allow_overlap))
+            .where(Schedule.is_compared)
             .where(waiting, Organization.deleted_at.is_(None))
             .order_by(Schedule.overlaps_looked_for_at.nulls_first())
             .limit(AT_ONCE)

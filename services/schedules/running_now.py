@@ -5,8 +5,7 @@ from typing import Any, Literal
 from sqlalchemy import select
 
 from models.freezes import Freeze
-from models.queries import in_force
-from models.schedule_queries import next_planned, state_is, with_freezes
+from models.schedule_queries import next_planned, with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
@@ -35,7 +34,8 @@ def apply(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
     Raises `invalid_state` while one is active or the App is not installed, `occurrence_not_found` where none is
     planned, and `no_targets_in_scope`.
     """
-    running = with_freezes().where(Occurrence.schedule_id == schedule.id, state_is("active", uow.now)).limit(1)
+    active = Occurrence.has_state("active", uow.now, Freeze.is_in_force(uow.now))
+    running = with_freezes().where(Occurrence.schedule_id == schedule.id, active).limit(1)
     if active := uow.session.scalar(running):
         raise ServiceError("invalid_state", f"A window of this schedule is in force already, by {active.freeze_id}.")
     if uow.session.scalar(select(uninstalled(uow.organization))):
@@ -58,7 +58,7 @@ def lift(uow: UnitOfWork, schedule: Schedule) -> Occurrence:
 
     Returns the occurrence of the one that started last; raises `not_frozen` where there is none.
     """
-    of = (Freeze.organization_id == uow.organization, Freeze.schedule_id == schedule.id, in_force(uow.now))
+    of = (Freeze.organization_id == uow.organization, Freeze.schedule_id == schedule.id, Freeze.is_in_force(uow.now))
     running = uow.session.scalars(select(Freeze).where(*of).order_by(Freeze.id).with_for_update()).all()
     if not running:
         raise ServiceError("not_frozen", "No window of this schedule is in force; there is nothing to lift.")

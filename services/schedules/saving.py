@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy import update as sql_update
 
-from models.schedule_queries import existing, planned
+from models.schedule_queries import existing
 from models.schedules import Occurrence, Schedule
 from rules.access.entitlements import require_schedules
 from rules.access.organization_settings import OrganizationSettings
@@ -134,7 +134,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     if changed & _TERMS:
         plan(uow, schedule)
     if "scope" in changed:
-        coming = (Occurrence.schedule_id == schedule.id, planned(uow.now))
+        coming = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
         uow.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
     if changed & _COMPARED:
         _refuse_overlaps(uow, schedule)

@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Row, and_, func, select, union
 
 from models.attention import AttentionItem
 from models.freezes import Freeze
-from models.schedule_queries import planned
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM
 from rules.freezes.scope import BranchFact
@@ -40,7 +39,7 @@ def verify_windows(uow_factory: UnitOfWorkFactory) -> int:
 
 def _is_coming(now: datetime) -> ColumnElement[bool]:
     soon = and_(Occurrence.starts_at > now, Occurrence.starts_at <= now + AHEAD)
-    return and_(planned(now), soon, Occurrence.verified_at.is_(None))
+    return and_(Occurrence.is_planned(now), soon, Occurrence.verified_at.is_(None))
 
 
 def _verify(uow: UnitOfWork, occurrence_id: str) -> bool:
@@ -59,7 +58,7 @@ def compare_windows(uow_factory: UnitOfWorkFactory) -> bool:
         if not claim_period(uow, "compare_windows", LOOK_EVERY):
             return False
         coming = select(Occurrence.id, Occurrence.organization_id).where(
-            planned(uow.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= uow.now + AHEAD
+            Occurrence.is_planned(uow.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= uow.now + AHEAD
         )
         told = select(func.split_part(AttentionItem.key, " ", 2), AttentionItem.organization_id).where(
             AttentionItem.type == alerts.NOT_ENFORCED, AttentionItem.cleared_at.is_(None)

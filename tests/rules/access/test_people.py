@@ -1,42 +1,16 @@
-"""Names for addresses, states of invitations, settings of organisations."""
+"""Names for addresses, settings of organisations."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.access.invitations import state_at
 from rules.access.organization_settings import OrganizationSettings
 from rules.access.slugs import LONGEST_SLUG, slug_of
 
 NOW = datetime(2026, 11, 20, 16, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-
-
-@dataclass(frozen=True)
-class Row:
-    expires_at: datetime = NOW + SECOND
-    accepted_at: datetime | None = None
-    revoked_at: datetime | None = None
-
-
-@pytest.mark.parametrize(
-    ("row", "state"),
-    [
-        (Row(), "pending"),
-        (Row(expires_at=NOW), "expired"),
-        (Row(expires_at=NOW - SECOND), "expired"),
-        (Row(accepted_at=NOW), "accepted"),
-        (Row(accepted_at=NOW, expires_at=NOW - SECOND), "accepted"),
-        (Row(revoked_at=NOW), "revoked"),
-        (Row(revoked_at=NOW, expires_at=NOW - SECOND), "revoked"),
-    ],
-    ids=repr,
-)
-def test_the_state_of_an_invitation_follows_from_its_instants(row: Row, state: str) -> None:
-    assert state_at(NOW, row) == state
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.verdict import CoveringFreeze, MergeCandidate, in_force, judge
+from rules.freezes.verdict import CoveringFreeze, MergeCandidate, judge
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -17,24 +17,6 @@ def freeze(name: str) -> CoveringFreeze:
 
 
 A, B = freeze("frz_a"), freeze("frz_b")
-
-
-@pytest.mark.parametrize(
-    ("started_at", "ends_at", "ended_at", "expected"),
-    [
-        pytest.param(NOON, None, None, True, id="from its very start"),
-        pytest.param(NOON + HOUR, None, None, False, id="not before its start"),
-        pytest.param(NOON - HOUR, NOON + HOUR, None, True, id="before its end"),
-        pytest.param(NOON - HOUR, NOON, None, False, id="not at its very end"),
-        pytest.param(NOON - HOUR, NOON - HOUR, None, False, id="not after its end, recorded or not"),
-        pytest.param(NOON - HOUR, None, NOON, False, id="not once it was ended"),
-        pytest.param(NOON - HOUR, NOON + HOUR, NOON - HOUR, False, id="not once it was ended before its time"),
-    ],
-)
-def test_when_a_freeze_is_in_force(
-    started_at: datetime, ends_at: datetime | None, ended_at: datetime | None, expected: bool
-) -> None:
-    assert in_force(started_at, ends_at, ended_at, NOON) is expected
 
 
 @pytest.mark.parametrize(

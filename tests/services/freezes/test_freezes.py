@@ -16,7 +16,6 @@ from models.organizations import Organization
 from models.queries import covering_freezes, lock_coverage
 from models.repositories import WatchedBranch
 from rules.errors import ServiceError
-from rules.freezes.verdict import in_force
 from rules.ids import new_id
 from services.core.lookups import get_freeze
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
@@ -320,25 +319,6 @@ class TestGrowing:
             targets.extend_open_freezes(uow, [new.id])
         racing.join(10)
         assert frozen(unit_of, acme, new) == [True]
-
-
-def test_sql_and_python_mean_the_same_by_a_freeze_in_force(
-    session: Session, acme: Organization, unit_of: Opener, branches: list[WatchedBranch]
-) -> None:
-    with unit_of(acme) as uow:
-        now = uow.now
-    instants = [now - timedelta(seconds=1), now, now + timedelta(seconds=1)]
-    rows = [
-        factories.freeze(session, acme, branches, started_at=begun, ends_at=ends, ended_at=ended)
-        for begun in instants
-        for ends in [None, *instants]
-        for ended in [None, now]
-    ]
-    session.commit()
-    covering = covering_freezes(session, [branches[0].id], now)[branches[0].id]
-    expected = {row.id for row in rows if in_force(row.started_at, row.ends_at, row.ended_at, now)}
-    assert {freeze.id for freeze in covering} == expected
-    assert expected
 
 
 def test_a_lift_that_waited_for_another_takes_in_the_freeze_that_started_meanwhile(

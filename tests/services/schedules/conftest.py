@@ -13,7 +13,6 @@ from app.database import WORKER_ROLE, make_engine
 from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.organizations import Organization
-from models.queries import in_force
 from models.schedules import Occurrence, Schedule
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.freezes.end import lift
@@ -84,7 +83,7 @@ class Office:
         """Lift the freezes of a schedule that are in force, by hand."""
         self.session.expire_all()
         with self.uow_factory.open(self.caller) as uow:
-            query = select(Freeze.id).where(Freeze.schedule_id == schedule_id, in_force(uow.now))
+            query = select(Freeze.id).where(Freeze.schedule_id == schedule_id, Freeze.is_in_force(uow.now))
             for freeze_id in uow.session.scalars(query).all():
                 lift(uow, freeze_id, None)
 

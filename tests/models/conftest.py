@@ -1,0 +1,14 @@
+"""What tests of models ask for: a session on a database of their own."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy.orm import Session
+
+from tests.support.sessions import committing
+
+
+@pytest.fixture
+def session(database: str) -> Iterator[Session]:
+    with committing(database) as session:
+        yield session

@@ -12,7 +12,7 @@ from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
-from rules.rate_budget import PaceLimits
+from rules.rate_budget import RateLimits
 from services.bypass_detection.detection import note_tips
 from services.core.clock import DatabaseClock
 from services.core.password_hashing import PasswordHasher
@@ -65,7 +65,7 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
         token_lifetime=config.session_jwt_ttl,
         secret_key=config.secret_key.encode(),
         mail=mail_server_of(config),
-        pace=PaceLimits(
+        rate_limits=RateLimits(
             cast(Any, config.github_content_limit),
             config.github_content_per_minute,
             config.github_content_per_hour,
@@ -102,4 +102,4 @@ def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url:
         targets_written=(mark_complete,),
         installation_removed=(partial(refresh_status, uow_factory, github),),
     )
-    return Reconciler(uow_factory, github, details_url, observers, uow_factory.dependencies.pace)
+    return Reconciler(uow_factory, github, details_url, observers)

@@ -1,12 +1,12 @@
-"""How much may be sent to the code host now, so that it never has to refuse: pure arithmetic on what was spent.
+"""How much may be sent to GitHub now, so that it never has to refuse: pure arithmetic on the recent usage.
 
 GitHub counts points by the minute (a GraphQL query 1, a mutation 5; 2,000 in all) and created content by the minute
-and by the hour (80 and 500). Whether check runs are content, and whether each alias of a mutation counts, it does not
-say: that is configured, or learnt from a refusal. Its windows begin when it pleases, so we keep to each limit in any
-window of that length. Source: GitHub, "Rate limits for the REST API", secondary rate limits.
+and by the hour (80 and 500). It does not document whether check runs are content, and whether each alias of a mutation
+counts: that is configured, or learned from a refusal. Its windows can begin at any time, so we keep to each limit in
+any window of that length. Source: GitHub, "Rate limits for the REST API", secondary rate limits.
 
-The room belongs first to verdicts, for a freeze waits for nothing. Whatever nobody's merge waits for (looking at rules,
-writing them, comparing repositories, looking into landings) has a share of it, counted together with what verdicts use.
+Verdicts come first. Background calls, which no merge waits for (reading and writing rules, comparing repositories,
+detecting bypasses), have a share of the budget, counted together with what verdicts use.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +20,13 @@ Counting = Literal["off", "requests", "aliases"]
 MUTATION_POINTS = 5
 QUERY_POINTS = 1
 MINUTE = timedelta(seconds=62)
-"""A little longer than GitHub's, for the way there takes time."""
+"""A little longer than GitHub's, because a call takes time to arrive."""
 HOUR = timedelta(seconds=3605)
 
 
 @dataclass(frozen=True, slots=True)
-class PaceLimits:
-    """What one installation may use. `learn` counts no content until the code host has refused a mutation."""
+class RateLimits:
+    """What one installation may use. `learn` counts no content until GitHub has refused a mutation."""
 
     content: Literal["learn", "off", "requests", "aliases"] = "learn"
     content_per_minute: int = 80
@@ -34,7 +34,7 @@ class PaceLimits:
     points_per_minute: int = 1800
     """Of 2,000, since requests of the API and of people count as well."""
 
-    def share(self, part: float) -> "PaceLimits":
+    def share(self, part: float) -> "RateLimits":
         """Return a part of these limits, enough for a single call at least."""
         return replace(
             self,
@@ -44,13 +44,13 @@ class PaceLimits:
         )
 
 
-READS_SHARE = 0.5
-"""Of the room, what calls may use that nobody's merge waits for: the other half is always there for verdicts."""
-WRITES_SHARE = 0.4
-"""The same of those that write: what is left of the half is for reading, so that a setup of a thousand repositories
-stops neither probes nor comparisons. Of 1,800 points it is 720, below the 900 that GitHub takes in a minute by REST."""
-SHORTEST_WAIT = timedelta(seconds=5)
-"""Whoever found no room in their share comes back no sooner, and so for more than one call."""
+BACKGROUND_READ_SHARE = 0.5
+"""The share of the budget that background calls may use: the other half is always there for verdicts."""
+BACKGROUND_WRITE_SHARE = 0.4
+"""The same for those that write: what is left of the half is for reading, so that a setup of a thousand repositories
+stops neither probes nor comparisons. Of 1,800 points it is 720, below the 900 that the REST API takes in a minute."""
+MIN_BACKGROUND_WAIT = timedelta(seconds=5)
+"""A background job that has used up its share waits at least so long, and then makes more than one call."""
 
 
 class ApiUsage(NamedTuple):
@@ -62,7 +62,7 @@ class ApiUsage(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """How many checks one mutation may hold now; if none, how long there will be no room."""
+    """How many checks one mutation may hold now; if none, how long to wait."""
 
     checks: int
     wait: timedelta
@@ -72,34 +72,34 @@ NO_WAIT = timedelta(0)
 
 
 def grant_checks(
-    limits: PaceLimits, counting: Counting, spent: Sequence[ApiUsage], now: datetime, wanted: int
+    limits: RateLimits, counting: Counting, usage: Sequence[ApiUsage], now: datetime, wanted: int
 ) -> Grant:
-    """Return the room for one mutation with up to `wanted` checks; `spent` holds the last hour, oldest first."""
-    waits = [_wait(spent, now, MINUTE, limits.points_per_minute - MUTATION_POINTS, _points)]
-    room = wanted
+    """Return how many of `wanted` checks one mutation may hold; `usage` has the last hour, oldest first."""
+    waits = [_wait(usage, now, MINUTE, limits.points_per_minute - MUTATION_POINTS, _points)]
+    checks = wanted
     if counting != "off":
         for length, most in ((MINUTE, limits.content_per_minute), (HOUR, limits.content_per_hour)):
-            waits.append(_wait(spent, now, length, most - 1, _content))
+            waits.append(_wait(usage, now, length, most - 1, _content))
             if counting == "aliases":
-                room = min(room, most - sum(one.content for one in spent if one.at > now - length))
+                checks = min(checks, most - sum(one.content for one in usage if one.at > now - length))
     wait = max(waits)
-    return Grant(0, wait) if wait > NO_WAIT else Grant(room, NO_WAIT)
+    return Grant(0, wait) if wait > NO_WAIT else Grant(checks, NO_WAIT)
 
 
-def wait_for_query(limits: PaceLimits, spent: Sequence[ApiUsage], now: datetime) -> timedelta:
-    """Return how long there will be no room for a query: usually no time at all."""
-    return _wait(spent, now, MINUTE, limits.points_per_minute - QUERY_POINTS, _points)
+def wait_for_query(limits: RateLimits, usage: Sequence[ApiUsage], now: datetime) -> timedelta:
+    """Return how long a query has to wait: usually not at all."""
+    return _wait(usage, now, MINUTE, limits.points_per_minute - QUERY_POINTS, _points)
 
 
 def background_wait(
-    limits: PaceLimits, counting: Counting, spent: Sequence[ApiUsage], now: datetime, *, writes: bool
+    limits: RateLimits, counting: Counting, usage: Sequence[ApiUsage], now: datetime, *, writes: bool
 ) -> timedelta:
-    """Return how long there will be no room for a call that nobody's merge waits for."""
+    """Return how long a background call has to wait."""
     if writes:
-        wait = grant_checks(limits.share(WRITES_SHARE), counting, spent, now, 1).wait
+        wait = grant_checks(limits.share(BACKGROUND_WRITE_SHARE), counting, usage, now, 1).wait
     else:
-        wait = wait_for_query(limits.share(READS_SHARE), spent, now)
-    return max(wait, SHORTEST_WAIT) if wait > NO_WAIT else NO_WAIT
+        wait = wait_for_query(limits.share(BACKGROUND_READ_SHARE), usage, now)
+    return max(wait, MIN_BACKGROUND_WAIT) if wait > NO_WAIT else NO_WAIT
 
 
 def content_of(counting: Counting, checks: int) -> int:
@@ -107,12 +107,12 @@ def content_of(counting: Counting, checks: int) -> int:
     return {"off": 0, "requests": 1, "aliases": checks}[counting]
 
 
-def counting_after_refusal(before: Counting, spent: Sequence[ApiUsage], now: datetime, limits: PaceLimits) -> Counting:
-    """Return how content is counted from now on, since the code host has refused a mutation.
+def stricter_counting(before: Counting, usage: Sequence[ApiUsage], now: datetime, limits: RateLimits) -> Counting:
+    """Return how content is counted from now on, after GitHub has refused a mutation.
 
-    The milder explanation first: that it counts requests, if there were more of them than it allows.
+    The milder explanation first: that GitHub counts requests, if there were more of them than it allows.
     """
-    requests = [one for one in spent if one.points == MUTATION_POINTS]
+    requests = [one for one in usage if one.points == MUTATION_POINTS]
     recent = sum(one.at > now - MINUTE for one in requests)
     too_many = recent > limits.content_per_minute or len(requests) > limits.content_per_hour
     return "requests" if before == "off" and too_many else "aliases"
@@ -127,10 +127,10 @@ def _content(one: ApiUsage) -> int:
 
 
 def _wait(
-    spent: Sequence[ApiUsage], now: datetime, length: timedelta, most: int, size: Callable[[ApiUsage], int]
+    usage: Sequence[ApiUsage], now: datetime, length: timedelta, most: int, size: Callable[[ApiUsage], int]
 ) -> timedelta:
-    """Return the time until what was spent within `length` comes down to `most`."""
-    recent = [one for one in spent if one.at > now - length]
+    """Return the time until the usage within `length` comes down to `most`."""
+    recent = [one for one in usage if one.at > now - length]
     used = sum(map(size, recent))
     for one in recent:
         if used <= most:

@@ -20,8 +20,8 @@ from services.bypass_detection.evidence import Examined, IncompleteError, Landed
 from services.bypass_detection.reports import report
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.github_access.backoff import NEEDS_OPERATOR, backoff
-from services.github_access.failures import LIMITS, is_installation_wide, pause_when_limited
-from services.github_access.rate_limiter import paced_client
+from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
+from services.github_access.rate_limiter import background_client
 
 logger = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ def examine_landings(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     turn = _claim(uow_factory)
     if turn is None or not turn.branches:
         return False
-    client = paced_client(uow_factory, github, turn.installation_id)
+    client = background_client(uow_factory, github, turn.installation_id)
     left = list(turn.branches)
     while left:
         branch = left.pop(0)
@@ -168,5 +168,10 @@ def _put_off(uow_factory: UnitOfWorkFactory, turn: _Turn, branches: Sequence[Lan
         pause_when_limited(uow, turn.installation_id, error)
         for branch in sorted(branches, key=lambda branch: branch.id):
             due = uow.now + backoff(error, branch.attempts)
-            values = {"branch": branch.id, "until": turn.until, "due": due, "failed": int(error.kind not in LIMITS)}
+            values = {
+                "branch": branch.id,
+                "until": turn.until,
+                "due": due,
+                "failed": int(error.kind not in RATE_LIMITS),
+            }
             uow.session.execute(_LATER, values)

@@ -22,7 +22,7 @@ from models.audit import AuditEntry
 from rules.access.permissions import CODE_HOST, SYSTEM, Actor, Source
 from rules.audit.actions import ACTIONS
 from rules.ids import new_id
-from rules.rate_budget import PaceLimits
+from rules.rate_budget import RateLimits
 from rules.time.instants import format_instant
 from services.core.clock import Clock
 from services.core.password_hashing import PasswordHasher
@@ -82,8 +82,8 @@ class Dependencies:
     """Seals what the database keeps but must not tell."""
     mail: MailServer | None = None
     """Takes our mails; without one they wait."""
-    pace: PaceLimits = field(default_factory=PaceLimits)
-    """How much may be sent to the code host for one installation."""
+    rate_limits: RateLimits = field(default_factory=RateLimits)
+    """How much may be sent to GitHub for one installation."""
     password_hasher: PasswordHasher = field(default_factory=PasswordHasher)
 
 

@@ -24,9 +24,9 @@ from services.enforcement.facts import Facts, gather
 from services.enforcement.setups import Pen, note, patient, unready
 from services.enforcement.surveying import Survey
 from services.enforcement_status.probe_requests import schedule_probes
-from services.github_access.failures import LIMITS
+from services.github_access.failures import RATE_LIMITS
 from services.github_access.pauses import pause_installation
-from services.github_access.rate_limiter import learn_from_refused_write, paced_client
+from services.github_access.rate_limiter import background_client, learn_from_refused_write
 
 logger = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ def _turn(lease: Lease, github: GitHub) -> None:
         due = _repositories_due(facts, setup.progress)
         if patient(setup, uow.now) and unready(uow, _branches(facts, due[:TURN], setup.progress)):
             return lease.release(uow, uow.now + LOOK_AGAIN)
-    client = paced_client(lease.uow_factory, github, facts.installation_id)
+    client = background_client(lease.uow_factory, github, facts.installation_id)
     with client.together():
         survey = Survey(github, client, facts)
         above = survey.above
@@ -214,7 +214,7 @@ def _learn(pen: Pen, error: GitHubError) -> None:
     """Have writing count for more where the code host has refused it, so that it is not refused every minute anew."""
     if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
         with pen.uow_factory.open(SYSTEM_CALLER) as uow:
-            learn_from_refused_write(uow, pen.installation_id, uow.dependencies.pace)
+            learn_from_refused_write(uow, pen.installation_id, uow.dependencies.rate_limits)
 
 
 def _fail(lease: Lease, where: str, error: GitHubError) -> None:
@@ -235,7 +235,7 @@ def _put_off(lease: Lease, error: GitHubError) -> None:
     """Have another try later, or give up: after too many, or where nothing can be written any more."""
     with lease.uow_factory.open(lease.caller) as uow:
         setup = uow.session.get_one(EnforcementSetup, lease.setup_id)
-        limited = error.kind in LIMITS
+        limited = error.kind in RATE_LIMITS
         tries = int(setup.progress.get("tries", 0)) + (not limited)
         hopeless = not error.transient or tries > MOST_TRIES
         if not hopeless:

@@ -26,7 +26,7 @@ from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.facts import held
 from services.enforcement.setups import carry_out, record
 from services.github_access.client import page
-from services.github_access.rate_limiter import paced_client
+from services.github_access.rate_limiter import background_client
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,12 @@ def look_for_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Cal
     seen = _Seen()
     if known.gone and known.written:
         try:
-            _look(paced_client(uow_factory, github, installation_id), github.installation(installation_id), known, seen)
+            _look(
+                background_client(uow_factory, github, installation_id),
+                github.installation(installation_id),
+                known,
+                seen,
+            )
         except GitHubError as error:
             logger.warning("rulesets over repositories that are not covered could not be read: %s", error)
             seen.hidden |= known.gone.keys()

@@ -26,8 +26,8 @@ from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_probes, renew_probes
 from services.enforcement.probe_reading import facts_of, read_details, read_rules
 from services.enforcement.probe_records import Probed, fail, record
-from services.github_access.failures import LIMITS, is_installation_wide, pause_when_limited
-from services.github_access.rate_limiter import paced_client
+from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
+from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def _look(
     uow_factory: UnitOfWorkFactory, github: GitHub, claim: ProbeClaim, permissions: Mapping[str, str], failed: Failed
 ) -> Iterator[Probed]:
     """Read every claimed branch and judge it; those that could not be read go to `failed`."""
-    client = paced_client(uow_factory, github, claim.installation_id)
+    client = background_client(uow_factory, github, claim.installation_id)
     seen: list[tuple[ClaimedProbe, BranchRules]] = []
     for chunk in batches(claim.probes, github.settings.repositories_per_query):
         _renew(uow_factory, claim)
@@ -100,7 +100,7 @@ def _give_back(uow_factory: UnitOfWorkFactory, claim: ProbeClaim, failed: Failed
     """Have branches tried again that could not be read; a limit of the code host holds everybody back."""
     if not failed:
         return
-    limit = next((error for _probe, error in failed if error.kind in LIMITS), None)
+    limit = next((error for _probe, error in failed if error.kind in RATE_LIMITS), None)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         pause_when_limited(uow, claim.installation_id, limit)
         fail(uow, claim, failed)

@@ -17,8 +17,8 @@ from models.repositories import Repository
 from rules.rulesets.plans import Change, Existing, Place, is_as_announced, plan_removal
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.setups import carry_out, forget_announced, recalled, record
-from services.github_access.failures import LIMITS
-from services.github_access.rate_limiter import paced_client
+from services.github_access.failures import RATE_LIMITS
+from services.github_access.rate_limiter import background_client
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def withdraw(
             _remove(uow_factory, github, caller, each)
         except GitHubError as error:
             left.append(each.left(error.message, transient=error.transient))
-            limited = error.message if error.kind in LIMITS else None
+            limited = error.message if error.kind in RATE_LIMITS else None
     return left
 
 
@@ -116,7 +116,7 @@ def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
 
 def _remove(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, owned: _Owned) -> None:
     """Remove one at the code host, and record it; raises `GitHubError`."""
-    access = _access(paced_client(uow_factory, github, owned.installation_id), owned.place)
+    access = _access(background_client(uow_factory, github, owned.installation_id), owned.place)
     if owned.announced is None:
         change: Change | None = _carry_out(access, owned)
     else:

@@ -6,24 +6,18 @@ from datetime import timedelta
 from integrations.github import ErrorKind, GitHubError
 
 MIN_RETRY_DELAY = timedelta(seconds=2)
-
-
 MAX_RETRY_DELAY = timedelta(minutes=5)
-
-
 OPERATOR_RETRY_INTERVAL = timedelta(minutes=30)
-
-
 NEEDS_OPERATOR = frozenset(
     {ErrorKind.PERMISSION, ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED, ErrorKind.NOT_FOUND}
 )
-"""Refusals that only a person can end: no hot loop, and no giving up. A webhook or `retry` makes them due at once."""
+"""Errors that only a person can fix: retried seldom, never given up. A webhook or `retry` makes them due at once."""
 
 
 def backoff(error: GitHubError, attempts: int) -> timedelta:
-    """Return how long to wait after so many failed attempts: what the code host asks, else longer each time.
+    """Return how long to wait after so many failed attempts: what GitHub asks for, else exponentially longer.
 
-    With jitter, so that branches which failed together do not come back together.
+    With jitter, so that branches which failed together are not retried together.
     """
     if error.retry_after is not None:
         return timedelta(seconds=error.retry_after + random.uniform(0, 1))  # noqa: S311 - spreads load, hides nothing

@@ -1,4 +1,4 @@
-"""The way to the code host for services that answer a request."""
+"""GitHub's client for services that answer a request, and the addresses of its pages."""
 
 from urllib.parse import quote
 
@@ -11,11 +11,11 @@ from services.core.unit_of_work import UnitOfWork
 from services.github_access.failures import require_no_pause
 
 ORIGIN = "https://github.com"
-"""Where its pages are when this process has no App."""
+"""The origin of its pages when this process has no App."""
 
 
 def github(uow: UnitOfWork) -> GitHub:
-    """Return the process's GitHub client; raises `github_unavailable` where no App is configured."""
+    """Return the process's GitHub client; raise `github_unavailable` if no App is configured."""
     found = uow.dependencies.github
     if found is None:
         raise ServiceError("github_unavailable", "No GitHub App is configured here (GITHUB_APP_ID).")
@@ -23,21 +23,21 @@ def github(uow: UnitOfWork) -> GitHub:
 
 
 def page(uow: UnitOfWork, *segments: str, **query: str) -> str:
-    """Return the address of a page of the code host, for people; each segment is one of its path."""
+    """Return the address of a GitHub page, for people; each segment is one of its path."""
     found = uow.dependencies.github
     origin = found.settings.web_url if found else ORIGIN
-    asked = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
+    parameters = "&".join(f"{name}={quote(value, safe='')}" for name, value in query.items())
     address = "/".join([origin.rstrip("/"), *(quote(segment, safe="") for segment in segments)])
-    return f"{address}?{asked}" if asked else address
+    return f"{address}?{parameters}" if parameters else address
 
 
 def client(uow: UnitOfWork) -> InstallationClient:
-    """Return the client of the organisation's installation; raises what `installation_of` and `client_of` do."""
+    """Return the client of the organisation's installation; raise what `installation_of` and `client_of` do."""
     return client_of(uow, installation_of(uow))
 
 
 def installation_of(uow: UnitOfWork) -> int:
-    """Return the id of the organisation's installation; raises `installation_removed` if there is no active one."""
+    """Return the id of the organisation's installation; raise `installation_removed` if none is active."""
     installation_id = uow.session.scalar(
         select(Installation.id).where(Installation.organization_id == uow.organization, Installation.state == "active")
     )
@@ -47,7 +47,7 @@ def installation_of(uow: UnitOfWork) -> int:
 
 
 def client_of(uow: UnitOfWork, installation_id: int) -> InstallationClient:
-    """Return the client of an installation; raises `github_rate_limited` while that one is to be left alone."""
+    """Return the client of an installation; raise `github_rate_limited` while it is paused."""
     found = github(uow).client(installation_id)
     require_no_pause(uow, installation_id)
     return found

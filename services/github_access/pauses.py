@@ -6,26 +6,26 @@ from sqlalchemy import text
 
 from services.core.unit_of_work import UnitOfWork
 
-ONE_TROUBLE = timedelta(minutes=5)
-"""Limits that are met again so soon after a pause are still the same trouble."""
+SAME_LIMIT_INTERVAL = timedelta(minutes=5)
+"""A limit that is met again so soon after a pause counts as the same one."""
 
 
 _PAUSED_UNTIL = text("SELECT paused_until FROM installations WHERE id = :id AND paused_until > :now")
 
 
 def pause_installation(uow: UnitOfWork, installation_id: int, until: datetime) -> None:
-    """Keep every worker away from an installation that the code host has limited."""
+    """Keep every worker away from an installation until then."""
     uow.session.execute(
         text(
             "UPDATE installations SET paused_until = greatest(coalesce(paused_until, :until), :until), "
             "paused_since = CASE WHEN paused_until >= :recent THEN coalesce(paused_since, :now) ELSE :now END "
             "WHERE id = :id"
         ),
-        {"until": until, "id": installation_id, "now": uow.now, "recent": uow.now - ONE_TROUBLE},
+        {"until": until, "id": installation_id, "now": uow.now, "recent": uow.now - SAME_LIMIT_INTERVAL},
     )
 
 
 def pause_left(uow: UnitOfWork, installation_id: int) -> timedelta:
-    """Return for how long an installation is still to be left alone; whoever is at work in it asks before each call."""
+    """Return for how long an installation is still paused; read before each call."""
     until = uow.session.scalar(_PAUSED_UNTIL, {"id": installation_id, "now": uow.now})
     return timedelta(0) if until is None else until - uow.now

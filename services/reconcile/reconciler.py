@@ -14,7 +14,7 @@ from time import monotonic
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient
 from rules.freezes.batches import batches
-from rules.rate_budget import NO_WAIT, PaceLimits
+from rules.rate_budget import NO_WAIT, RateLimits
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.github_access.failures import incomplete_error, is_installation_wide, pause_when_limited, retryable
 from services.github_access.pauses import pause_installation
@@ -62,7 +62,11 @@ class Reconciler:
     details_url: str
     """The address that a check links to."""
     observers: PassObservers
-    limits: PaceLimits = field(default_factory=PaceLimits)
+
+    @property
+    def limits(self) -> RateLimits:
+        """How much may be sent for one installation."""
+        return self.uow_factory.dependencies.rate_limits
 
     def run_pass(self) -> bool:
         """Serve the installation that has waited longest; False if nothing is due that is not leased already."""

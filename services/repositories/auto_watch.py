@@ -16,7 +16,7 @@ from rules.errors import ServiceError
 from rules.freezes.batches import batches
 from rules.freezes.check_names import watched_automatically
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
-from services.github_access.rate_limiter import paced_client
+from services.github_access.rate_limiter import background_client
 from services.repositories.watching import audit_watched, begin, keep_free, lock_watching, watch
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def watch_matching(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Calle
     with uow_factory.open(caller) as uow:
         query = select(Repository).where(Repository.installation_id == installation_id, _concerned())
         repositories = uow.session.scalars(query.order_by(Repository.id)).all()
-    client = paced_client(uow_factory, github, installation_id)
+    client = background_client(uow_factory, github, installation_id)
     found = matching_branches(client, [(row, _globs(row)) for row in repositories])
     for repository_id, names in found.items():
         watch_what_appeared(uow_factory, caller, repository_id, names)

@@ -24,7 +24,7 @@ from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOf
 from services.enforcement.orphans import look_for_orphans
 from services.freezes.targets import extend_open_freezes
 from services.github_access.failures import ThrottledError, pause_when_limited
-from services.github_access.rate_limiter import paced_client
+from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import SYNC_TIMEOUT, is_running, request_comparison
 from services.repositories.auto_watch import watch_default_branches, watch_matching
@@ -113,7 +113,7 @@ def sync_installation(uow_factory: UnitOfWorkFactory, github: GitHub, installati
     if caller is None or (away and refresh_status(uow_factory, github, installation_id) != "active"):
         return
     try:
-        covered = list(paced_client(uow_factory, github, installation_id).repositories())
+        covered = list(background_client(uow_factory, github, installation_id).repositories())
     except GitHubError as error:
         if error.kind is not ErrorKind.INSTALLATION_REMOVED:
             raise
@@ -236,7 +236,7 @@ def refresh_repository(uow_factory: UnitOfWorkFactory, github: GitHub, github_id
         rows = uow.session.execute(query).all()
     for repository_id, installation_id in rows:
         try:
-            info = paced_client(uow_factory, github, installation_id).repository(github_id)
+            info = background_client(uow_factory, github, installation_id).repository(github_id)
         except ThrottledError:
             with uow_factory.open(GITHUB_CALLER) as uow:  # hints are soon given up; a comparison waits
                 request_comparison(uow, [installation_id])

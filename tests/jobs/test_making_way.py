@@ -6,13 +6,13 @@ from typing import Any, cast
 
 from jobs import context
 from jobs.context import Context, run_for
-from rules.rate_budget import PaceLimits
+from rules.rate_budget import RateLimits
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.leases import acquire, other_installations_due
 from tests.jobs.conftest import Builder, Town
 from tests.services.conftest import Listener
 
-ALIASES = PaceLimits(content="aliases", content_per_minute=4, content_per_hour=1000)
+ALIASES = RateLimits(content="aliases", content_per_minute=4, content_per_hour=1000)
 
 
 def rank(town: Town, repository: str, number: int, *, auto_merge: bool = False, draft: bool = False) -> None:
@@ -55,7 +55,7 @@ class TestTheCodeHostsLimits:
     def test_a_minutes_room_is_used_and_not_more(self, town: Town, build: Builder) -> None:
         build("web", "api", pulls=3)
         town.settle()
-        town.reconciler = replace(town.reconciler, limits=ALIASES)
+        town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=ALIASES)
         town.freeze()
         town.sql("DELETE FROM github_api_usage")
         town.settle()
@@ -64,7 +64,7 @@ class TestTheCodeHostsLimits:
     def test_what_waits_for_room_has_not_failed_and_tells_how_far_it_is(self, town: Town, build: Builder) -> None:
         build("web", "api", pulls=3)
         town.settle()
-        town.reconciler = replace(town.reconciler, limits=ALIASES)
+        town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=ALIASES)
         town.freeze()
         town.sql("DELETE FROM github_api_usage")
         town.settle()
@@ -78,7 +78,7 @@ class TestTheCodeHostsLimits:
     def test_when_the_minute_has_passed_it_goes_on(self, town: Town, build: Builder) -> None:
         build("web", "api", pulls=3)
         town.settle()
-        town.reconciler = replace(town.reconciler, limits=ALIASES)
+        town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=ALIASES)
         town.freeze()
         town.sql("DELETE FROM github_api_usage")
         town.settle()
@@ -88,13 +88,14 @@ class TestTheCodeHostsLimits:
         town.settle()
         assert failures(town) == 6
 
-    def test_two_workers_share_the_room(self, town: Town, build: Builder) -> None:
+    def test_two_workers_share_the_budget(self, town: Town, build: Builder) -> None:
+        town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=ALIASES)
         build("web", "api", pulls=3)
         town.settle()
         town.freeze()
         town.sql("DELETE FROM github_api_usage")
         for _worker in range(2):
-            replace(town.reconciler, limits=ALIASES).run_pass()
+            town.reconciler.run_pass()
             town.sql("UPDATE installations SET paused_until = NULL")
             town.make_due()
         assert failures(town) == 4
@@ -116,7 +117,9 @@ class TestTheCodeHostsLimits:
         town.sql(
             "UPDATE installations SET content_counting = 'aliases', content_learnt_at = now() - interval '25 hours'"
         )
-        town.reconciler = replace(town.reconciler, limits=PaceLimits(content="learn", content_per_minute=4))
+        town.jobs.dependencies = replace(
+            town.jobs.dependencies, rate_limits=RateLimits(content="learn", content_per_minute=4)
+        )
         town.freeze()
         town.settle()
         assert failures(town) == 6

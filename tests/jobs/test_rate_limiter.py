@@ -14,7 +14,7 @@ import pytest
 import services
 from integrations.github import GitHub
 from rules.errors import ServiceError
-from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, PaceLimits
+from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, RateLimits
 from services.bypass_detection.detection import examine_landings
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.applying import apply_due
@@ -185,9 +185,8 @@ def test_nobody_calls_while_the_installation_is_to_be_quiet_whatever_they_were_d
 
 def slow(town: Town, points_per_minute: int) -> None:
     """Have the code host take fewer points in a minute than it does."""
-    pace = PaceLimits(points_per_minute=points_per_minute)
-    town.jobs.dependencies = replace(town.jobs.dependencies, pace=pace)
-    town.reconciler = replace(town.reconciler, limits=pace)
+    rate_limits = RateLimits(points_per_minute=points_per_minute)
+    town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=rate_limits)
 
 
 def test_a_setup_that_writes_as_fast_as_it_may_leaves_room_for_verdicts(town: Town) -> None:
@@ -224,7 +223,7 @@ def test_a_setup_whose_writing_is_refused_once_writes_so_slowly_that_it_is_not_r
     begin(town)
     town.host.limits.reset()
     town.host.settings.content_limits, town.host.settings.content_per_minute = True, 15
-    town.jobs.dependencies = replace(town.jobs.dependencies, pace=PaceLimits(content_per_minute=15))
+    town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=RateLimits(content_per_minute=15))
     for _minute in range(10):
         town.sql("UPDATE github_api_usage SET at = at - interval '63 seconds'")
         town.sql("UPDATE installations SET paused_until = NULL")

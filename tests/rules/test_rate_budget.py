@@ -8,22 +8,22 @@ from hypothesis import strategies as st
 
 from rules.rate_budget import (
     HOUR,
+    MIN_BACKGROUND_WAIT,
     MINUTE,
     MUTATION_POINTS,
     NO_WAIT,
-    SHORTEST_WAIT,
     ApiUsage,
     Counting,
-    PaceLimits,
+    RateLimits,
     background_wait,
     content_of,
-    counting_after_refusal,
     grant_checks,
+    stricter_counting,
     wait_for_query,
 )
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-LIMITS = PaceLimits(content_per_minute=80, content_per_hour=500, points_per_minute=1800)
+LIMITS = RateLimits(content_per_minute=80, content_per_hour=500, points_per_minute=1800)
 
 
 def at(seconds: float, content: int = 0, points: int = MUTATION_POINTS) -> ApiUsage:
@@ -42,23 +42,23 @@ class TestRoom:
         assert room == (0, MINUTE - timedelta(seconds=40))
 
     def test_an_hour_that_is_used_up_is_waited_for_longer(self) -> None:
-        spent = [at(3000, content=250), at(1000, content=250)]
-        assert grant_checks(LIMITS, "aliases", spent, NOON, 25) == (0, HOUR - timedelta(seconds=3000))
+        usage = [at(3000, content=250), at(1000, content=250)]
+        assert grant_checks(LIMITS, "aliases", usage, NOON, 25) == (0, HOUR - timedelta(seconds=3000))
 
     def test_where_requests_count_a_whole_batch_takes_the_room_of_one(self) -> None:
         assert grant_checks(LIMITS, "requests", [at(1, content=79)], NOON, 25).checks == 25
         assert grant_checks(LIMITS, "requests", [at(1, content=80)], NOON, 25).checks == 0
 
     def test_points_are_kept_whatever_counts_as_content(self) -> None:
-        spent = [at(10, points=1796)]
-        assert grant_checks(LIMITS, "off", spent, NOON, 25) == (0, MINUTE - timedelta(seconds=10))
-        assert wait_for_query(LIMITS, spent, NOON) == NO_WAIT
+        usage = [at(10, points=1796)]
+        assert grant_checks(LIMITS, "off", usage, NOON, 25) == (0, MINUTE - timedelta(seconds=10))
+        assert wait_for_query(LIMITS, usage, NOON) == NO_WAIT
         assert wait_for_query(LIMITS, [at(10, points=1800)], NOON) == MINUTE - timedelta(seconds=10)
 
 
 class TestTheShareOfWhatNobodysMergeWaitsFor:
-    def wait(self, *spent: ApiUsage, writes: bool, counting: Counting = "off") -> timedelta:
-        return background_wait(LIMITS, counting, spent, NOON, writes=writes)
+    def wait(self, *usage: ApiUsage, writes: bool, counting: Counting = "off") -> timedelta:
+        return background_wait(LIMITS, counting, usage, NOON, writes=writes)
 
     def test_without_anything_spent_there_is_room(self) -> None:
         assert self.wait(writes=True) == self.wait(writes=False) == NO_WAIT
@@ -71,7 +71,7 @@ class TestTheShareOfWhatNobodysMergeWaitsFor:
         assert grant_checks(LIMITS, "off", [at(10, points=900)], NOON, 25).checks == 25
 
     def test_whoever_has_to_wait_waits_for_more_than_one_call(self) -> None:
-        assert self.wait(at(61, points=900), writes=False) == SHORTEST_WAIT
+        assert self.wait(at(61, points=900), writes=False) == MIN_BACKGROUND_WAIT
 
     @pytest.mark.parametrize("counting", ["requests", "aliases"])
     def test_content_is_shared_as_well_once_it_counts(self, counting: Counting) -> None:
@@ -81,7 +81,7 @@ class TestTheShareOfWhatNobodysMergeWaitsFor:
         assert self.wait(at(10, content=80), writes=False, counting=counting) == NO_WAIT
 
     def test_the_smallest_limits_leave_room_for_one_call_and_not_for_two(self) -> None:
-        smallest = PaceLimits("aliases", content_per_minute=1, content_per_hour=1, points_per_minute=10)
+        smallest = RateLimits("aliases", content_per_minute=1, content_per_hour=1, points_per_minute=10)
         for writes in (True, False):
             assert background_wait(smallest, "aliases", [], NOON, writes=writes) == NO_WAIT
             assert background_wait(smallest, "aliases", [at(10, content=1)], NOON, writes=writes) > NO_WAIT
@@ -94,22 +94,22 @@ class TestTheShareOfWhatNobodysMergeWaitsFor:
 def test_whoever_asks_first_is_never_refused_by_a_code_host_that_counts_from_any_moment(
     wishes: list[tuple[float, int]], counting: Counting
 ) -> None:
-    now, spent = NOON, list[ApiUsage]()
+    now, usage = NOON, list[ApiUsage]()
     for pause, wanted in wishes:
         now += timedelta(seconds=pause)
-        room = grant_checks(LIMITS, counting, [one for one in spent if one.at > now - HOUR], now, wanted)
+        room = grant_checks(LIMITS, counting, [one for one in usage if one.at > now - HOUR], now, wanted)
         assert room.checks <= wanted
         assert bool(room.checks) != bool(room.wait)
         if room.checks:
-            spent.append(ApiUsage(now, MUTATION_POINTS, content_of(counting, room.checks)))
+            usage.append(ApiUsage(now, MUTATION_POINTS, content_of(counting, room.checks)))
     for length, most in ((timedelta(minutes=1), 80), (timedelta(hours=1), 500)):
-        for first in spent:
-            assert sum(one.content for one in spent if first.at <= one.at < first.at + length) <= most
+        for first in usage:
+            assert sum(one.content for one in usage if first.at <= one.at < first.at + length) <= most
 
 
-@given(spent=st.lists(st.integers(1, 80), min_size=1, max_size=60))
-def test_after_the_wait_there_is_room(spent: list[int]) -> None:
-    done = [at(60 - index, content=content) for index, content in enumerate(spent)]
+@given(usage=st.lists(st.integers(1, 80), min_size=1, max_size=60))
+def test_after_the_wait_there_is_room(usage: list[int]) -> None:
+    done = [at(60 - index, content=content) for index, content in enumerate(usage)]
     room = grant_checks(LIMITS, "aliases", done, NOON, 25)
     if not room.checks:
         assert grant_checks(LIMITS, "aliases", done, NOON + room.wait, 25).checks > 0
@@ -125,5 +125,5 @@ def test_after_the_wait_there_is_room(spent: list[int]) -> None:
     ],
 )
 def test_a_refusal_teaches_how_content_is_counted(before: Counting, mutations: int, after: Counting) -> None:
-    spent = [at(30) for _ in range(mutations)]
-    assert counting_after_refusal(before, spent, NOON, LIMITS) == after
+    usage = [at(30) for _ in range(mutations)]
+    assert stricter_counting(before, usage, NOON, LIMITS) == after

@@ -36,7 +36,7 @@ fuzz: $(VENV) ## Run Schemathesis over the whole contract
 	@$(BIN)/python -m tools.fuzz $(ARGS)
 
 migrate: $(VENV) ## Bring the database of DATABASE_URL to the newest revision
-	@$(BIN)/alembic upgrade head
+	@$(BIN)/python -m app migrate
 
 sdk: $(VENV) $(NODE) ## Generate the Python client and the TypeScript types
 	@$(BIN)/python -m tools.sdk

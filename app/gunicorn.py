@@ -1,4 +1,4 @@
-"""How gunicorn runs the API: `gunicorn -c app/gunicorn.py app.main:app`."""
+"""How gunicorn runs the API, for `python -m app api`."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""The application, wired together once per process. Run it with `gunicorn -c app/gunicorn.py app.main:app`."""
+"""The application, wired together once per process. `python -m app api` runs it."""
 
 import sys
 from collections.abc import AsyncIterator, Mapping

@@ -1,11 +1,13 @@
-"""The sweeper process: `python -m app.sweeper`. One is needed; two are safe, and outlive the loss of a machine."""
+"""The sweeper process: `python -m app sweeper`. One is needed; two are safe, and outlive the loss of a machine."""
 
 import logging
 import signal
 import sys
+from collections.abc import Sequence
 from threading import Event
 
 from app import logs
+from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
 from app.gc_tuning import freeze_gc
 from app.wiring import job_context
@@ -16,8 +18,9 @@ from jobs.sweep import Sweeper
 logger = logging.getLogger(__name__)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Sweep until SIGTERM or SIGINT."""
+    parser_of("sweeper", "Find due work and do it if no worker does, until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
         given = job_context(config)
@@ -36,7 +39,3 @@ def main() -> int:
         stop, config.sweep_every.total_seconds()
     )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The worker process: `python -m app.worker`. Runs wake-ups from RQ; start as many as there are cores to spare.
+"""The worker process: `python -m app worker`. Runs wake-ups from RQ; start as many as there are cores to spare.
 
 One queue per worker, since RQ can lose a job between two (a worker killed between taking and starting it); jobs run
 in the worker's own process, so that tokens and connections are kept; nothing is retried by RQ, because PostgreSQL
@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from threading import Event
 from types import FrameType
 from typing import NoReturn
@@ -20,6 +21,7 @@ from rq import Queue, SimpleWorker
 from rq.serializers import JSONSerializer
 
 from app import logs
+from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
 from app.gc_tuning import freeze_gc
 from app.wiring import job_context
@@ -55,8 +57,9 @@ class WakeupWorker(SimpleWorker):
         super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run until SIGTERM or SIGINT, finishing the job in hand; begins anew whenever Redis makes RQ's worker quit."""
+    parser_of("worker", "Run jobs from Redis until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
         context.set_context(job_context(config))
@@ -83,7 +86,3 @@ def _begin_anew() -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     time.sleep(RETRY_SECONDS)
     os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - our own command line, and no shell
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -41,7 +41,7 @@ def set_context(context: Context) -> None:
 def get_context() -> Context:
     """Return the context of this process; raises RuntimeError in one that was not set up for jobs."""
     if not _given:
-        raise RuntimeError("this process runs no jobs: start `python -m app.worker` or `python -m app.sweeper`")
+        raise RuntimeError("this process runs no jobs: start `python -m app worker` or `python -m app sweeper`")
     return _given[0]
 
 

@@ -26,9 +26,9 @@ from psycopg import sql
 from redis import Redis
 from sqlalchemy import make_url
 
+from app.commands.migrate import migrate
 from tests.support.seeds import exploring
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
-from tools.sandbox.migrations import migrate
 
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring())

@@ -1,1 +1,1 @@
-"""What operators run: `python -m app audit | support | plan`, with the configuration of the service."""
+"""What operators run with `python -m app <command>`; `app/__main__.py` lists the commands."""

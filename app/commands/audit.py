@@ -1,14 +1,13 @@
-"""`python -m app.commands.audit verify`: prove that nothing in the audit was changed, removed or left out.
+"""`python -m app audit verify`: prove that no audit entry was changed, removed or left out.
 
-Prints a line for each organisation, and what is wrong first where something is.
+It prints a line for each organisation: that its chain is sound, or the first fault.
 """
 
 import argparse
 import re
-import sys
 from collections.abc import Sequence
 
-from app.commands.operator_cli import NoWakeups, ended, say
+from app.commands.command_line import NoWakeups, parser_of, run_with_config, say
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine
 from rules.access.permissions import SYSTEM
@@ -17,26 +16,21 @@ from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 
 _EPILOG = """\
-Each entry has a seal: a number, and the hash of the entry and of the seal before. All hashes are computed anew, in a
-transaction that only reads. What can be wrong: an entry or a seal is missing, a seal is broken (the entry was changed,
-or something was put in between), or an entry older than a minute has no seal (the sweeper does not run, or the entry
-was kept from it).
+Each entry has a seal: a number, and the hash of the entry and of the previous seal. All hashes are computed again, in a
+read-only transaction. Possible faults: an entry or a seal is missing, a seal is broken (the entry was changed, or
+another one was inserted), or an entry older than a minute has no seal (the sweeper does not run, or the entry was
+hidden from it).
 
-Somebody who owns the database can cut off the end, entries and seals, and leave a sound chain. To notice that, keep
-the number and the hash that a sound chain is told with, somewhere else, and have them looked for next time (--known).
+The owner of the database can remove the newest entries with their seals, which leaves a sound chain. To detect that,
+store the number and the hash that this command prints in another place, and pass them next time (--known).
 
-Run it where the service runs, with the same environment (DATABASE_URL, ...). It ends with 1 when something is wrong,
-and with 3 when it cannot work at all."""
+Run it where the service runs, with the same environment (DATABASE_URL, ...). It ends with 1 if there is a fault, and
+with 3 if the configuration or the database is not usable."""
 
 
-def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line; ends the process with 2 where it makes no sense."""
-    parser = argparse.ArgumentParser(
-        prog="python -m app.commands.audit",
-        description="Look after the audit.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def read_arguments(given: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; end the process with 2 if it is not valid."""
+    parser = parser_of("audit", "Verify the audit log.", _EPILOG)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("verify", help="prove the chain of one organisation, or of all")
     command.add_argument("organization", nargs="?", help="the organisation's id (org_...) or its slug (default: all)")
@@ -44,35 +38,35 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--known",
         type=_known,
         metavar="SEQUENCE:HASH",
-        help="a seal of this organisation that you have kept, and that has to be there still",
+        help="a seal of this organisation that was printed before and must still exist",
     )
     arguments = parser.parse_args(given)
     if arguments.known is not None and arguments.organization is None:
-        parser.error("--known needs the organisation that the seal belongs to")
+        parser.error("--known requires the organisation of the seal")
     return arguments
 
 
 def _known(text: str) -> Known:
-    """Read a seal as the API tells it; raises ArgumentTypeError for what cannot be one."""
+    """Return a seal written as SEQUENCE:HASH. Raise ArgumentTypeError if it is not one."""
     found = re.fullmatch(r"([1-9]\d{0,17}):([0-9a-fA-F]{64})", text, re.ASCII)
     if found is None:
-        raise argparse.ArgumentTypeError("has to be a number, a colon and 64 hexadecimal digits")
+        raise argparse.ArgumentTypeError("must be a number, a colon and 64 hexadecimal digits")
     return Known(int(found[1]), bytes.fromhex(found[2]))
 
 
 def run(given: argparse.Namespace, config: Config) -> int:
-    """Verify what the command line names; returns the exit status. Raises OperationalError."""
+    """Verify the chains and return the exit status. Raise OperationalError."""
     engine = make_engine(config.database_url, 1, role=WORKER_ROLE)
     uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), NoWakeups())
     caller = Caller(None, SYSTEM, "system")
     try:
         with uow_factory.open(caller, read_only=True) as uow:
-            named = chained_organizations(uow, given.organization)
-        if given.organization is not None and not named:
+            organizations = chained_organizations(uow, given.organization)
+        if given.organization is not None and not organizations:
             say(f"There is no organisation {given.organization!r}: name it by its id, org_..., or its slug.")
             return 1
         faults = 0
-        for organization_id, slug in named:
+        for organization_id, slug in organizations:
             with uow_factory.open(caller, read_only=True) as uow:
                 proof = verify(uow, organization_id, slug, given.known)
             faults += len(proof.faults)
@@ -91,11 +85,7 @@ def _report(proof: Proof) -> None:
         print(f"{place}: {fault.kind.upper()}: {fault.message} ({proof.sealed} before it are sound)")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status."""
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit status."""
     given = read_arguments(arguments)
-    return ended(lambda config: run(given, config))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return run_with_config(lambda config: run(given, config))

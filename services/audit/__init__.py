@@ -6,6 +6,6 @@
 - The sealer (`sealing.py`) takes committed entries from the queue and numbers them, organisation by organisation, each
   with a hash of the entry and of the seal before (`rules/audit/hash_chain.py`). A number is given after the commit, so
   nothing ever appears before a place that somebody has read up to.
-- `python -m app.commands.audit verify` proves the chain (`verifying.py`).
+- `python -m app audit verify` proves the chain (`verifying.py`).
 - What a plan keeps is applied when the list is read (`filters.py`): a better plan shows more, and nothing is erased.
 """

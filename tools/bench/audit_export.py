@@ -113,7 +113,7 @@ def main() -> None:
     with storage() as stores:
         organization_id, secret = seed(stores.database_url)
         port = free_port()
-        arguments = ["gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", "app.main:app"]
+        arguments = ["app", "api"]
         settings = {**stores.environment, "PORT": str(port), "WEB_CONCURRENCY": "1", "LOG_LEVEL": "WARNING"}
         address = f"http://127.0.0.1:{port}"
         with process(arguments, settings) as server:

@@ -14,7 +14,7 @@ import requests
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session
 
-from app.commands.operator_cli import NoWakeups
+from app.commands.command_line import NoWakeups
 from app.database import WORKER_ROLE, make_engine
 from services.audit.hash_chain import LONGEST, seal_entries
 from services.core.clock import DatabaseClock

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import requests
-from alembic import command
-from alembic.config import Config
-from sqlalchemy import create_engine
 
+from app.commands.migrate import migrate
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 
 WORKERS = 2
@@ -47,12 +45,7 @@ def storage() -> Iterator[Storage]:
         Path(home).chmod(0o711)  # the unprivileged account of the servers passes through
         with EmbeddedPostgres(Path(home, "postgres")) as postgres, EmbeddedValkey(Path(home, "redis")) as valkey:
             url = postgres.url("postgres").replace("postgresql://", "postgresql+psycopg://", 1)
-            engine = create_engine(url)
-            with engine.connect() as connection:
-                config = Config("alembic.ini")
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
-            engine.dispose()
+            migrate(url)
             yield Storage(url, valkey.url)
 
 
@@ -92,7 +85,7 @@ def _stop(started: subprocess.Popen[bytes]) -> None:
 def web(application: str, environment: Mapping[str, str], ready: str, port: int = 0) -> Iterator[str]:
     """Serve an ASGI application under gunicorn, and yield its address once `ready` answers."""
     port = port or free_port()
-    arguments = ["gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", application]
+    arguments = ["gunicorn", "-c", "app/gunicorn.py", application]
     settings = {"PORT": str(port), "WEB_CONCURRENCY": str(WORKERS), **environment}
     address = f"http://127.0.0.1:{port}"
     with process(arguments, settings) as server:

@@ -56,7 +56,7 @@ Paste these into another terminal:
   curl -H "$KEY" -H "$JSON" $BASE/v1/freezes -d '{json.dumps(FREEZE)}'
   curl -H "$KEY" -H "$JSON" $BASE/v1/freezes/lift -d '{json.dumps({"scope": FREEZE["scope"]})}'
   curl -H "$GLOBEX" -H "$JSON" $BASE/v1/enforcement/setup -d '{json.dumps(SETUP)}'
-  (. {settings.directory / ENVIRONMENT}; .venv/bin/python -m app.commands.audit verify acme)
+  (. {settings.directory / ENVIRONMENT}; .venv/bin/python -m app audit verify acme)
 
 Ctrl-C stops everything; the next start finds the data again."""
     )

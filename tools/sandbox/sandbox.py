@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from app.commands.migrate import migrate
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.server import EmbeddedServer
 from tools.sandbox.clients import Client
@@ -19,7 +20,6 @@ from tools.sandbox.environment import child_environment, write_environment
 from tools.sandbox.fake_github import seed_fake_github
 from tools.sandbox.interrupts import Make
 from tools.sandbox.keepsakes import KEEPSAKES, Keepsakes, load_keepsakes, public_key
-from tools.sandbox.migrations import migrate
 from tools.sandbox.prepare import Preparation
 from tools.sandbox.processes import Processes
 from tools.sandbox.report import tell, write_report
@@ -168,14 +168,8 @@ class Sandbox:
         metrics = Path(environment["PROMETHEUS_MULTIPROC_DIR"])
         shutil.rmtree(metrics, ignore_errors=True)
         metrics.mkdir()
-        python = sys.executable
-        commands = {
-            "api": [python, "-m", "gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", "app.main:app"],
-            "worker": [python, "-m", "app.worker"],
-            "sweeper": [python, "-m", "app.sweeper"],
-        }
-        for name, command in commands.items():
-            self.pids[name] = self.processes.start(name, command, environment)
+        for name in ("api", "worker", "sweeper"):
+            self.pids[name] = self.processes.start(name, [sys.executable, "-m", "app", name], environment)
         client = Client(self.settings.base_url)
         self.processes.wait_until(lambda: client.answers("/readyz"), "The API's start")
 

@@ -19,7 +19,7 @@ from tests.support.sessions import committing
 def session(
     database: str, shared_database: psycopg.Connection, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Session]:
-    """Open a session on what the command works on, too."""
+    """Open a session on the database of the command."""
     monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.setenv("SECRET_KEY", factories.SECRET_KEY)
@@ -36,11 +36,9 @@ def plan_of(session: Session, organization: Organization) -> str:
     return session.get_one(Organization, organization.id, populate_existing=True).plan
 
 
-def test_it_changes_the_plan_and_the_audit_says_so(
-    session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plan_is_changed_and_audited(session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([acme.slug, "team", "--by", " grace@example.com "]) == 0
-    assert capsys.readouterr().err == f"Acme ({acme.id}) had the plan free, and has team now.\n"
+    assert capsys.readouterr().err == f"Acme ({acme.id}) was on the plan free and is on team now.\n"
     assert plan_of(session, acme) == "team"
     entry = session.scalars(select(AuditEntry)).one()
     assert (entry.action, entry.organization_id, entry.source) == ("organization.plan_changed", acme.id, "system")
@@ -49,36 +47,36 @@ def test_it_changes_the_plan_and_the_audit_says_so(
     assert entry.details == {"before": {"plan": "free"}, "after": {"plan": "team"}}
 
 
-def test_without_an_operator_the_service_did_it(session: Session, acme: Organization) -> None:
+def test_plan_change_without_operator_is_audited_as_the_service(session: Session, acme: Organization) -> None:
     assert main([acme.id, "business"]) == 0
     assert plan_of(session, acme) == "business"
     assert session.scalars(select(AuditEntry.actor)).one()["type"] == "system"
 
 
-def test_it_refuses_what_is_so_already_unknown_or_deleted(
+def test_plan_change_is_rejected_if_unchanged_unknown_or_deleted(
     session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = factories.organization(session, "Gone")
     gone.deleted_at = factories.now()
     session.flush()
-    for name, plan, told in (
+    for name, plan, message in (
         (acme.slug, "free", "has the plan free already"),
         ("nothing", "team", "There is no organisation 'nothing'"),
         (gone.slug, "team", "has been deleted"),
     ):
         assert main([name, plan]) == 1
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert session.scalars(select(AuditEntry)).all() == []
 
 
 @pytest.mark.parametrize("arguments", [[], ["acme"], ["acme", "platinum"], ["acme", "team", "--by", ""]], ids=str)
-def test_a_command_that_makes_no_sense_is_told_how_it_is_used(arguments: list[str]) -> None:
+def test_plan_command_with_invalid_arguments_ends_with_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         read_arguments(arguments)
     assert ended.value.code == 2
 
 
-def test_without_its_environment_it_cannot_work(
+def test_plan_command_without_configuration_ends_with_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)

@@ -58,7 +58,7 @@ def http(served: str) -> Iterator[httpx.Client]:
 def session(
     database: str, shared_database: psycopg.Connection, redis_url: str, redis: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Session]:
-    """Open a session on what the command works on, too."""
+    """Open a session on the database of the command."""
     monkeypatch.setenv("DATABASE_URL", address_of(shared_database))
     monkeypatch.setenv("REDIS_URL", redis_url)
     monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
@@ -89,7 +89,7 @@ def begin(capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-def asked(http: httpx.Client, token: str, method: str = "GET", path: str = "/v1/freezes", **request: Any) -> Any:
+def status_and_code(http: httpx.Client, token: str, method: str = "GET", path: str = "/v1/freezes", **request: Any) -> Any:
     answer = http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **request)
     return answer.status_code, answer.json()["error"]["code"] if answer.status_code >= 400 else None
 
@@ -98,7 +98,7 @@ def entries(session: Session) -> list[AuditEntry]:
     return session.query(AuditEntry).order_by(AuditEntry.at, AuditEntry.id).all()
 
 
-def test_the_session_reads_the_organisation_and_no_other(
+def test_support_session_reads_one_organisation(
     session: Session, acme: Organization, http: httpx.Client, begin: Any
 ) -> None:
     factories.freeze(session, acme, reason="Quarter-end close")
@@ -107,11 +107,11 @@ def test_the_session_reads_the_organisation_and_no_other(
     assert [row["reason"] for row in answer.json()["data"]] == ["Quarter-end close"]
 
 
-def test_the_organisation_may_be_named_by_its_id(acme: Organization, http: httpx.Client, begin: Any) -> None:
-    assert asked(http, begin(acme.id)) == (200, None)
+def test_support_session_takes_the_id_of_an_organisation(acme: Organization, http: httpx.Client, begin: Any) -> None:
+    assert status_and_code(http, begin(acme.id)) == (200, None)
 
 
-def test_it_changes_nothing(acme: Organization, session: Session, http: httpx.Client, begin: Any) -> None:
+def test_support_session_cannot_write(acme: Organization, session: Session, http: httpx.Client, begin: Any) -> None:
     token = begin(acme.slug)
     key = factories.api_key(session, acme).row
     for method, path in (
@@ -121,10 +121,10 @@ def test_it_changes_nothing(acme: Organization, session: Session, http: httpx.Cl
         ("DELETE", f"/v1/api-keys/{key.id}"),
         ("POST", "/v1/enforcement/setup"),
     ):
-        assert asked(http, token, method, path) == (403, "impersonation_read_only")
+        assert status_and_code(http, token, method, path) == (403, "impersonation_read_only")
 
 
-def test_the_token_says_that_it_is_of_support(acme: Organization, begin: Any) -> None:
+def test_support_token_is_marked_as_support(acme: Organization, begin: Any) -> None:
     claims = jwt.decode(begin(acme.slug), options={"verify_signature": False})
     assert claims["act"] == {"sub": "support"}
     assert claims["org"] == acme.id
@@ -132,19 +132,19 @@ def test_the_token_says_that_it_is_of_support(acme: Organization, begin: Any) ->
 
 
 @pytest.mark.parametrize(("minutes", "more"), [(60, ()), (5, ("--minutes", "5")), (480, ("--minutes", "480"))])
-def test_it_ends_by_itself(
+def test_support_session_expires(
     acme: Organization, http: httpx.Client, begin: Any, clock: MovableClock, minutes: int, more: tuple[str, ...]
 ) -> None:
     token = begin(acme.slug, *more)
     ends_at = datetime.fromtimestamp(jwt.decode(token, options={"verify_signature": False})["exp"], UTC)
     assert abs(ends_at - factories.now() - timedelta(minutes=minutes)) < timedelta(minutes=1)
     clock.at = ends_at - timedelta(seconds=1)
-    assert asked(http, token) == (200, None)
+    assert status_and_code(http, token) == (200, None)
     clock.at = ends_at
-    assert asked(http, token) == (401, "token_expired")
+    assert status_and_code(http, token) == (401, "token_expired")
 
 
-def test_the_audit_names_who_looks_and_why(session: Session, acme: Organization, begin: Any) -> None:
+def test_support_session_is_audited_with_operator_and_reason(session: Session, acme: Organization, begin: Any) -> None:
     token = begin(acme.slug)
     (entry,) = entries(session)
     assert (entry.action, entry.organization_id, entry.source) == ("support.session_started", acme.id, "system")
@@ -154,15 +154,15 @@ def test_the_audit_names_who_looks_and_why(session: Session, acme: Organization,
     assert token not in str(entry.details)
 
 
-def test_all_open_ones_can_be_ended_at_once(
+def test_support_command_ends_all_open_sessions(
     session: Session, acme: Organization, http: httpx.Client, begin: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = begin(factories.organization(session, "Globex").slug)
     tokens = [begin(acme.slug), begin(acme.slug)]
     assert main([acme.slug, *BY, "--end"]) == 0
     assert capsys.readouterr().err == "2 open support sessions ended.\n"
-    assert [asked(http, token) for token in tokens] == [(401, "invalid_token")] * 2
-    assert asked(http, other) == (200, None)
+    assert [status_and_code(http, token) for token in tokens] == [(401, "invalid_token")] * 2
+    assert status_and_code(http, other) == (200, None)
     begin(acme.slug)
     capsys.readouterr()
     assert main([acme.slug, *BY, "--end"]) == 0
@@ -172,7 +172,7 @@ def test_all_open_ones_can_be_ended_at_once(
     assert capsys.readouterr().err == "0 open support sessions ended.\n"
 
 
-def test_an_operator_is_one_person_whom_nobody_can_sign_in_as(session: Session, acme: Organization, begin: Any) -> None:
+def test_operator_is_one_user_without_sign_in(session: Session, acme: Organization, begin: Any) -> None:
     begin(acme.slug)
     begin(acme.slug)
     operator = session.query(User).one()
@@ -182,32 +182,40 @@ def test_an_operator_is_one_person_whom_nobody_can_sign_in_as(session: Session, 
     assert {row.token_hash for row in session.query(LoginSession)} == {None}
 
 
-def test_the_token_alone_is_on_standard_output(acme: Organization, capsys: pytest.CaptureFixture[str]) -> None:
+def test_support_command_prints_only_the_token_to_stdout(
+    acme: Organization, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([acme.slug, *BY, *WHY]) == 0
-    told = capsys.readouterr()
-    assert told.out.count("\n") == 1
-    assert told.out.startswith("eyJ")
-    assert told.out.strip() not in told.err
-    assert f"grace@example.com may read Acme ({acme.id}) until " in told.err
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == 1
+    assert shown.out.startswith("eyJ")
+    assert shown.out.strip() not in shown.err
+    assert f"grace@example.com may read Acme ({acme.id}) until " in shown.err
 
 
-class TestRefusals:
-    def test_an_unknown_organisation(self, session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+class TestRejections:
+    def test_support_session_is_rejected_for_unknown_organisation(
+        self, session: Session, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert main(["nothing", *BY, *WHY]) == 1
-        told = capsys.readouterr()
-        assert (told.out, told.err) == (
+        shown = capsys.readouterr()
+        assert (shown.out, shown.err) == (
             "",
             "There is no organisation 'nothing': name it by its id, org_…, or its slug.\n",
         )
 
-    def test_a_deleted_one(self, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_support_session_is_rejected_for_deleted_organisation(
+        self, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         acme.deleted_at = factories.now()
         session.flush()
         assert main([acme.slug, *BY, *WHY]) == 1
         assert "has been deleted" in capsys.readouterr().err
         assert session.query(LoginSession).all() == []
 
-    def test_no_real_reason(self, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_support_session_is_rejected_without_a_reason(
+        self, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert main([acme.slug, *BY, "--reason", "  why  "]) == 1
         assert "at least 8 characters" in capsys.readouterr().err
         assert entries(session) == []
@@ -226,28 +234,30 @@ class TestRefusals:
         ],
         ids=" ".join,
     )
-    def test_a_command_that_makes_no_sense(self, arguments: list[str]) -> None:
+    def test_support_command_with_invalid_arguments_ends_with_2(self, arguments: list[str]) -> None:
         with pytest.raises(SystemExit) as ended:
             read_arguments(arguments)
         assert ended.value.code == 2
 
-    def test_an_environment_that_is_not_the_services(
+    def test_support_command_without_configuration_ends_with_3(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.delenv("DATABASE_URL", raising=False)
         assert main(["acme", *BY, *WHY]) == 3
         assert "DATABASE_URL is required" in capsys.readouterr().err
 
-    def test_a_database_that_is_away(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_support_command_ends_with_3_when_the_database_is_away(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
         monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:1")
         monkeypatch.setenv("SECRET_KEY", SECRET_KEY)
         assert main(["acme", *BY, *WHY]) == 3
         assert "The database does not answer" in capsys.readouterr().err
 
-    def test_its_help_tells_how_it_is_used(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_support_command_help_has_an_example(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             read_arguments(["--help"])
-        told = capsys.readouterr().out
-        assert "support.session_started" in told
-        assert "--end" in told
+        shown = capsys.readouterr().out
+        assert "support.session_started" in shown
+        assert "--end" in shown

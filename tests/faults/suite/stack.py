@@ -20,6 +20,7 @@ from typing import Any
 import psycopg
 import requests
 
+from app.commands.migrate import migrate
 from tests.faults.suite.dialects import Statements
 from tests.faults.suite.identity import WEBHOOK_SECRET, make_identity
 from tests.faults.suite.processes import Process, wait_until
@@ -28,7 +29,6 @@ from tests.faults.suite.wires import Exchange, Wire
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 from tools.embedded.children import stop_child
 from tools.fake_github import FakeGitHub, Handle, serve
-from tools.sandbox.migrations import migrate
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
 """Faster, and as safe as ever against the death of processes: only a machine that loses power would lose data."""
@@ -234,11 +234,11 @@ def _make_processes(stack: Stack, identity: dict[str, str]) -> None:
     stack.api_port = _free_port()
     stack.host.settings.webhook_url = f"{stack.address}/webhooks/github"
     programs = {
-        "api": ["gunicorn", "-c", "app/gunicorn.py", "--no-control-socket", "app.main:app"],
-        "worker-1": ["app.worker"],
-        "worker-2": ["app.worker"],
-        "sweeper-1": ["app.sweeper"],
-        "sweeper-2": ["app.sweeper"],
+        "api": ["app", "api"],
+        "worker-1": ["app", "worker"],
+        "worker-2": ["app", "worker"],
+        "sweeper-1": ["app", "sweeper"],
+        "sweeper-2": ["app", "sweeper"],
     }
     for role, arguments in programs.items():
         environment = {

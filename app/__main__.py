@@ -1,0 +1,51 @@
+"""`python -m app <command>`: run the service, or what its operators need; `python -m app --help` lists the commands."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its name, one line for the list, and the module whose `main` runs it, imported when it is needed."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS = (
+    Command("api", "serve the API and the pages with gunicorn", "app.commands.api"),
+    Command("worker", "run jobs from Redis; start as many as there are cores to spare", "app.worker"),
+    Command("sweeper", "find due work and do it if no worker does; one is needed, two are safe", "app.sweeper"),
+    Command("migrate", "upgrade the database to the newest revision", "app.commands.migrate"),
+    Command("audit", "prove that no audit entry was changed, removed or left out", "app.commands.audit"),
+    Command("support", "start or end a read-only support session in an organisation", "app.commands.support"),
+    Command("plan", "change the plan of an organisation", "app.commands.plan"),
+)
+
+
+def usage() -> str:
+    """Return the list of commands."""
+    lines = "\n".join(f"  {command.name:<9}{command.summary}" for command in COMMANDS)
+    return f"usage: python -m app <command> [--help]\n\ncommands:\n{lines}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command that the first argument names and return its exit status; 2 for an unknown command."""
+    name = arguments[0] if arguments else ""
+    if name in {"-h", "--help"}:
+        sys.stdout.write(f"{usage()}\n")
+        return 0
+    command = next((each for each in COMMANDS if each.name == name), None)
+    if command is None:
+        problem = f"unknown command: {name}" if name else "a command is required"
+        sys.stderr.write(f"{usage()}\n\npython -m app: {problem}\n")
+        return 2
+    status: int = import_module(command.module).main(arguments[1:])
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

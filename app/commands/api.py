@@ -1,0 +1,20 @@
+"""`python -m app api`: serve the API and the pages."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.commands.command_line import parser_of
+
+SETTINGS = Path(__file__).parents[1] / "gunicorn.py"
+_EPILOG = """\
+BIND or PORT names the address (default: 127.0.0.1:8080), WEB_CONCURRENCY the number of processes (default: one for
+each core, and at least 2). SIGTERM drains connections."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Become gunicorn, in this process."""
+    parser_of("api", "Serve the API and the pages with gunicorn.", _EPILOG).parse_args(arguments)
+    gunicorn = [sys.executable, "-m", "gunicorn", "--config", str(SETTINGS), "app.main:app"]
+    os.execv(sys.executable, gunicorn)  # noqa: S606 - a fixed command line, and no shell

@@ -1,0 +1,57 @@
+"""What the commands share: their parser, and how they report an error and end."""
+
+import argparse
+import sys
+from collections.abc import Callable
+
+import sqlalchemy.exc
+
+from app.config import Config, ConfigurationError, load_config
+from rules.errors import ServiceError
+
+MAX_OPERATOR_NAME_LENGTH = 100
+
+
+class NoWakeups:
+    """For commands that leave no work to jobs."""
+
+    def send(self, names: set[str]) -> None:
+        """Send nothing."""
+
+
+def parser_of(command: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of a command, which shows its epilog as it is written."""
+    return argparse.ArgumentParser(
+        prog=f"python -m app {command}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def operator_name(text: str) -> str:
+    """Return the name of an operator without spaces around it. Raise ArgumentTypeError if it cannot be audited."""
+    name = text.strip()
+    if not name or not name.isprintable() or len(name) > MAX_OPERATOR_NAME_LENGTH:
+        raise argparse.ArgumentTypeError(f"must have 1 to {MAX_OPERATOR_NAME_LENGTH} printable characters")
+    return name
+
+
+def say(text: str) -> None:
+    """Print what is not the result of a command, to standard error."""
+    print(text, file=sys.stderr)
+
+
+def run_with_config(work: Callable[[Config], int]) -> int:
+    """Do the work of a command and return its exit status: 1 if it is rejected, 3 if the service cannot be reached."""
+    try:
+        return work(load_config())
+    except ServiceError as error:
+        say(error.message)
+        return 1
+    except ConfigurationError as error:
+        say(f"The environment is not that of the service.\n{error}")
+        return 3
+    except sqlalchemy.exc.OperationalError as error:
+        say(f"The database does not answer: {error.orig}")
+        return 3

@@ -89,7 +89,9 @@ def begin(capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-def status_and_code(http: httpx.Client, token: str, method: str = "GET", path: str = "/v1/freezes", **request: Any) -> Any:
+def status_and_code(
+    http: httpx.Client, token: str, method: str = "GET", path: str = "/v1/freezes", **request: Any
+) -> Any:
     answer = http.request(method, path, headers={"Authorization": f"Bearer {token}"}, **request)
     return answer.status_code, answer.json()["error"]["code"] if answer.status_code >= 400 else None
 

@@ -35,7 +35,7 @@ from tests.support.serving import serving
 from tests.support.sessions import committing
 from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.model.installations import client_id_of
-from tools.fake_github.people import APP_CLIENT_SECRET
+from tools.fake_github.oauth import APP_CLIENT_SECRET
 
 WEBHOOK_SECRET = "a secret of the webhooks"
 

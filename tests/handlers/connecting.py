@@ -46,7 +46,7 @@ class Town:
 
     def code(self, login: str = "root") -> str:
         """Authorise the App once more as somebody."""
-        return self.host.people.give_code(
+        return self.host.oauth.give_code(
             client_id_of(self.host.app.id), self.host.world.add_account(login, "User"), BACK
         )
 
@@ -59,4 +59,4 @@ class Town:
             uninstall(self.host.world, Actor(self.host.maintainer), self.host.world.installations[number])
 
     def rights(self, login: str, **rights: str) -> None:
-        self.host.people.rights[login] = {place.replace("__", "/"): level for place, level in rights.items()}
+        self.host.oauth.rights[login] = {place.replace("__", "/"): level for place, level in rights.items()}

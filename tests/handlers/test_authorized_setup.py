@@ -23,7 +23,7 @@ WEB_ORIGIN = "http://127.0.0.1:8080"
 def unpermitted(acme: Tenant, session: Session, fake_github: FakeGitHub) -> Tenant:
     """Watch a branch of an organisation whose App may not write rulesets."""
     factories.branch(session, acme.repository("web"))
-    fake_github.people.client_id, fake_github.people.client_secret = "Iv1.tests", "a secret of the client"
+    fake_github.oauth.client_id, fake_github.oauth.client_secret = "Iv1.tests", "a secret of the client"
     fake_github.world.installations[acme.installation.id].permissions = {"metadata": "read", "checks": "write"}
     return acme
 
@@ -73,7 +73,7 @@ def test_the_page_of_the_service_writes_what_was_asked_for(
     done = http.post(PAGE, data=form, headers={"Origin": WEB_ORIGIN, "Cookie": cookie})
     assert "<h1>Done</h1>" in done.text
     assert [ruleset.name for ruleset in fake_github.world.rulesets.values()] == ["Change freeze: main"]
-    assert fake_github.people.tokens == set()
+    assert fake_github.oauth.tokens == set()
 
 
 @pytest.mark.parametrize(("path", "status"), [(PAGE, 400), (PAGE + "?code=x&state=y", 404)])

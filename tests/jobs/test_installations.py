@@ -18,7 +18,7 @@ from tests.support.post import Post, disagreements, work
 from tools.fake_github.model.installations import accept_permissions, client_id_of, suspend, uninstall
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor
-from tools.fake_github.people import APP_CLIENT_SECRET
+from tools.fake_github.oauth import APP_CLIENT_SECRET
 
 
 @dataclass(slots=True)

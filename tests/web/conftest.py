@@ -19,7 +19,7 @@ from services.enforcement.planning import set_up
 from tests.jobs.conftest import ADA, Town, build, fake_github, private_key, town
 from tests.jobs.setup.asking import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
-from tools.fake_github.people import CLIENT_ID, CLIENT_SECRET
+from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET
 from web.enforcement import enforcement_pages
 from web.pages import create_pages
 

@@ -21,7 +21,7 @@ OURS = ["Change freeze: main"]
 
 def right(town: Town, login: str, **rights: str) -> None:
     named = {place.replace("__", "/"): level for place, level in rights.items()}
-    town.host.people.rights[login] = named
+    town.host.oauth.rights[login] = named
 
 
 class TestTheWay:
@@ -58,7 +58,7 @@ class TestTheWay:
 
     def test_the_token_is_given_back(self, asked: Asked) -> None:
         asked.do()
-        people = asked.town.host.people
+        people = asked.town.host.oauth
         assert any(issued.startswith("ghu_") for issued in people.issued)
         assert people.tokens == set()
 
@@ -66,7 +66,7 @@ class TestTheWay:
         fault = asked.town.host.faults.add("error", "GET /user", status=502)
         assert asked.do().status_code == 502
         asked.town.host.faults.clear(fault.id)
-        assert asked.town.host.people.tokens == set()
+        assert asked.town.host.oauth.tokens == set()
 
     def test_what_could_not_be_written_in_time_can_be_authorised_again(self, asked: Asked) -> None:
         fault = asked.town.host.faults.add("error", "POST /repos/acme/api/rulesets", status=502)
@@ -154,7 +154,7 @@ class TestAttacks:
         assert "Apply again, and have an administrator open the new address." in page.text
         assert "0 of 2 rulesets are written. Apply again for a new one." in asked.look(asked.go()).text
         assert names(asked.town.host) == {}
-        assert asked.town.host.people.tokens == set()
+        assert asked.town.host.oauth.tokens == set()
 
     @pytest.mark.parametrize(
         "headers",
@@ -217,7 +217,7 @@ class TestAttacks:
         caplog.set_level(logging.DEBUG)
         back = asked.go()
         asked.confirm(form_of(asked.look(back)))
-        secrets = [*asked.town.host.people.issued, back["state"], back["state"].partition(".")[2]]
+        secrets = [*asked.town.host.oauth.issued, back["state"], back["state"].partition(".")[2]]
         tables = [row[0] for row in asked.town.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
         kept = "".join(str(asked.town.sql(f"SELECT t::text FROM {table} t")) for table in tables)
         mine = [

@@ -25,7 +25,7 @@ from tools.bench.seeding import CHECK
 from tools.bench.servers import machine
 from tools.bench.stack import INSTALLATION, LOGIN, WEBHOOK_SECRET, Stack, running, scaled, wait_for_rest, warm
 from tools.bench.writes import until
-from tools.fake_github.mailbox import Mailbox
+from tools.fake_github.webhook_receiver import Mailbox
 
 PER_SECOND, SECONDS = 200, 20.0
 STORED = scaled(100_000)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import uvloop
 
-from tools.fake_github.host import PERSON_TOKEN, FakeGitHub
-from tools.fake_github.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
+from tools.fake_github.github import PERSON_TOKEN, FakeGitHub
+from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 from tools.fake_github.server import listen, make_server
 
 SAVE_SECONDS = 3.0
@@ -64,8 +64,8 @@ async def run(given: argparse.Namespace) -> None:
         person_token=given.person_token,
         state=given.state,
     )
-    host.people.client_id, host.people.client_secret = given.client_id, given.client_secret
-    host.people.app_client_secret = given.app_client_secret
+    host.oauth.client_id, host.oauth.client_secret = given.client_id, given.client_secret
+    host.oauth.app_client_secret = given.app_client_secret
     host.settings.setup_url = given.setup_url or host.settings.setup_url
     listener = listen(given.host, given.port)
     host.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")

@@ -4,15 +4,18 @@ import asyncio
 import secrets
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from tools.fake_github.answers import Answer, refusal_answer
 from tools.fake_github.control.routes import control
 from tools.fake_github.faults import CALL_KINDS
+from tools.fake_github.github import FakeGitHub
 from tools.fake_github.graph import endpoint
 from tools.fake_github.graph.costs import measure
 from tools.fake_github.graph.documents import prepare
+from tools.fake_github.identity import Caller
 from tools.fake_github.installing import PAGE, install_page
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.rest import (
@@ -25,13 +28,8 @@ from tools.fake_github.rest import (
     repository_routes,
     ruleset_routes,
 )
-from tools.fake_github.rest.answers import Answer, refusal_answer
-from tools.fake_github.rest.identity import Caller
 from tools.fake_github.rest.routing import Call, Route, check_credential, locate, match
 from tools.fake_github.wire import Incoming, fault_answer, read, reply, withhold
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 ROUTE_MODULES = (
     activity_routes,
@@ -79,7 +77,7 @@ def _is_loopback(scope: Scope) -> bool:
 class Application:
     """Serves one code host."""
 
-    def __init__(self, host: "FakeGitHub") -> None:
+    def __init__(self, host: FakeGitHub) -> None:
         self.host = host
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +93,7 @@ class Application:
             return
         if incoming.path.startswith(PEOPLES):
             with self.host.world.lock:
-                answer = self.host.people.answer(
+                answer = self.host.oauth.answer(
                     incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
                 )
             await reply(send, answer, {})

@@ -4,23 +4,21 @@ Everything built this way happens silently, without webhooks; what people do is 
 functions.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tools.fake_github.control.seed import add_pull_request, require_check, require_queue
+from tools.fake_github.core import Core
 from tools.fake_github.model.installations import install
 from tools.fake_github.model.records import Account, Installation, PullRequest, Repository
 from tools.fake_github.model.repositories import add_repository
 from tools.fake_github.model.rulesets import create_ruleset
 from tools.fake_github.model.world import Actor
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
+from tools.fake_github.seeding import add_pull_request, require_check, require_queue
 
 
 class RepositoryBuilder:
     """A repository under construction; `record` is the repository."""
 
-    def __init__(self, host: "FakeGitHub", record: Repository) -> None:
+    def __init__(self, host: Core, record: Repository) -> None:
         self.host, self.record = host, record
 
     @property
@@ -61,7 +59,7 @@ class RepositoryBuilder:
 class OrganizationBuilder:
     """An organisation under construction; `account` is its record."""
 
-    def __init__(self, host: "FakeGitHub", account: Account) -> None:
+    def __init__(self, host: Core, account: Account) -> None:
         self.host, self.account = host, account
 
     def repository(self, name: str, default_branch: str = "main", branches: tuple[str, ...] = ()) -> RepositoryBuilder:

@@ -8,22 +8,19 @@ GitHub App".
 """
 
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from tools.fake_github.answers import Answer
+from tools.fake_github.github import FakeGitHub
 from tools.fake_github.model.installations import client_id_of, install
 from tools.fake_github.model.records import Account
 from tools.fake_github.model.refusals import Refusal, not_found
 from tools.fake_github.model.world import Actor
-from tools.fake_github.rest.answers import Answer
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 PAGE = re.compile(r"/apps/(?P<slug>[^/]+)/installations/new")
 
 
-def install_page(host: "FakeGitHub", slug: str, query: dict[str, str]) -> Answer:
+def install_page(host: FakeGitHub, slug: str, query: dict[str, str]) -> Answer:
     """Install the App as a person would, and send them back to its setup URL."""
     try:
         return _install(host, slug, query)
@@ -31,11 +28,11 @@ def install_page(host: "FakeGitHub", slug: str, query: dict[str, str]) -> Answer
         return Answer(refusal.status, {"message": refusal.message})
 
 
-def _install(host: "FakeGitHub", slug: str, query: dict[str, str]) -> Answer:
+def _install(host: FakeGitHub, slug: str, query: dict[str, str]) -> Answer:
     if slug != host.app.slug:
         raise not_found()
     world, login = host.world, query.get("login")
-    person = world.add_account(login, "User") if login else host.people.whoever_comes
+    person = world.add_account(login, "User") if login else host.oauth.visitor
     account = _chosen(host, person, query.get("account"))
     back = {"code": "", "setup_action": "request"}
     if _owns(host, person, account):
@@ -46,13 +43,13 @@ def _install(host: "FakeGitHub", slug: str, query: dict[str, str]) -> Answer:
     target = host.settings.setup_url
     if target is None:
         return Answer(200, {"message": "Done. This App has no setup URL.", **back})
-    back["code"] = host.people.give_code(client_id_of(host.app.id), person, target)
+    back["code"] = host.oauth.give_code(client_id_of(host.app.id), person, target)
     if "state" in query:
         back["state"] = query["state"]
     return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{urlencode(sorted(back.items()))}"})
 
 
-def _chosen(host: "FakeGitHub", person: Account, login: str | None) -> Account:
+def _chosen(host: FakeGitHub, person: Account, login: str | None) -> Account:
     world = host.world
     if login is not None:
         named = world.logins.get(login.lower())
@@ -60,13 +57,13 @@ def _chosen(host: "FakeGitHub", person: Account, login: str | None) -> Account:
     else:
         free = [each for each in world.accounts.values() if each.id not in world.installed]
         candidates = [each for each in free if each.type == "Organization" and each.id != host.app.owner_id]
-    mine = [each for each in candidates if each.id == person.id or host.people.role(person, each.login) is not None]
+    mine = [each for each in candidates if each.id == person.id or host.oauth.role(person, each.login) is not None]
     if not mine:
         raise not_found()
     return mine[0]
 
 
-def _owns(host: "FakeGitHub", person: Account, account: Account) -> bool:
+def _owns(host: FakeGitHub, person: Account, account: Account) -> bool:
     if account.type != "Organization":
         return account.id == person.id
-    return host.people.role(person, account.login) == "admin"
+    return host.oauth.role(person, account.login) == "admin"

@@ -2,10 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from tools.fake_github.core import Core
 from tools.fake_github.model.records import (
     Account,
     Activity,
@@ -23,13 +24,10 @@ from tools.fake_github.model.records import (
 )
 from tools.fake_github.model.world import World
 
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
-
 VERSION = 1
 
 
-def dump(host: "FakeGitHub") -> bytes:
+def dump(host: Core) -> bytes:
     """Write the state; orjson writes dataclasses by itself."""
     world = host.world
     with world.lock:
@@ -54,7 +52,7 @@ def dump(host: "FakeGitHub") -> bytes:
         )
 
 
-def save(host: "FakeGitHub", path: Path) -> None:
+def save(host: Core, path: Path) -> None:
     """Write the state file: a neighbour first, then renamed over it."""
     neighbour = path.with_name(path.name + ".new")
     neighbour.write_bytes(dump(host))
@@ -62,7 +60,7 @@ def save(host: "FakeGitHub", path: Path) -> None:
     neighbour.replace(path)
 
 
-def load(host: "FakeGitHub", path: Path) -> bool:
+def load(host: Core, path: Path) -> bool:
     """Read the state file if there is one; tells whether there was."""
     if not path.exists():
         return False

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import uvicorn
 
 from tools.fake_github.application import Application
-from tools.fake_github.host import FakeGitHub
+from tools.fake_github.github import FakeGitHub
 
 PATIENCE = 10.0
 

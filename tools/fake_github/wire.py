@@ -8,9 +8,9 @@ from urllib.parse import parse_qsl
 import orjson
 from starlette.types import Receive, Scope, Send
 
+from tools.fake_github.answers import Answer
 from tools.fake_github.faults import Fault
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.rest.answers import Answer
 
 PIECES = 10
 FAULT_MESSAGES = {

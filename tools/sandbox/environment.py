@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.config import Config
 from tools.fake_github.model.installations import client_id_of
-from tools.fake_github.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
+from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 from tools.sandbox.keepsakes import Keepsakes, write_private_text
 from tools.sandbox.settings import HOST, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG

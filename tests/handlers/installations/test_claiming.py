@@ -70,8 +70,8 @@ class TestClaimInstallation:
 
     def test_gives_the_persons_token_back(self, town: Town) -> None:
         assert town.claim(town.install()).status_code == 200
-        assert any(each.startswith("ghu_") for each in town.host.people.issued)
-        assert town.host.people.tokens == set()
+        assert any(each.startswith("ghu_") for each in town.host.oauth.issued)
+        assert town.host.oauth.tokens == set()
 
     def test_keeps_neither_state_nor_code_nor_token(self, town: Town, session: Session) -> None:
         body = town.install()
@@ -79,7 +79,7 @@ class TestClaimInstallation:
         kept = "".join(
             str(session.execute(text(f"SELECT t::text FROM {table} t")).all()) for table in Base.metadata.tables
         )
-        assert [each for each in (body["state"], *town.host.people.issued) if each in kept] == []
+        assert [each for each in (body["state"], *town.host.oauth.issued) if each in kept] == []
 
     def test_of_a_suspended_one_says_so(self, town: Town) -> None:
         body = town.install()
@@ -172,7 +172,7 @@ class TestTheStateOfAClaim:
         fault = town.host.faults.add("error", "GET /user/installations", status=502)
         refusal(town.claim(body), 502, "github_unavailable")
         town.host.faults.clear(fault.id)
-        assert town.host.people.tokens == set()
+        assert town.host.oauth.tokens == set()
         pointed(town.claim(body), "/code")
         assert town.claim({**body, "code": town.code()}).status_code == 200
 
@@ -183,7 +183,7 @@ class TestTheProofOfAClaim:
         body = {**town.install(), "code": town.code("grace")}
         error = refusal(town.claim(body), 403, "github_permission_denied")
         assert "grace is no owner of acme" in error["message"]
-        assert town.host.people.tokens == set()
+        assert town.host.oauth.tokens == set()
 
     def test_takes_somebody_who_reaches_the_installation(self, town: Town) -> None:
         town.rights("heidi")
@@ -196,7 +196,7 @@ class TestTheProofOfAClaim:
 
     def test_takes_a_code_that_github_gave_the_app(self, town: Town) -> None:
         body = town.install()
-        other = town.host.people.give_code(town.host.people.client_id, town.host.maintainer, BACK)
+        other = town.host.oauth.give_code(town.host.oauth.client_id, town.host.maintainer, BACK)
         pointed(town.claim({**body, "code": other}), "/code")
 
     def test_does_not_tell_an_unknown_installation_from_one_that_is_out_of_reach(
@@ -245,7 +245,7 @@ class TestTheProofOfAClaim:
         fault = town.host.faults.add("error", call, status=status, headers=headers)
         refusal(town.claim(body), answered, code)
         town.host.faults.clear(fault.id)
-        assert town.host.people.tokens == set()
+        assert town.host.oauth.tokens == set()
 
     def test_of_what_nobody_has_any_more_is_enough(self, town: Town, session: Session) -> None:
         body = town.install()

@@ -10,10 +10,10 @@ from services.enforcement_status.probe_requests import schedule_all_probes
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
 from tools.fake_github.builder import RepositoryBuilder
-from tools.fake_github.control.seed import required_check_rules
 from tools.fake_github.model.classic import protect
 from tools.fake_github.model.rulesets import delete_ruleset, update_ruleset
 from tools.fake_github.model.world import Actor
+from tools.fake_github.seeding import required_check_rules
 
 CHECK = "change-freeze/main"
 TEAM = {"actor_id": 12, "actor_type": "Team", "bypass_mode": "pull_request"}

@@ -27,9 +27,9 @@ from tests.jobs.probing.asking import (
     remove,
 )
 from tools.fake_github.builder import RepositoryBuilder
-from tools.fake_github.control.seed import required_check_rules
 from tools.fake_github.model.rulesets import create_ruleset, delete_ruleset, update_ruleset
 from tools.fake_github.model.world import Actor
+from tools.fake_github.seeding import required_check_rules
 
 
 def test_a_thousand_branches_are_probed_in_few_calls(town: Town, build: Builder) -> None:

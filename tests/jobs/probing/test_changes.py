@@ -26,9 +26,9 @@ from tests.jobs.probing.asking import (
 )
 from tests.support.post import Post, work
 from tools.fake_github.builder import RepositoryBuilder
-from tools.fake_github.control.seed import required_check_rules
 from tools.fake_github.model.rulesets import update_ruleset
 from tools.fake_github.model.world import Actor
+from tools.fake_github.seeding import required_check_rules
 
 
 def test_a_ruleset_that_is_disabled_and_back_is_lost_and_restored_once_each(town: Town, web: RepositoryBuilder) -> None:

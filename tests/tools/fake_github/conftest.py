@@ -10,7 +10,7 @@ from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, Toke
 from githubkit.cache import MemCacheStrategy
 
 from tools.fake_github import FakeGitHub, Handle, serve
-from tools.fake_github.mailbox import Mailbox
+from tools.fake_github.webhook_receiver import Mailbox
 
 APP_ID = 4242
 PERSON_TOKEN = "maintainers-own-token"

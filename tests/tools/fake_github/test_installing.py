@@ -10,7 +10,7 @@ import pytest
 from tests.support.serving import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.installations import client_id_of
-from tools.fake_github.people import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
+from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
 
 BACK = "https://freeze.test/installed"
 PAGE = "/apps/change-freeze/installations/new"
@@ -33,15 +33,15 @@ def go(http: httpx.Client, **query: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
-def exchange(http: httpx.Client, host: FakeGitHub, code: str, *, of_the_app: bool = True) -> dict[str, Any]:
-    client_id, secret = (client_id_of(host.app.id), APP_CLIENT_SECRET) if of_the_app else (CLIENT_ID, CLIENT_SECRET)
+def exchange(http: httpx.Client, host: FakeGitHub, code: str, *, app_tokens: bool = True) -> dict[str, Any]:
+    client_id, secret = (client_id_of(host.app.id), APP_CLIENT_SECRET) if app_tokens else (CLIENT_ID, CLIENT_SECRET)
     body = {"client_id": client_id, "client_secret": secret, "code": code}
     shown: dict[str, Any] = http.post("/login/oauth/access_token", json=body).json()
     return shown
 
 
 def as_app_for(http: httpx.Client, host: FakeGitHub, login: str) -> dict[str, str]:
-    code = host.people.give_code(client_id_of(host.app.id), host.world.add_account(login, "User"), BACK)
+    code = host.oauth.give_code(client_id_of(host.app.id), host.world.add_account(login, "User"), BACK)
     return {"Authorization": f"Bearer {exchange(http, host, code)['access_token']}"}
 
 
@@ -67,14 +67,14 @@ class TestThePage:
         assert second["setup_action"] == "update"
 
     def test_lets_a_member_only_ask_an_owner(self, http: httpx.Client, host: FakeGitHub) -> None:
-        host.people.rights["grace"] = {"acme": "push"}
+        host.oauth.rights["grace"] = {"acme": "push"}
         back = go(http, account="acme", login="grace")
         assert back["setup_action"] == "request"
         assert "installation_id" not in back
         assert host.world.installations == {}
 
     def test_installs_in_nothing_that_is_not_the_persons(self, http: httpx.Client, host: FakeGitHub) -> None:
-        host.people.rights["grace"] = {"globex": "admin"}
+        host.oauth.rights["grace"] = {"globex": "admin"}
         assert http.get(PAGE, params={"account": "acme", "login": "grace"}).status_code == 404
         assert http.get("/apps/another/installations/new").status_code == 404
 
@@ -84,15 +84,15 @@ class TestThePage:
 
     def test_gives_a_code_that_another_client_cannot_use(self, http: httpx.Client, host: FakeGitHub) -> None:
         back = go(http, account="acme")
-        assert exchange(http, host, back["code"], of_the_app=False)["error"] == "bad_verification_code"
+        assert exchange(http, host, back["code"], app_tokens=False)["error"] == "bad_verification_code"
 
 
 class TestATokenOfTheApp:
     def test_lists_what_the_person_can_reach(self, http: httpx.Client, host: FakeGitHub) -> None:
         host.organization("acme").installed(installation_id=1001)
         host.organization("globex").installed(installation_id=1002)
-        host.people.rights["grace"] = {"acme/web": "pull"}
-        host.people.rights["heidi"] = {}
+        host.oauth.rights["grace"] = {"acme/web": "pull"}
+        host.oauth.rights["heidi"] = {}
         shown = {
             login: [found["id"] for found in self.listed(http, as_app_for(http, host, login)).json()["installations"]]
             for login in ("root", "grace", "heidi")

@@ -2,7 +2,7 @@
 
 import socket
 
-from tools.fake_github.mailbox import Mailbox
+from tools.fake_github.webhook_receiver import Mailbox
 from tools.fake_github.webhooks.posting import Poster
 
 

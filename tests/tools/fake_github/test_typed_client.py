@@ -164,8 +164,8 @@ def parse_classic_protection(person: GitHub[Any]) -> None:
 
 def installer(host: FakeGitHub) -> GitHub[Any]:
     """Be the maintainer with a token of the App's own client, which alone is told where the App is installed."""
-    token = "ghu_of_the_app"
-    host.people.of_the_app.add(token)
+    token = "ghu_app_tokens"
+    host.oauth.app_tokens.add(token)
     host.world.tokens[token] = host.maintainer
     return client(host.base_url, TokenAuthStrategy(token))
 

@@ -8,9 +8,9 @@ from githubkit import GitHub, webhooks
 from tests.support.serving import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
-from tools.fake_github.mailbox import Mailbox
 from tools.fake_github.model import checks
 from tools.fake_github.model.world import Actor
+from tools.fake_github.webhook_receiver import Mailbox
 from tools.fake_github.webhooks.sender import signature
 
 SECRET = "It's a Secret to Everybody"

@@ -1,18 +1,16 @@
 """The verdicts that stand on all open heads, in one go."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tools.fake_github.core import Core
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.rulesets import rules_for_branch
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 Json = dict[str, Any]
 
 
-def dump_checks(host: "FakeGitHub", query: dict[str, str]) -> Json:
+def dump_checks(host: Core, query: dict[str, str]) -> Json:
     """Return the newest run of every name on every open head and queued group.
 
     Query: `repository` (full name), `base`, `name` (of the check), `appId` (default: the App of this host);
@@ -26,7 +24,7 @@ def dump_checks(host: "FakeGitHub", query: dict[str, str]) -> Json:
     return {"heads": shown}
 
 
-def _heads(host: "FakeGitHub", repository: Repository, app_id: int, query: dict[str, str]) -> Iterator[Json]:
+def _heads(host: Core, repository: Repository, app_id: int, query: dict[str, str]) -> Iterator[Json]:
     name = host.world.full_name(repository)
     common = {"repository": name, "repositoryId": repository.id}
     for pull in repository.pulls.values():
@@ -56,7 +54,7 @@ def _heads(host: "FakeGitHub", repository: Repository, app_id: int, query: dict[
             }
 
 
-def _details(host: "FakeGitHub", pull: PullRequest) -> Json:
+def _details(host: Core, pull: PullRequest) -> Json:
     return {
         "title": pull.title,
         "author": host.world.accounts[pull.author_id].login,
@@ -66,7 +64,7 @@ def _details(host: "FakeGitHub", pull: PullRequest) -> Json:
     }
 
 
-def _required(host: "FakeGitHub", repository: Repository, pull: PullRequest) -> list[str]:
+def _required(host: Core, repository: Repository, pull: PullRequest) -> list[str]:
     return [
         check["context"]
         for _, rule in rules_for_branch(host.world, repository, pull.base_ref)
@@ -75,7 +73,7 @@ def _required(host: "FakeGitHub", repository: Repository, pull: PullRequest) -> 
     ]
 
 
-def _runs(host: "FakeGitHub", repository: Repository, sha: str, app_id: int, wanted: str | None) -> Json:
+def _runs(host: Core, repository: Repository, sha: str, app_id: int, wanted: str | None) -> Json:
     suite = host.world.suites_on.get((repository.id, sha), {}).get(app_id)
     newest = {run.name: run for run in host.world.runs_in[suite.id]} if suite else {}
     return {

@@ -1,31 +1,29 @@
 """The routes of the control plane."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from tools.fake_github.answers import Answer
 from tools.fake_github.control.dump import dump_checks
-from tools.fake_github.control.seed import seed
+from tools.fake_github.github import FakeGitHub
 from tools.fake_github.model import checks, installations
 from tools.fake_github.model.pulls import pull_numbered
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.world import Actor
-from tools.fake_github.rest.answers import Answer
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
+from tools.fake_github.seeding import seed
 
 Json = dict[str, Any]
-Action = Callable[["FakeGitHub", dict[str, str], Json], Answer]
+Action = Callable[[FakeGitHub, dict[str, str], Json], Answer]
 
 
-def _list_faults(host: "FakeGitHub", _query: dict[str, str], _body: Json) -> Answer:
+def _list_faults(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
     return Answer(200, {"faults": [fault.as_json() for fault in host.faults.active]})
 
 
-def _add_fault(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
+def _add_fault(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     details = dict(body)
     try:
         fault = host.faults.add(details.pop("kind", ""), details.pop("scope", ""), **details)
@@ -34,16 +32,16 @@ def _add_fault(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer
     return Answer(201, fault.as_json())
 
 
-def _clear_faults(host: "FakeGitHub", query: dict[str, str], _body: Json) -> Answer:
+def _clear_faults(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
     host.faults.clear(int(query["id"]) if "id" in query else None)
     return Answer(204)
 
 
-def _get_settings(host: "FakeGitHub", _query: dict[str, str], _body: Json) -> Answer:
+def _get_settings(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
     return Answer(200, host.settings.as_json())
 
 
-def _put_settings(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
+def _put_settings(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     if "appPublicKey" in body:
         host.app.public_key = body.pop("appPublicKey")
     host.settings.update(body)
@@ -51,7 +49,7 @@ def _put_settings(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Ans
     return Answer(200, host.settings.as_json())
 
 
-def _get_calls(host: "FakeGitHub", query: dict[str, str], _body: Json) -> Answer:
+def _get_calls(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
     shown = host.calls.as_json()
     if query.get("writes") == "true":
         shown["writes"] = host.calls.writes
@@ -60,41 +58,41 @@ def _get_calls(host: "FakeGitHub", query: dict[str, str], _body: Json) -> Answer
     return Answer(200, shown)
 
 
-def _get_writes(host: "FakeGitHub", query: dict[str, str], _body: Json) -> Answer:
+def _get_writes(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
     """List the verdicts written since the last reset, without the first `after`: for whoever asks again and again."""
     return Answer(200, {"writes": host.calls.writes[int(query.get("after", 0)) :]})
 
 
-def _reset_calls(host: "FakeGitHub", _query: dict[str, str], _body: Json) -> Answer:
+def _reset_calls(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
     host.calls.reset()
     return Answer(204)
 
 
-def _put_person(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
+def _put_person(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"login", "rights": {account or "owner/name": level} or null}`; null lets the person do everything."""
     host.world.add_account(body["login"], "User", body.get("token"))
     login, rights = body["login"].lower(), body.get("rights")
     if rights is None:
-        host.people.rights.pop(login, None)
+        host.oauth.rights.pop(login, None)
     else:
-        host.people.rights[login] = {place.lower(): level for place, level in rights.items()}
+        host.oauth.rights[login] = {place.lower(): level for place, level in rights.items()}
     return Answer(204)
 
 
-def _seed(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
+def _seed(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     return Answer(201, seed(host, body))
 
 
-def _reset(host: "FakeGitHub", _query: dict[str, str], _body: Json) -> Answer:
+def _reset(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
     host.reset()
     return Answer(204)
 
 
-def _checks(host: "FakeGitHub", query: dict[str, str], _body: Json) -> Answer:
+def _checks(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
     return Answer(200, dump_checks(host, query))
 
 
-def _change_pull(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
+def _change_pull(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"repository", "number", "reviewDecision"?, "mergeable"?}`, which no caller of GitHub could."""
     repository = host.world.repository_named(body["repository"])
     pull = pull_numbered(repository, body["number"])
@@ -106,7 +104,7 @@ def _change_pull(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answ
     return Answer(204)
 
 
-def _press(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
+def _press(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"repository", "number", "name", "identifier", "login"?}`: press a button of a pull request's check."""
     repository = host.world.repository_named(body["repository"])
     pull = pull_numbered(repository, body["number"])
@@ -118,7 +116,7 @@ def _press(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
     return Answer(204)
 
 
-def _installation(host: "FakeGitHub", body: Json) -> Installation:
+def _installation(host: FakeGitHub, body: Json) -> Installation:
     found = host.world.installations.get(body.get("id", 0))
     account = host.world.logins.get(str(body.get("account", "")).lower())
     found = found or (host.world.installed.get(account.id) if account else None)
@@ -127,7 +125,7 @@ def _installation(host: "FakeGitHub", body: Json) -> Installation:
     return found
 
 
-def _change_installation(host: "FakeGitHub", _query: dict[str, str], body: Json) -> Answer:
+def _change_installation(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"action": create|delete|suspend|unsuspend|repositories|permissions, "account" or "id", ...}`."""
     world, actor, action = host.world, Actor(host.maintainer), body.get("action", "create")
     names = body.get("repositories")
@@ -179,7 +177,7 @@ ACTIONS: dict[tuple[str, str], Action] = {
 }
 
 
-def control(host: "FakeGitHub", method: str, path: str, query: dict[str, str], raw: bytes) -> Answer:
+def control(host: FakeGitHub, method: str, path: str, query: dict[str, str], raw: bytes) -> Answer:
     """Answer a request of the control plane; what is wrong with it is said in a 400."""
     action = ACTIONS.get((method, path.removeprefix("/_control/")))
     if action is None:

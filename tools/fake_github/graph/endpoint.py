@@ -1,20 +1,18 @@
 """`POST /graphql`: from the request's body to GitHub's answer."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import graphql
 
+from tools.fake_github.answers import Answer
+from tools.fake_github.core import Core
 from tools.fake_github.graph import check_fields, mutations, pull_fields, queries, rule_fields, values
 from tools.fake_github.graph.costs import MAX_NODES, measure
 from tools.fake_github.graph.documents import SCHEMA, InvalidDocumentError, prepare
 from tools.fake_github.graph.resolving import Context, GraphError, resolve_attribute, resolve_type
+from tools.fake_github.identity import Caller
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.rest.answers import Answer
-from tools.fake_github.rest.identity import Caller
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 RESOLVER_MODULES = (
     check_fields,
@@ -58,7 +56,7 @@ def describe(body: Any) -> Description:
     return Description(label, kind == "mutation", fields)
 
 
-def answer(host: "FakeGitHub", caller: Caller, body: Any) -> Answer:
+def answer(host: Core, caller: Caller, body: Any) -> Answer:
     """Execute one GraphQL request."""
     text = body.get("query") if isinstance(body, dict) else None
     if not isinstance(text, str):

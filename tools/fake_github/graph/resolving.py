@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import graphql
 
+from tools.fake_github.core import Core
 from tools.fake_github.graph.documents import SCHEMA
+from tools.fake_github.identity import Caller
 from tools.fake_github.model.world import World
-from tools.fake_github.rest.identity import Caller
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 Resolver = Callable[[Any, dict[str, Any], "Context"], Any]
 TYPE_OF: dict[type, Callable[[Any], str]] = {}
@@ -29,7 +27,7 @@ class GraphError(Exception):
 class Context:
     """What resolvers get: the simulated GitHub, the caller, and the cost of the operation."""
 
-    host: "FakeGitHub"
+    host: Core
     caller: Caller
     node_count: int
     cost: int

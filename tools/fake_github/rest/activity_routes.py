@@ -2,10 +2,10 @@
 
 from urllib.parse import urlencode
 
+from tools.fake_github.answers import MOST_PER_PAGE, PER_PAGE, Answer
 from tools.fake_github.model.records import Activity
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.payloads.activities import activity_json
-from tools.fake_github.rest.answers import MOST_PER_PAGE, PER_PAGE, Answer
 from tools.fake_github.rest.routing import Call, route
 
 DOCUMENTATION = "https://docs.github.com/rest/repos/repos#list-repository-activities"

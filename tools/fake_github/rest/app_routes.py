@@ -1,5 +1,7 @@
 """The App, its installations and its tokens."""
 
+from tools.fake_github.answers import Answer, paged
+from tools.fake_github.identity import LEVELS
 from tools.fake_github.model.installations import accessible, suspend, uninstall
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.refusals import Refusal, forbidden_to_integration, not_found
@@ -12,8 +14,6 @@ from tools.fake_github.payloads.accounts import (
     person_json,
 )
 from tools.fake_github.payloads.repositories import repository_json
-from tools.fake_github.rest.answers import Answer, paged
-from tools.fake_github.rest.identity import LEVELS
 from tools.fake_github.rest.routing import Call, route
 
 MOST_TOKEN_REPOSITORIES = 500
@@ -176,8 +176,8 @@ def get_user(call: Call) -> Answer:
 @route("GET", "/user/installations", credential="person")
 def list_own_installations(call: Call) -> Answer:
     """List the App's installations that the person can reach; for tokens of the App alone."""
-    people = call.host.people
-    if call.caller.token not in people.of_the_app:
+    people = call.host.oauth
+    if call.caller.token not in people.app_tokens:
         message = "You must authenticate with an access token authorized to a GitHub App in order to list installations"
         raise Refusal(403, message)
     mine = [found for found in call.world.installations.values() if people.reaches(call.caller.account, found)]
@@ -192,10 +192,10 @@ def list_own_installations(call: Call) -> Answer:
 def get_membership(call: Call) -> Answer:
     """Show the person's own membership of an organisation; to the App, where it is installed with that permission."""
     account = call.world.logins.get(call.params["org"].lower())
-    role = call.host.people.role(call.caller.account, account.login) if account else None
+    role = call.host.oauth.role(call.caller.account, account.login) if account else None
     if account is None or account.type != "Organization" or role is None:
         raise not_found()
-    if call.caller.token in call.host.people.of_the_app:
+    if call.caller.token in call.host.oauth.app_tokens:
         installed = call.world.installed.get(account.id)
         if installed is None or "members" not in installed.permissions:
             raise forbidden_to_integration()

@@ -1,12 +1,12 @@
 """Branches, references, commits and files."""
 
+from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import branches
 from tools.fake_github.model.records import Repository
 from tools.fake_github.model.refusals import Refusal, invalid_request, not_found
 from tools.fake_github.model.repositories import set_default_branch
 from tools.fake_github.model.rulesets import rules_for_branch
 from tools.fake_github.payloads import repositories as shapes
-from tools.fake_github.rest.answers import Answer, paged
 from tools.fake_github.rest.routing import Call, route
 
 

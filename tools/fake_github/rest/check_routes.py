@@ -1,10 +1,10 @@
 """Check runs and check suites."""
 
+from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import checks
 from tools.fake_github.model.records import CheckRun, CheckSuite
 from tools.fake_github.model.refusals import not_found
 from tools.fake_github.payloads.checks import check_run_json, check_suite_json
-from tools.fake_github.rest.answers import Answer, paged
 from tools.fake_github.rest.branch_routes import resolve
 from tools.fake_github.rest.routing import Call, route
 

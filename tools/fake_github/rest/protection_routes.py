@@ -1,9 +1,9 @@
 """Classic branch protection."""
 
+from tools.fake_github.answers import Answer
 from tools.fake_github.model import classic
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.payloads.protections import protection_json
-from tools.fake_github.rest.answers import Answer
 from tools.fake_github.rest.routing import Call, route
 
 PROTECTION = "/repos/{owner}/{repo}/branches/{branch*}/protection"

@@ -1,10 +1,10 @@
 """Pull requests and merging."""
 
+from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import merging, pulls
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.refusals import invalid_request, validation_failed
 from tools.fake_github.payloads.pulls import pull_json, review_json, simple_pull_json
-from tools.fake_github.rest.answers import Answer, paged
 from tools.fake_github.rest.routing import Call, route
 
 REVIEW_STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}

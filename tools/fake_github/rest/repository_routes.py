@@ -1,9 +1,9 @@
 """Repositories."""
 
+from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import repositories
 from tools.fake_github.model.refusals import Refusal, not_found
 from tools.fake_github.payloads.repositories import repository_json
-from tools.fake_github.rest.answers import Answer, paged
 from tools.fake_github.rest.routing import Call, route
 
 
@@ -12,7 +12,7 @@ def get_repository(call: Call) -> Answer:
     """Show a repository."""
     shown = repository_json(call.view, call.repository)
     if call.caller.installation is None:
-        shown = {**shown, "permissions": call.host.people.permissions(call.caller.account, call.repository)}
+        shown = {**shown, "permissions": call.host.oauth.permissions(call.caller.account, call.repository)}
     return Answer(200, shown)
 
 

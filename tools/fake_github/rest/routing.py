@@ -9,25 +9,23 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+from tools.fake_github.answers import Answer
+from tools.fake_github.github import FakeGitHub
+from tools.fake_github.identity import Caller
 from tools.fake_github.model.records import Repository
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.model.world import Actor, World
 from tools.fake_github.payloads.view import View
-from tools.fake_github.rest.answers import Answer
-from tools.fake_github.rest.identity import Caller
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 
 @dataclass(slots=True)
 class Call:
     """One request on its way through a handler."""
 
-    host: "FakeGitHub"
+    host: FakeGitHub
     caller: Caller
     params: dict[str, str]
     query: dict[str, str]
@@ -163,7 +161,7 @@ def locate(call: Call, method: str) -> Answer | None:
 
 def _admit_person(call: Call, repository: Repository, method: str) -> None:
     """Refuse a person what their own rights do not reach: the repository itself, and its rulesets."""
-    level = call.host.people.level(call.caller.account, repository)
+    level = call.host.oauth.level(call.caller.account, repository)
     if level is None:
         raise Refusal(404, "Not Found")
     if level != "admin" and method != "GET" and "/rulesets" in call.path:

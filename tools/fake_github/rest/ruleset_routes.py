@@ -1,11 +1,11 @@
 """Rulesets of repositories and organisations, and the rules of a branch."""
 
+from tools.fake_github.answers import Answer, paged
 from tools.fake_github.model import rulesets
 from tools.fake_github.model.records import Account, Ruleset
 from tools.fake_github.model.refusals import not_found
 from tools.fake_github.model.rulesets import rulesets_over
 from tools.fake_github.payloads.rulesets import branch_rule_json, ruleset_json
-from tools.fake_github.rest.answers import Answer, paged
 from tools.fake_github.rest.routing import Call, route
 
 
@@ -14,7 +14,7 @@ def _organization(call: Call) -> Account:
     installation = call.caller.installation
     if account is None or (installation and installation.account_id != account.id):
         raise not_found()
-    if installation is None and call.host.people.role(call.caller.account, account.login) != "admin":
+    if installation is None and call.host.oauth.role(call.caller.account, account.login) != "admin":
         raise not_found()  # to who is no owner, as the API does with what they may not see
     return account
 

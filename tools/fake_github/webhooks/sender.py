@@ -13,17 +13,15 @@ import time
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
+from tools.fake_github.core import Core
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Event
 from tools.fake_github.webhooks.bodies import make_body
 from tools.fake_github.webhooks.posting import Poster
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 KEPT = 1000
 WORKERS = 4
@@ -88,7 +86,7 @@ def signature(secret: str, body: bytes) -> str:
 class Sender:
     """Turns events into deliveries and sends them."""
 
-    def __init__(self, host: "FakeGitHub") -> None:
+    def __init__(self, host: Core) -> None:
         self.host = host
         self.deliveries: OrderedDict[int, Delivery] = OrderedDict()
         self._waiting: list[tuple[float, int, Delivery]] = []

@@ -1,17 +1,15 @@
 """Filling the world in one go."""
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tools.fake_github.core import Core
 from tools.fake_github.model import checks, pulls, queue, repositories
 from tools.fake_github.model.branches import make_commit
 from tools.fake_github.model.installations import install
 from tools.fake_github.model.records import Account, AutoMerge, PullRequest, Repository
 from tools.fake_github.model.rulesets import create_ruleset
 from tools.fake_github.model.world import Actor
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 Json = dict[str, Any]
 
@@ -39,7 +37,7 @@ def required_check_rules(context: str, integration_id: int | None) -> list[Json]
     return [{"type": "required_status_checks", "parameters": parameters}]
 
 
-def seed(host: "FakeGitHub", given: Json) -> Json:
+def seed(host: Core, given: Json) -> Json:
     """Create what a seed document names; answers with the ids made.
 
     See `DOCUMENT` for its form. A repository's `count` makes that many, `name` being a pattern such as `service-{}`.
@@ -57,7 +55,7 @@ def seed(host: "FakeGitHub", given: Json) -> Json:
     }
 
 
-def _organization(host: "FakeGitHub", given: Json) -> Json:
+def _organization(host: Core, given: Json) -> Json:
     account = host.world.add_account(given["login"], given.get("type", "Organization"))
     actor = Actor(host.maintainer)
     made = [repository for each in given.get("repositories", []) for repository in _repositories(host, account, each)]
@@ -85,13 +83,13 @@ def _organization(host: "FakeGitHub", given: Json) -> Json:
     return shown
 
 
-def _repositories(host: "FakeGitHub", owner: Account, given: Json) -> list[Repository]:
+def _repositories(host: Core, owner: Account, given: Json) -> list[Repository]:
     count = given.get("count")
     names = [given["name"]] if count is None else [given["name"].format(number) for number in range(1, count + 1)]
     return [_repository(host, owner, name, given) for name in names]
 
 
-def _repository(host: "FakeGitHub", owner: Account, name: str, given: Json) -> Repository:
+def _repository(host: Core, owner: Account, name: str, given: Json) -> Repository:
     world, actor = host.world, Actor(host.maintainer)
     found = world.find_repository(f"{owner.login}/{name}")
     repository = found or repositories.add_repository(
@@ -123,7 +121,7 @@ def _repository(host: "FakeGitHub", owner: Account, name: str, given: Json) -> R
     return repository
 
 
-def require_check(host: "FakeGitHub", repository: Repository, branch: str, context: str) -> None:
+def require_check(host: Core, repository: Repository, branch: str, context: str) -> None:
     """Require a check of the App on a branch (or a pattern of branches) of a repository."""
     body = {
         "name": f"Require {context}",
@@ -135,7 +133,7 @@ def require_check(host: "FakeGitHub", repository: Repository, branch: str, conte
     create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
 
 
-def require_queue(host: "FakeGitHub", repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
+def require_queue(host: Core, repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
     """Let a branch be merged into through a merge queue only."""
     parameters = {
         "check_response_timeout_minutes": 60,
@@ -155,7 +153,7 @@ def require_queue(host: "FakeGitHub", repository: Repository, branch: str, strat
     create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
 
 
-def add_pull_request(host: "FakeGitHub", repository: Repository, given: Json) -> PullRequest:
+def add_pull_request(host: Core, repository: Repository, given: Json) -> PullRequest:
     """Add an open pull request with a commit of its own, or sharing the head of another."""
     world = host.world
     number = repository.next_number
@@ -178,7 +176,7 @@ def add_pull_request(host: "FakeGitHub", repository: Repository, given: Json) ->
     return pull
 
 
-def _report(host: "FakeGitHub", repository: Repository, sha: str, conclusions: dict[str, str]) -> None:
+def _report(host: Core, repository: Repository, sha: str, conclusions: dict[str, str]) -> None:
     """Report checks of the App on a commit."""
     actor = Actor(host.world.accounts[host.app.bot_id], host.app_id)
     for name, conclusion in conclusions.items():
@@ -186,7 +184,7 @@ def _report(host: "FakeGitHub", repository: Repository, sha: str, conclusions: d
         checks.create_check_run(host.world, actor, host.app_id, repository, fields)
 
 
-def _enqueue(host: "FakeGitHub", repository: Repository, pull: PullRequest, conclusions: dict[str, str]) -> None:
+def _enqueue(host: Core, repository: Repository, pull: PullRequest, conclusions: dict[str, str]) -> None:
     """Put a pull request into the merge queue, with checks on its group's commit; it has to be allowed in."""
     entry = queue.enqueue(host.world, Actor(host.maintainer), repository, pull)
     if entry.head_sha is not None:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.serving import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.world import system_clock
-from tools.fake_github.people import CLIENT_ID, CLIENT_SECRET
+from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET
 
 BACK = "https://freeze.test/back"
 VERIFIER = "a-verifier-of-forty-three-characters-or-more-than-that"

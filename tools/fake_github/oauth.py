@@ -11,18 +11,16 @@ import hmac
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import orjson
 
+from tools.fake_github.answers import Answer
+from tools.fake_github.core import Core
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.model.records import Account, Installation, Repository
 from tools.fake_github.model.refusals import Refusal
-from tools.fake_github.rest.answers import Answer
-
-if TYPE_CHECKING:
-    from tools.fake_github.host import FakeGitHub
 
 CLIENT_ID = "Iv1.c0deh0st00000000"
 CLIENT_SECRET = "fake-github-client-secret"  # noqa: S105 - opens nothing but this simulation
@@ -49,10 +47,10 @@ class Code:
 
 
 @dataclass(slots=True)
-class People:
+class OAuth:
     """Rights, codes and tokens of people."""
 
-    host: "FakeGitHub"
+    host: Core
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
     app_client_secret: str = APP_CLIENT_SECRET
@@ -60,14 +58,14 @@ class People:
     """Login → account or `owner/name`, in lower case → level; an account's `admin` is its owner."""
     codes: dict[str, Code] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)
-    of_the_app: set[str] = field(default_factory=set)
+    app_tokens: set[str] = field(default_factory=set)
     """Those of the tokens that were given to the GitHub App itself."""
     issued: list[str] = field(default_factory=list)
     """Every code and token that was ever given out, for tests that look for them where they must not be."""
 
     def reset(self) -> None:
         """Forget everything."""
-        for kept in (self.rights, self.codes, self.tokens, self.of_the_app, self.issued):
+        for kept in (self.rights, self.codes, self.tokens, self.app_tokens, self.issued):
             kept.clear()
 
     @property
@@ -76,7 +74,7 @@ class People:
         return {self.client_id: self.client_secret, client_id_of(self.host.app.id): self.app_client_secret}
 
     @property
-    def whoever_comes(self) -> Account:
+    def visitor(self) -> Account:
         """Return the person who opens our pages, unless the address names another."""
         login = self.host.settings.authorizing_person or self.host.maintainer.login
         return self.host.world.add_account(login, "User")
@@ -147,7 +145,7 @@ class People:
         if query.get("code_challenge") and query.get("code_challenge_method") != "S256":
             raise Refusal(400, "code_challenge_method must be S256")
         login = query.get("login")
-        account = self.host.world.add_account(login, "User") if login else self.whoever_comes
+        account = self.host.world.add_account(login, "User") if login else self.visitor
         code = self.give_code(client_id, account, target, query.get("code_challenge", ""))
         back = urlencode({"code": code, "state": query.get("state", "")})
         return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{back}"})
@@ -169,7 +167,7 @@ class People:
         token = f"ghu_{secrets.token_hex(18)}"
         self.tokens.add(token)
         if client_id != self.client_id:
-            self.of_the_app.add(token)
+            self.app_tokens.add(token)
         self.issued.append(token)
         self.host.world.tokens[token] = code.account
         body = {"access_token": token, "token_type": "bearer", "scope": "", "expires_in": TOKEN_SECONDS}
@@ -180,10 +178,10 @@ class People:
         if not hmac.compare_digest(headers.get("authorization", "").encode(), f"Basic {expected}".encode()):
             raise Refusal(401, "Requires authentication")
         token = str(given.get("access_token", ""))
-        if token not in self.tokens or (token in self.of_the_app) != (client_id != self.client_id):
+        if token not in self.tokens or (token in self.app_tokens) != (client_id != self.client_id):
             raise Refusal(404, "Not Found")
         self.tokens.discard(token)
-        self.of_the_app.discard(token)
+        self.app_tokens.discard(token)
         self.host.world.tokens.pop(token, None)
         return Answer(204)
 

@@ -1,0 +1,58 @@
+"""The state of the simulated GitHub and what everything else reads: settings, credentials, faults, limits, counters."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tools.fake_github.calls import Calls
+from tools.fake_github.faults import Faults
+from tools.fake_github.identity import Credentials
+from tools.fake_github.limits import Limits
+from tools.fake_github.model.installations import register_app
+from tools.fake_github.model.records import Account
+from tools.fake_github.model.world import World
+from tools.fake_github.payloads.view import View
+from tools.fake_github.settings import Settings
+
+MAINTAINER = "maintainer"
+
+
+class Core:
+    """The world, the App that is registered in it, and the person `maintainer`, who owns everything."""
+
+    def __init__(self, app_id: int, app_slug: str, app_public_key: str | None, person_token: str) -> None:
+        self.app_id, self.app_slug = app_id, app_slug
+        self.app_public_key, self.person_token = app_public_key, person_token
+        self.base_url: str = "http://localhost"
+        self.world = World()
+        self.view = View(self.world, self.base_url)
+        self.settings = Settings()
+        self.faults = Faults()
+        self.calls = Calls()
+        self.credentials = Credentials(self.world)
+        self.limits = Limits(self.world, self.settings, self.calls)
+
+    def register(self) -> None:
+        """Add the App and the maintainer if they are missing."""
+        self.app = register_app(self.world, self.app_id, self.app_slug, self.app_public_key)
+        self.world.add_account(MAINTAINER, "User", self.person_token)
+
+    @property
+    def maintainer(self) -> Account:
+        """Return the person whose token is `person_token`."""
+        return self.world.logins[MAINTAINER]
+
+    def use_base_url(self, url: str) -> None:
+        """Write all URLs under this base from now on."""
+        self.base_url = self.view.base = url
+        self.view.repositories.clear()
+
+    @contextmanager
+    def quietly(self) -> Iterator[None]:
+        """Change the world without webhooks, counters or reactions."""
+        with self.world.lock:
+            listeners, self.world.listeners = self.world.listeners, []
+            try:
+                yield
+            finally:
+                self.world.listeners = listeners
+                self.world.changes += 1

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 ROLE = "change_freeze_app"
 WORKER_ROLE = "change_freeze_worker"
 IDENTITY_ROLE = "change_freeze_identity"
-POOL_WAIT_SECONDS = 2.0
+POOL_TIMEOUT_SECONDS = 2.0
 _OPTIONS = "-c role={role} -c timezone=UTC -c statement_timeout=15000 -c idle_in_transaction_session_timeout=30000"
 _CONNECT_SECONDS = 2
 _BIND = "SELECT set_config('app.organization_id', %s, false)"
@@ -39,7 +39,7 @@ def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
         pool_size=pool_size,
         max_overflow=0,
         hide_parameters=True,  # an error is logged whole, and some are secrets (I10)
-        pool_timeout=POOL_WAIT_SECONDS,
+        pool_timeout=POOL_TIMEOUT_SECONDS,
         json_deserializer=orjson.loads,  # a page of a list has hundreds of small objects: a fifth of the time
         connect_args={"options": _OPTIONS.format(role=role) + durability, "connect_timeout": _CONNECT_SECONDS},
     )
@@ -68,7 +68,7 @@ class Reads:
             },
             min_size=1,
             max_size=pool_size,
-            timeout=POOL_WAIT_SECONDS,
+            timeout=POOL_TIMEOUT_SECONDS,
             reconnect_timeout=5,
             open=False,
         )

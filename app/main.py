@@ -15,16 +15,16 @@ from app.config import Config, ConfigurationError, load_config
 from app.database import IDENTITY_ROLE, Reads, make_engine
 from app.edge import connexion_adapter
 from app.edge.access_log import AccessLog, standard_error
-from app.edge.access_tokens import TokenVerifier
 from app.edge.auth import Credentials
 from app.edge.downloads import DatabaseDownloads
 from app.edge.errors import ErrorMapper
-from app.edge.front import RequestMiddleware
 from app.edge.health_checks import CachedHealthCheck
 from app.edge.key_uses import KeyUses
-from app.edge.maintenance import Maintenance
+from app.edge.maintenance_mode import Maintenance
+from app.edge.middleware import RequestMiddleware
 from app.edge.operation import CompiledOperation, Edge
 from app.edge.rate_limits import RateLimits
+from app.edge.token_verification import TokenVerifier
 from app.edge.worker_threads import Workers
 from app.mount_web import mounted_pages
 from app.wiring import dependencies_of
@@ -124,7 +124,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
             resources.redis, organization=config.rate_limit_organization, writes=config.rate_limit_writes
         ),
         workers=resources.workers,
-        uow_factory={
+        uow_factories={
             "organization": UnitOfWorkFactory(resources.engine, clock, wakeups, around),
             "identity": UnitOfWorkFactory(resources.identity_engine, clock, wakeups, around),
         },
@@ -155,7 +155,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
         partial(CompiledOperation, edge),
         front=partial(RequestMiddleware, errors=edge.errors, log=log),
         lifespan=lifespan,
-        pages=mounted_pages(edge.contract, edge.uow_factory, edge.maintenance.refuse),
+        pages=mounted_pages(edge.contract, edge.uow_factories, edge.maintenance.check),
         complete=parts.complete,
     )
     return application

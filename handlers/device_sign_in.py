@@ -12,19 +12,21 @@ from services.identity import devices
 
 def device_code(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Begin to sign a device in."""
-    return _told(raw_body, headers, lambda given: devices.begin(uow, required(given, "client_id"), given.get("scope")))
+    return _told(raw_body, headers, lambda given: devices.start(uow, required(given, "client_id"), given.get("scope")))
 
 
 def device_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
     """Tell a device how it stands, and give it its tokens once it is approved."""
     wanted = ("grant_type", "device_code", "client_id")
-    return _told(raw_body, headers, lambda given: devices.redeem(uow, *(required(given, name) for name in wanted)))
+    return _told(
+        raw_body, headers, lambda given: devices.exchange_device_code(uow, *(required(given, name) for name in wanted))
+    )
 
 
 def device_approve(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Approve a device that waits, or deny it."""
     decided = devices.decide(uow, body["user_code"], body["decision"] == "approve", body.get("organization_id"))
-    return devices.view(decided)
+    return devices.to_response(decided)
 
 
 def get_authorization_server_metadata(uow: UnitOfWork) -> object:

@@ -6,54 +6,54 @@ from schemas.replies import HeadedReply, RawReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
-from services.identity import session_views, sessions, signing_in, signing_keys, signing_up
-from services.identity.cookies import cookie_of, no_cookie
+from services.identity import password_sign_in, registration, session_views, sessions, signing_keys
+from services.identity.cookies import delete_cookie, set_cookie
 
 
 def sign_up(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Mail a link that makes an account."""
-    signing_up.sign_up(uow, body["name"], body["email"], body["password"])
+    registration.sign_up(uow, body["name"], body["email"], body["password"])
     return {"email": body["email"]}
 
 
 def verify_email(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Make the account that a mailed link is for, by the password of its sign-up."""
-    return signing_up.verify_email(uow, body["token"], body["password"])
+    return registration.verify_email(uow, body["token"], body["password"])
 
 
 def sign_in(uow: UnitOfWork, body: dict[str, Any]) -> HeadedReply:
     """Begin a session, and give the browser its cookie."""
-    signed_in = signing_in.sign_in(uow, body["email"], body["password"])
-    cookie = cookie_of(signed_in.token, uow.now, signed_in.session.expires_at, web_url=uow.dependencies.web_url)
-    return HeadedReply(session_views.view_signed_in(signed_in), {"Set-Cookie": cookie})
+    signed_in = password_sign_in.sign_in(uow, body["email"], body["password"])
+    cookie = set_cookie(signed_in.token, uow.now, signed_in.session.expires_at, web_url=uow.dependencies.web_url)
+    return HeadedReply(session_views.signed_in_response(signed_in), {"Set-Cookie": cookie})
 
 
 def sign_out(uow: UnitOfWork) -> RawReply:
     """End the session that asks, and take the cookie back."""
     sessions.revoke(uow, str(uow.caller.session_id))
-    return RawReply(204, {"Set-Cookie": no_cookie(web_url=uow.dependencies.web_url)}, b"")
+    return RawReply(204, {"Set-Cookie": delete_cookie(web_url=uow.dependencies.web_url)}, b"")
 
 
 def forgot_password(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Mail a link by which another password can be chosen."""
-    signing_in.forgot_password(uow, body["email"])
+    password_sign_in.forgot_password(uow, body["email"])
     return {"email": body["email"]}
 
 
 def reset_password(uow: UnitOfWork, body: dict[str, Any]) -> None:
     """Give the account of a mailed link another password."""
-    signing_in.reset_password(uow, body["token"], body["password"])
+    password_sign_in.reset_password(uow, body["token"], body["password"])
 
 
 def mint_session_token(uow: UnitOfWork) -> object:
     """Mint a session JWT."""
-    return sessions.mint(uow, str(uow.caller.session_id))
+    return sessions.issue_token(uow, str(uow.caller.session_id))
 
 
 def set_active_organization(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Make the session act in another organisation."""
     session = sessions.set_active(uow, str(uow.caller.session_id), body["organization_id"])
-    return session_views.view(uow, session)
+    return session_views.to_response(uow, session)
 
 
 def list_sessions(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
@@ -68,6 +68,6 @@ def revoke_session(uow: UnitOfWork, session_id: str) -> None:
 
 async def get_jwks(context: ReadContext) -> HeadedReply:
     """Return the keys by which session JWTs can be verified."""
-    rows = await context.fetch(signing_keys.PUBLISHED)
+    rows = await context.fetch(signing_keys.PUBLISHED_KEYS)
     keys = [signing_keys.public_jwk(row) for row in rows]
     return HeadedReply({"keys": keys}, {"Cache-Control": "public, max-age=300"})

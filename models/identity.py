@@ -92,16 +92,16 @@ class Mail(Base):
     last_error: Mapped[str | None]
 
 
-class Attempt(Base):
-    """Something that is limited was tried: a password, a device's code, a mail to an address."""
+class ThrottledAttempt(Base):
+    """An attempt at something with a limit: a password, a device code, a mail to an address."""
 
-    __tablename__ = "attempts"
-    __table_args__ = (Index("ix_attempts_subject", "kind", "subject", "at"),)
+    __tablename__ = "throttled_attempts"
+    __table_args__ = (Index("ix_throttled_attempts_subject", "kind", "subject", "at"),)
 
     id: Mapped[int] = mapped_column(BigInteger, Identity(always=True), primary_key=True)
     kind: Mapped[str]
     subject: Mapped[str]
-    """Whom it is counted for: an account, or an address of the network."""
+    """What it is counted for: an account, or a network address."""
     at: Mapped[datetime] = mapped_column(index=True)
 
 

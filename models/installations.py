@@ -21,7 +21,7 @@ class Installation(Base):
     """`active`, `suspended` or `removed`."""
     repository_selection: Mapped[str] = mapped_column(server_default="all")
     permissions: Mapped[dict[str, Any]]
-    examination: Mapped[int] = mapped_column(server_default="0")
+    status_version: Mapped[int] = mapped_column(server_default="0")
     """Counts how often the code host's answer about it was recorded, so that answers that cross are noticed."""
     created_at: Mapped[datetime]
     paused_until: Mapped[datetime | None]

@@ -103,7 +103,7 @@ class SigningKey(Base):
     kid: Mapped[str] = mapped_column(primary_key=True)
     algorithm: Mapped[str]
     public_key: Mapped[str]
-    sealed_private_key: Mapped[bytes | None]
+    encrypted_private_key: Mapped[bytes | None]
     """Opens with `SECRET_KEY` alone; without it the key verifies, and signs nothing."""
     created_at: Mapped[datetime]
     active_from: Mapped[datetime | None]

@@ -48,10 +48,10 @@ class WebhookDelivery(Base):
     )
 
 
-class Chore(Base):
+class PeriodicTask(Base):
     """When a recurring chore of the sweeper was last done, so that any number of sweepers do it once."""
 
-    __tablename__ = "chores"
+    __tablename__ = "periodic_tasks"
 
     name: Mapped[str] = mapped_column(primary_key=True)
     done_at: Mapped[datetime]

@@ -33,7 +33,7 @@ class ServiceError(Exception):
         *,
         details: tuple[Detail, ...] = (),
         retry_after: float | None = None,
-        effects_stay: bool = False,
+        commit_on_error: bool = False,
         secret: bool = False,
     ) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class ServiceError(Exception):
         self.details = details
         self.retry_after = retry_after
         """Seconds until the same request can succeed, where that is known."""
-        self.effects_stay = effects_stay
+        self.commit_on_error = commit_on_error
         """What was done before the refusal is kept, because the way on that the refusal shows needs it."""
         self.secret = secret
         """Its details show a secret: a stored copy of the reply must be encrypted."""

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from flask import Response, g, redirect, request
 from sqlalchemy import select
 
-from app.edge.operation import LONGEST_CLIENT
+from app.edge.operation import MAX_USER_AGENT_LENGTH
 from app.edge.retries import retry_on_serialization_failure
 from models.organizations import LoginSession, Membership, Organization, User
 from rules.access.permissions import NOBODY, Actor
@@ -27,7 +27,7 @@ from schemas.dialect import Validators
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.identity import sessions
 from services.identity.cookies import NAME as COOKIE
-from services.identity.cookies import cookie_of, no_cookie
+from services.identity.cookies import delete_cookie, set_cookie
 from web.forms import LONGEST_ANSWER, LONGEST_FORM, Guard, shown
 from web.problems import problems_of
 from web.shapes import Shape
@@ -94,7 +94,7 @@ class Desk:
                 try:
                     return job(uow)
                 except ServiceError as error:
-                    if not error.effects_stay:
+                    if not error.commit_on_error:
                         raise
                     refused = error
             raise refused
@@ -185,13 +185,13 @@ class Desk:
         """Give the browser its session, and lead it on."""
         page = go(back)
         expires_at = signed_in.session.expires_at
-        page.headers.add("Set-Cookie", cookie_of(signed_in.token, now, expires_at, web_url=self.guard.web_url))
+        page.headers.add("Set-Cookie", set_cookie(signed_in.token, now, expires_at, web_url=self.guard.web_url))
         return page
 
     def let_out(self, back: str) -> Response:
         """Take the session and the forms' secret from the browser."""
         page = go(back)
-        page.headers.add("Set-Cookie", no_cookie(web_url=self.guard.web_url))
+        page.headers.add("Set-Cookie", delete_cookie(web_url=self.guard.web_url))
         self.guard.forget(page)
         return page
 
@@ -243,8 +243,8 @@ def _acts_in(uow: UnitOfWork, session: LoginSession) -> str | None:
 
 
 def _request_id() -> str | None:
-    exchange = request.environ.get("asgi.scope", {}).get("exchange")
-    return exchange.request_id if exchange else None
+    context = request.environ.get("asgi.scope", {}).get("request_context")
+    return context.request_id if context else None
 
 
 def _caller() -> Caller:
@@ -254,7 +254,7 @@ def _caller() -> Caller:
         "dashboard",
         request_id=_request_id(),
         address=request.remote_addr or "",
-        client=request.headers.get("User-Agent", "")[:LONGEST_CLIENT],
+        client=request.headers.get("User-Agent", "")[:MAX_USER_AGENT_LENGTH],
     )
 
 

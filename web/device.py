@@ -54,7 +54,9 @@ class Device:
             raise at("user_code", ServiceError("missing_parameter", "Enter the code that your device shows."))
 
         def look(uow: UnitOfWork, _: Visitor) -> tuple[DeviceAuthorization | None, Sequence[Any]]:
-            return devices.look(uow, given["user_code"]), memberships.list_mine(uow, None, MOST_ORGANIZATIONS).data
+            return devices.find_pending(uow, given["user_code"]), memberships.list_mine(
+                uow, None, MOST_ORGANIZATIONS
+            ).data
 
         device, organizations = self.desk.work_signed_in("/device", look)
         if device is None:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from flask import Response, make_response, render_template, request
 
-from app.edge.origins import sent_from_here
+from app.edge.origins import is_same_origin
 
 LONGEST_FORM = 16_384
 """Bytes of a form that are read."""
@@ -89,7 +89,7 @@ class Guard:
 
     def check(self, subject: str) -> None:
         """Raise ForeignFormError unless the form at hand is ours."""
-        if not sent_from_here(_header, self.web_url):
+        if not is_same_origin(_header, self.web_url):
             raise ForeignFormError
         browser = request.cookies.get(self.cookie, "")
         given = request.form.get("token", "")

@@ -104,7 +104,7 @@ class Installed:
 
     def _asked(self, uow: UnitOfWork, visitor: Visitor, state: str) -> Asked:
         """Return what a state was given for; raises `not_found` for one that is no more, or was not the visitor's."""
-        token = one_time_tokens.look(uow, "installation", state)
+        token = one_time_tokens.peek(uow, "installation", state)
         if token is None or token.subject != visitor.user_id:
             raise ServiceError("not_found", _OLD)
         asked = self._place(uow, visitor, token.organization_id)

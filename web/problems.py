@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.edge.errors import is_database_away
+from app.edge.errors import is_database_unavailable
 from rules.errors import Detail, ServiceError
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def _problem(name: str, message: str, labels: Mapping[str, str]) -> Problem:
 
 def as_refusal(error: Exception) -> ServiceError:
     """Return a failure of ours as what people are told of it; the log has its cause, and nothing of the form."""
-    if is_database_away(error):
+    if is_database_unavailable(error):
         message = "The service cannot reach its database. Freezes stay as they are; try again in a moment."
         return ServiceError("database_unavailable", message, retry_after=1)
     logger.error("a page failed", exc_info=error)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from app.edge.bodies import JSON
-from app.edge.validation_errors import BodyFaults, refuse
+from app.edge.validation_errors import BodyViolations, raise_violations
 from schemas import walk
 from schemas.contract import Contract, Operation
 from schemas.dialect import Validators
@@ -17,12 +17,12 @@ class Shape:
         self._properties = walk.properties(contract.document, schema, None)
         self._contract = contract
         self._validator = validators.compile(schema)
-        self._faults = BodyFaults(contract.document, schema)
+        self._faults = BodyViolations(contract.document, schema)
 
     def require(self, body: Mapping[str, str]) -> None:
         """Raise with a row for each field that does not fit."""
         if not self._validator.is_valid(body):
-            refuse(self._faults.of(body, self._validator.iter_errors(body)))
+            raise_violations(self._faults.of(body, self._validator.iter_errors(body)))
 
     def least(self, name: str) -> int:
         """Return how many characters a field has to have."""

@@ -10,7 +10,7 @@ from flask import Response, request
 from models.organizations import User
 from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
-from services.identity import one_time_tokens, sessions, signing_in, signing_up
+from services.identity import one_time_tokens, password_sign_in, registration, sessions
 from web.desk import Desk, Visitor, go, way_back
 from web.problems import at
 
@@ -42,7 +42,7 @@ class SignUp:
         given = self.desk.answers("name", "email", "password")
         try:
             self.desk.require("sign_up", **given)
-            self.desk.work(lambda uow, _: signing_up.sign_up(uow, **given))
+            self.desk.work(lambda uow, _: registration.sign_up(uow, **given))
         except ServiceError as error:
             again = {"name": given["name"], "email": given["email"], "least": self._least()}
             return self.desk.show_again("sign_up.html", error, LABELS, **again)
@@ -79,7 +79,7 @@ class Verify:
             return self._spent()
         try:
             self.desk.require("verify_email", token=mailed, password=password)
-            self.desk.work(lambda uow, _: signing_up.verify_email(uow, mailed, password))
+            self.desk.work(lambda uow, _: registration.verify_email(uow, mailed, password))
         except ServiceError as error:
             if error.code == "not_found":
                 return self._spent()
@@ -112,7 +112,7 @@ class SignIn:
         back = way_back(given.pop("next"))
 
         def sign_in(uow: UnitOfWork) -> Response:
-            return self.desk.let_in(signing_in.sign_in(uow, **given), uow.now, back)
+            return self.desk.let_in(password_sign_in.sign_in(uow, **given), uow.now, back)
 
         try:
             self.desk.require("sign_in", **given)
@@ -160,7 +160,7 @@ class Forgot:
         given = self.desk.answers("email")
         try:
             self.desk.require("forgot_password", **given)
-            self.desk.work(lambda uow, _: signing_in.forgot_password(uow, **given))
+            self.desk.work(lambda uow, _: password_sign_in.forgot_password(uow, **given))
         except ServiceError as error:
             return self.desk.show_again("forgot.html", error, LABELS, **given)
         message = f"If {given['email']} has an account, we have sent a mail there. Its link is good for an hour."
@@ -190,7 +190,7 @@ class Reset:
             return self._spent()
         try:
             self.desk.require("reset_password", token=mailed, password=password)
-            self.desk.work(lambda uow, _: signing_in.reset_password(uow, mailed, password))
+            self.desk.work(lambda uow, _: password_sign_in.reset_password(uow, mailed, password))
         except ServiceError as error:
             if error.code == "not_found":
                 return self._spent()
@@ -210,13 +210,13 @@ class Reset:
 
 def _asked(uow: UnitOfWork, mailed: str) -> dict[str, Any] | None:
     """Return which address a mailed link is for, and the name that was given with it."""
-    token = one_time_tokens.look(uow, "verify_email", mailed)
+    token = one_time_tokens.peek(uow, "verify_email", mailed)
     return {"email": token.subject, "name": token.details["name"]} if token else None
 
 
 def _owner(uow: UnitOfWork, mailed: str) -> str | None:
     """Return the address of the account that a mailed token may change, so that its owner sees whose it is."""
-    token = one_time_tokens.look(uow, "reset_password", mailed)
+    token = one_time_tokens.peek(uow, "reset_password", mailed)
     user = uow.session.get(User, token.subject) if token else None
     return user.email if user else None
 

@@ -71,7 +71,7 @@ def run(given: argparse.Namespace, config: Config) -> int:
 def _start_session(uow_factory: UnitOfWorkFactory, given: argparse.Namespace) -> None:
     lifetime = timedelta(minutes=given.minutes)
     with uow_factory.open(_COMMAND) as uow:
-        session = support.begin(uow, given.organization, by=given.by, reason=given.reason, lifetime=lifetime)
+        session = support.start(uow, given.organization, by=given.by, reason=given.reason, lifetime=lifetime)
     organization = f"{session.organization.name} ({session.organization.id})"
     say(f"{session.session_id}: {given.by} may read {organization} until {session.expires_at:%Y-%m-%d %H:%M:%S} UTC.")
     print(session.token)

@@ -1,8 +1,8 @@
-"""From a credential to a principal, and from a principal to what it may do.
+"""Authentication and authorization of a request.
 
-Two steps, because a request is counted between them: `Credentials.identify` tells who asks (401), `Authorizer` tells
-whether they may (410, 403). What a credential is worth is read from PostgreSQL on every request, by its clock: a
-revoked key or a lost role acts at once, and no cache can outlive either.
+There are two steps, because the request is counted between them: `Credentials.identify` returns the principal (or
+401), `Authorizer.check` decides whether it may call the operation (410, 403). Keys, sessions and roles are read from
+PostgreSQL on every request: a revoked key or a lost role takes effect at once, because nothing of it is cached.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,29 +10,29 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, LiteralString, cast, get_args
 
-from app.edge.access_tokens import TokenVerifier
 from app.edge.key_uses import KeyUses
-from app.edge.origins import sent_from_here
+from app.edge.origins import is_same_origin
+from app.edge.token_verification import TokenVerifier
 from rules.access.permissions import Principal, Role, role_reaches
 from rules.errors import ServiceError
 from schemas.contract import Operation
 from services.core.clock import Clock
 from services.core.read_context import Reader
 from services.core.tokens import SESSION_PREFIX, token_hash
-from services.identity.access_tokens import InvalidTokenError, SessionClaims
+from services.identity.access_tokens import AccessTokenClaims, InvalidTokenError
 from services.identity.api_key_secrets import PREFIX, looks_like_secret, secret_hash
 
 _FIND_KEY = "SELECT * FROM find_api_key(%s)"
 _FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
 _FIND_SIGN_IN = "SELECT * FROM find_sign_in(%s)"
 COOKIE = b"session"
-"""The cookie of our web origin that holds a session token."""
-_MOST_REMEMBERED = 10_000
+"""The cookie of the web origin that holds a session token."""
+_MAX_CACHED = 10_000
 
 
 @dataclass(slots=True)
 class Identity:
-    """Who asks, when by the service's clock, and what stands in the way of their organisation."""
+    """The principal of a request, the time of the request, and the state of the principal's organisation."""
 
     principal: Principal
     now: datetime
@@ -41,10 +41,10 @@ class Identity:
 
 
 class Credentials:
-    """Tells who asks.
+    """Authenticates requests.
 
-    Remembered is only what follows from the header alone (that a key's checksum is right, and its hash), and the
-    principal object of a row that has not changed.
+    It caches only what follows from the header itself (that the checksum of a key is valid, and its hash), and the
+    Principal object of a row that has not changed.
     """
 
     def __init__(
@@ -59,65 +59,72 @@ class Credentials:
         self._principals: dict[str, tuple[tuple[Any, ...], Principal]] = {}
 
     async def identify(self, authorization: bytes | None) -> Identity:
-        """Return who the `Authorization` header stands for; raises a code of status 401."""
+        """Return the identity of an `Authorization` header. Raise a 401 code if it is missing or invalid."""
         known = self._hashes.get(authorization or b"")
         if known is not None:
-            return await self._key(known)
+            return await self._identify_key(known)
         token = bearer_token(authorization)
         if token.startswith(PREFIX):
-            return await self._key(self._checked(authorization or b"", token))
+            return await self._identify_key(self._hash_of(authorization or b"", token))
         if token.startswith(SESSION_PREFIX):
-            message = "This is a session token; send a session JWT, which GET /api/auth/token mints from it."
+            message = "This is a session token. Send an access token (JWT) instead; GET /api/auth/token issues one."
             raise ServiceError("invalid_token", message)
         try:
             claims = await self._verifier.verify(token)
         except InvalidTokenError:
-            raise ServiceError("invalid_token", "The token does not verify.") from None
-        return await self._session(claims)
+            raise ServiceError("invalid_token", "Invalid token.") from None
+        return await self._identify_session(claims)
 
     async def identify_sign_in(self, header: Callable[[bytes], bytes | None], *, write: bool) -> Identity:
-        """Return who a session token stands for: one in `Authorization`, or else in the cookie of our web origin.
+        """Return the identity of a session token, from `Authorization` or else from the cookie of the web origin.
 
-        A cookie is sent by browsers whoever asks them to: a write with one has to come from a page of ours. Raises a
-        code of status 401, or `origin_not_allowed`.
+        Browsers send cookies with cross-site requests as well, so a write with a cookie must come from our own origin.
+        Raise a 401 code, or `origin_not_allowed`.
         """
         authorization = header(b"authorization")
         token = bearer_token(authorization) if authorization is not None else _cookie(header(b"cookie"))
-        if authorization is None and write and not sent_from_here(header, self._web_url):
-            raise ServiceError("origin_not_allowed", "With a cookie, this has to be sent by a page of this service.")
+        if authorization is None and write and not is_same_origin(header, self._web_url):
+            raise ServiceError(
+                "origin_not_allowed", "Requests with a session cookie must come from this service's own pages."
+            )
         if token.startswith(PREFIX):
-            return await self._key(self._checked(authorization or b"", token))
+            return await self._identify_key(self._hash_of(authorization or b"", token))
         if not token.startswith(SESSION_PREFIX):
-            raise ServiceError("invalid_token", "This takes a session token, as sign-in or a device is given one.")
+            raise ServiceError(
+                "invalid_token", "This endpoint requires a session token. Sign in or authorize a device to get one."
+            )
         row = await self._sign_in_row(_FIND_SIGN_IN, (token_hash(token),))
         now = self._clock.read(row["now"])
         if now >= row["expires_at"]:
             raise ServiceError("token_expired", "The session has expired; sign in again.")
         return _session_identity(row, now, support=row["support"])
 
-    def _checked(self, authorization: bytes, secret: str) -> bytes:
-        """Return the hash of a secret whose checksum is right; anything else needs no query."""
+    def _hash_of(self, authorization: bytes, secret: str) -> bytes:
+        """Return the hash of a secret. Raise `invalid_token`, without a query, if its checksum is wrong."""
         if not looks_like_secret(secret):
-            raise ServiceError("invalid_token", "There is no such API key.")
-        if len(self._hashes) >= _MOST_REMEMBERED:
+            raise ServiceError("invalid_token", "Invalid API key.")
+        if len(self._hashes) >= _MAX_CACHED:
             self._hashes.clear()
         found = self._hashes[authorization] = secret_hash(secret)
         return found
 
-    async def _key(self, hashed: bytes) -> Identity:
+    async def _identify_key(self, hashed: bytes) -> Identity:
         rows = await self._reads.fetch(_FIND_KEY, (hashed,))
         if not rows:
-            raise ServiceError("invalid_token", "There is no such API key.")
+            raise ServiceError("invalid_token", "Invalid API key.")
         row = rows[0]
         now = self._clock.read(row["now"])
         secret_ends_at, expires_at = row["secret_ends_at"], row["expires_at"]
-        if row["revoked_at"] not in {None, row["organization_deleted_at"]}:  # what the deletion ended is told so
+        if row["revoked_at"] not in {
+            None,
+            row["organization_deleted_at"],
+        }:  # keys revoked by org deletion report that instead
             raise ServiceError("invalid_token", "The API key has been revoked.")
         if expires_at is not None and now >= expires_at:
-            raise ServiceError("token_expired", "The API key has expired; it cannot be extended, create another.")
+            raise ServiceError("token_expired", "The API key has expired. Create a new one.")
         if secret_ends_at is not None and now >= secret_ends_at:
-            raise ServiceError("invalid_token", "This secret of the API key has been replaced by a newer one.")
-        self._key_uses.note(row["key_id"], now)
+            raise ServiceError("invalid_token", "This secret has been rotated. Use the new secret of the API key.")
+        self._key_uses.record(row["key_id"], now)
         return Identity(self._key_principal(row), now, row["organization_deleted_at"] is not None)
 
     def _key_principal(self, row: Mapping[str, Any]) -> Principal:
@@ -125,20 +132,20 @@ class Credentials:
         known = self._principals.get(row["key_id"])
         if known is not None and known[0] == facts:
             return known[1]
-        if len(self._principals) >= _MOST_REMEMBERED:
+        if len(self._principals) >= _MAX_CACHED:
             self._principals.clear()
         name, organization_id, plan, scopes = facts
         principal = Principal("api_key", row["key_id"], name, organization_id, plan, frozenset(scopes))
         self._principals[row["key_id"]] = (facts, principal)
         return principal
 
-    async def _session(self, claims: SessionClaims) -> Identity:
+    async def _identify_session(self, claims: AccessTokenClaims) -> Identity:
         row = await self._sign_in_row(_FIND_SESSION, (claims.session_id, claims.organization_id))
         if row["user_id"] != claims.user_id:
             raise ServiceError("invalid_token", "The session has ended.")
         now = self._clock.read(row["now"])
         if now >= datetime.fromtimestamp(claims.expires_at, UTC) or now >= row["expires_at"]:
-            raise ServiceError("token_expired", "The token has expired; mint another.")
+            raise ServiceError("token_expired", "The token has expired. Get a new one from GET /api/auth/token.")
         return _session_identity(row, now, support=row["support"] or claims.support)
 
     async def _sign_in_row(self, query: LiteralString, parameters: tuple[Any, ...]) -> Mapping[str, Any]:
@@ -163,26 +170,28 @@ def _session_identity(row: Mapping[str, Any], now: datetime, *, support: bool) -
 
 
 def _cookie(header: bytes | None) -> str:
-    """Return the session token of a `Cookie` header; raises `missing_credentials` without one."""
+    """Return the session token of a `Cookie` header. Raise `missing_credentials` if there is none."""
     for pair in (header or b"").split(b";"):
         name, _, value = pair.strip().partition(b"=")
         if name == COOKIE and value.isascii() and value:
             return value.decode("ascii")
-    raise ServiceError("missing_credentials", "Sign in, or send `Authorization: Bearer` with a session token.")
+    raise ServiceError(
+        "missing_credentials", "Not signed in. Sign in, or send `Authorization: Bearer` with a session token."
+    )
 
 
 def bearer_token(authorization: bytes | None) -> str:
-    """Return the token of an `Authorization: Bearer` header; raises `missing_credentials` for anything else."""
+    """Return the token of an `Authorization: Bearer` header. Raise `missing_credentials` if there is none."""
     if authorization is not None:
         scheme, _, token = authorization.partition(b" ")
         token = token.strip(b" ")
         if scheme.lower() == b"bearer" and token.isascii() and token and b" " not in token:
             return token.decode("ascii")
-    raise ServiceError("missing_credentials", "Send `Authorization: Bearer` with an API key or a session JWT.")
+    raise ServiceError("missing_credentials", "Send `Authorization: Bearer` with an API key or an access token.")
 
 
 class Authorizer:
-    """Refuses what a principal may not do with one operation: 410 and 403, in the order in which they help most."""
+    """Decides whether a principal may call one operation: raises 410 or 403, the most helpful error first."""
 
     def __init__(self, operation: Operation) -> None:
         self._organization_required = operation.organization_required
@@ -193,7 +202,7 @@ class Authorizer:
         self._least_role = cast("Role | None", operation.least_role) if operation.organization_required else None
 
     def check(self, identity: Identity) -> None:
-        """Raise unless the principal may."""
+        """Raise a 410 or 403 code if the principal may not call the operation."""
         principal = identity.principal
         if self._organization_required and (identity.organization_deleted or principal.organization_id is None):
             _refuse_without_organization(identity)
@@ -202,20 +211,27 @@ class Authorizer:
         else:
             self._check_session(principal)
         if principal.support and self._writes:
-            raise ServiceError("impersonation_read_only", "A support session reads everything and changes nothing.")
+            raise ServiceError("impersonation_read_only", "Support sessions are read-only.")
 
     def _check_key(self, principal: Principal) -> None:
         if not self._takes_key:
-            raise ServiceError("credential_type_not_allowed", "This takes a signed-in session, not an API key.")
+            raise ServiceError(
+                "credential_type_not_allowed",
+                "This endpoint does not accept API keys. Sign in and use an access token.",
+            )
         if self._scopes and self._scopes.isdisjoint(principal.scopes):
-            raise ServiceError("insufficient_scope", f"The key needs the scope {' or '.join(sorted(self._scopes))}.")
+            raise ServiceError(
+                "insufficient_scope", f"The API key lacks the required scope: {' or '.join(sorted(self._scopes))}."
+            )
 
     def _check_session(self, principal: Principal) -> None:
         if not self._takes_session:
-            raise ServiceError("credential_type_not_allowed", "This takes an API key, not a session.")
+            raise ServiceError("credential_type_not_allowed", "This endpoint accepts API keys only.")
         least = self._least_role
         if least is not None and not principal.support and not role_reaches(principal.role, least):
-            raise ServiceError("insufficient_permission", f"This needs the role {least}; yours is {principal.role}.")
+            raise ServiceError(
+                "insufficient_permission", f"This requires the role {least}; your role is {principal.role}."
+            )
 
 
 def _refuse_without_organization(identity: Identity) -> None:
@@ -223,9 +239,12 @@ def _refuse_without_organization(identity: Identity) -> None:
         raise ServiceError("organization_deleted", "The organisation has been deleted.")
     if identity.organization_count == 0:
         raise ServiceError(
-            "organization_not_provisioned", "You have no organisation; POST /v1/onboarding/bootstrap creates one."
+            "organization_not_provisioned",
+            "You do not belong to an organisation. Create one with POST /v1/onboarding/bootstrap.",
         )
-    message = "Select one of your organisations: POST /api/auth/org/set-active, then GET /api/auth/token anew."
+    message = (
+        "No organisation selected. Call POST /api/auth/org/set-active, then get a new token from GET /api/auth/token."
+    )
     raise ServiceError("no_organization_selected", message)
 
 

@@ -1,10 +1,10 @@
-"""Request bodies: read within their limit, parsed strictly, checked against the contract.
+"""Request bodies: read up to a limit, parsed strictly, validated against the contract.
 
-orjson refuses NaN, infinities, bytes that are no UTF-8, byte-order marks and lone surrogates. Two things it lets
-pass are found by writing the value again: nesting deeper than 254 levels, at which the writer stops, and a key
-given twice, by which text is lost: without a backslash in the body every string has exactly two quotation marks,
-so fewer of them mean a lost key. A body with backslashes is read a second time, key by key. The writer also shows
-whole numbers that came as `1.0` or `1e0`: it always writes them as `1.0`.
+orjson rejects NaN, infinities, invalid UTF-8, byte-order marks and lone surrogates. It accepts two things that must be
+rejected too, and both show when the value is serialized again. Nesting deeper than 254 levels makes the serializer
+fail. A duplicate key loses text: without a backslash in the body every string has exactly two quotation marks, so
+fewer of them mean a duplicate. A body with backslashes is parsed a second time, key by key. The serialized form also
+shows whole numbers that came as `1.0` or `1e0`: it always has them as `1.0`.
 """
 
 import json
@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from app.edge.exchange import RequestContext
-from app.edge.validation_errors import INVALID_BODY, MISSING, BodyFaults, Violation
+from app.edge.request_context import RequestContext
+from app.edge.validation_errors import INVALID_BODY, MISSING, BodyViolations, Violation
 from rules.errors import ServiceError
 from schemas import walk
 from schemas.contract import Contract, Operation
@@ -35,7 +35,7 @@ class BodyReader:
         self._required = operation.body_required
         self._limit = operation.body_limit
         self._validator = validators.compile(schema)
-        self._faults = BodyFaults(contract.document, schema)
+        self._violations = BodyViolations(contract.document, schema)
         found = {
             name: contract.resolve(node) for name, node in walk.properties(contract.document, schema, None).items()
         }
@@ -43,51 +43,51 @@ class BodyReader:
         self._instants = [(name, snake_case(name)) for name, node in found.items() if node.get("format") == "date-time"]
         self._defaults = {snake_case(name): node["default"] for name, node in found.items() if "default" in node}
 
-    async def read(self, exchange: RequestContext, faults: list[Violation]) -> tuple[dict[str, Any], Any]:
-        """Return the body as the handler takes it, and as it was sent; what is wrong goes to `faults`."""
-        raw = await read_bytes(exchange, self._limit)
+    async def read(self, request: RequestContext, violations: list[Violation]) -> tuple[dict[str, Any], Any]:
+        """Return the body as handler arguments, and as it was sent. Validation errors are appended to `violations`."""
+        raw = await read_bytes(request, self._limit)
         if not raw:
             if self._required:
-                faults.append(Violation("", "a request body is required", MISSING))
+                violations.append(Violation("", "A request body is required", MISSING))
             return dict(self._defaults), None
-        require_json(exchange)
+        require_json(request)
         body = parse(raw)
         if not self._validator.is_valid(body):
-            faults.extend(self._faults.of(body, self._validator.iter_errors(body)))
+            violations.extend(self._violations.of(body, self._validator.iter_errors(body)))
         if b"\\" in raw and b"\\u0000" in raw:
-            faults.extend(
+            violations.extend(
                 Violation(path, f"{path} must not hold a NUL character", INVALID_BODY) for path in _nuls(body, ())
             )
-        return ({}, body) if faults else (self._taken(body, faults), body)
+        return ({}, body) if violations else (self._to_arguments(body, violations), body)
 
-    def _taken(self, body: dict[str, Any], faults: list[Violation]) -> dict[str, Any]:
+    def _to_arguments(self, body: dict[str, Any], violations: list[Violation]) -> dict[str, Any]:
         names = self._arguments
-        taken = {**self._defaults, **{names.get(key, key): value for key, value in body.items()}}
+        arguments = {**self._defaults, **{names.get(key, key): value for key, value in body.items()}}
         for key, name in self._instants:
-            if taken.get(name) is not None:
-                taken[name] = self._instant(key, taken[name], faults)
-        return taken
+            if arguments.get(name) is not None:
+                arguments[name] = self._instant(key, arguments[name], violations)
+        return arguments
 
-    def _instant(self, key: str, text: str, faults: list[Violation]) -> datetime | None:
-        """Parse what the validator took for an instant; a leap second or the year 0 is one that nobody can keep."""
+    def _instant(self, key: str, text: str, violations: list[Violation]) -> datetime | None:
+        """Parse a valid date-time. A leap second or the year 0 is valid but cannot be stored."""
         try:
             return read_instant(text)
         except ValueError as error:
-            faults.append(Violation(f"/{key}", f"{key} is {error}", INVALID_BODY))
+            violations.append(Violation(f"/{key}", f"{key} is {error}", INVALID_BODY))
             return None
 
 
-async def read_bytes(exchange: RequestContext, limit: int) -> bytes:
-    """Return the whole body; refuses one above `limit` bytes before it is read whole."""
-    declared = exchange.header(b"content-length")
+async def read_bytes(request: RequestContext, limit: int) -> bytes:
+    """Return the whole body. Raise `payload_too_large` as soon as it exceeds `limit` bytes."""
+    declared = request.header(b"content-length")
     if declared is not None and declared.isdigit() and int(declared[:19]) > limit:
         raise _too_large(limit)
     chunks: list[bytes] = []
     size = 0
     while True:
-        message = await exchange.receive()
+        message = await request.receive()
         if message["type"] == "http.disconnect":
-            raise ServiceError("malformed_json", "the connection closed before the body was complete")
+            raise ServiceError("malformed_json", "The connection closed before the body was complete")
         chunk = message.get("body", b"")
         size += len(chunk)
         if size > limit:
@@ -98,12 +98,12 @@ async def read_bytes(exchange: RequestContext, limit: int) -> bytes:
 
 
 def _too_large(limit: int) -> ServiceError:
-    return ServiceError("payload_too_large", f"the body is larger than {limit} bytes")
+    return ServiceError("payload_too_large", f"The body is larger than {limit} bytes")
 
 
-def require_json(exchange: RequestContext) -> None:
-    """Refuse a body that is not declared to be JSON in UTF-8."""
-    declared = exchange.header(b"content-type")
+def require_json(request: RequestContext) -> None:
+    """Raise `unsupported_content_type` if the body is not declared as JSON in UTF-8."""
+    declared = request.header(b"content-type")
     if declared == b"application/json":
         return
     media, *options = (declared or b"").decode("latin-1").lower().split(";")
@@ -111,34 +111,34 @@ def require_json(exchange: RequestContext) -> None:
     if media.strip() == JSON and all(charset in {"utf-8", "utf8"} for charset in charsets):
         return
     given = ascii(media.strip()[:100]) if declared else "none"
-    raise ServiceError("unsupported_content_type", f"send Content-Type: application/json (got {given})")
+    raise ServiceError("unsupported_content_type", f"Content-Type must be application/json (got {given})")
 
 
 def parse(raw: bytes) -> Any:
-    """Return the JSON value; raises `malformed_json` for whatever RFC 8259 and common sense do not allow."""
+    """Return the JSON value. Raise `malformed_json` for invalid JSON, duplicate keys and too deep nesting."""
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        raise ServiceError("malformed_json", f"the body is not JSON: {error}") from None
+        raise ServiceError("malformed_json", f"The body is not valid JSON: {error}") from None
     try:
-        written = orjson.dumps(value)
+        serialized = orjson.dumps(value)
     except TypeError:
-        raise ServiceError("malformed_json", "the body is nested too deeply") from None
+        raise ServiceError("malformed_json", "The body is nested too deeply") from None
     if b"\\" in raw:
-        json.loads(raw, object_pairs_hook=_without_repetition)
-    elif raw.count(b'"') != written.count(b'"'):
-        raise ServiceError("malformed_json", "the body gives a key twice")
-    return _integral(value) if b"." in written and b".0" in written else value
+        json.loads(raw, object_pairs_hook=_reject_duplicates)
+    elif raw.count(b'"') != serialized.count(b'"'):
+        raise ServiceError("malformed_json", "The body contains a duplicate key")
+    return _integral(value) if b"." in serialized and b".0" in serialized else value
 
 
-def _without_repetition(pairs: list[tuple[str, Any]]) -> None:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
     keys = [key for key, _ in pairs]
     if len(keys) != len(set(keys)):
-        raise ServiceError("malformed_json", "the body gives a key twice")
+        raise ServiceError("malformed_json", "The body contains a duplicate key")
 
 
 def _integral(value: Any) -> Any:
-    """Turn `1.0` into `1`, as JSON does not tell them apart; what a double cannot hold exactly stays as it is."""
+    """Turn `1.0` into `1`, since JSON has one number type. A number that a double cannot hold exactly is kept."""
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < _EXACT_INTEGER else value
     if isinstance(value, dict):

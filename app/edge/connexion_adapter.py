@@ -1,12 +1,12 @@
-"""The one place that leans on Connexion.
+"""The only module that depends on Connexion.
 
-Connexion validates the document, resolves its operations to functions and holds the compiled operations; what it
-recomputes on each request (five decorators, signature inspection, a linear search for the route) is replaced through
-its own extension points: the list of middlewares, `AsyncApi.make_operation`, and a resolver.
+Connexion validates the document, resolves its operations to functions and holds the compiled operations. What it
+would recompute on each request (five decorators, signature inspection, a linear search for the route) is replaced
+through its extension points: the list of middlewares, `AsyncApi.make_operation`, and a resolver.
 
-Leaned on beyond its documentation, in 3.3.0: `scope["extensions"]["connexion_routing"]` names the operation;
+Used beyond its documentation, in 3.3.0: `scope["extensions"]["connexion_routing"]` names the operation;
 `AsyncASGIApp.api_cls` and `RoutedAPI.operations`; `ConnexionMiddleware._build_middleware_stack` and the attributes
-that it fills. `tests/app/edge/test_connexion_adapter.py` fails loudly when one of them moves.
+that it fills. `tests/app/edge/test_connexion_adapter.py` fails when one of them changes.
 """
 
 import importlib
@@ -43,7 +43,7 @@ Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
 class _HandlerResolver(Resolver):  # type: ignore[misc]
-    """Finds an operation's function: the tag names the module, the operationId the function."""
+    """Finds the function of an operation: the tag names the module, the operationId the function."""
 
     def __init__(self, contract: Contract, package: str) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class _HandlerResolver(Resolver):  # type: ignore[misc]
         self._package = package
 
     def resolve(self, operation: Any) -> Resolution:
-        """Return the handler; raises ResolverError naming what is missing."""
+        """Return the handler. Raise ResolverError if the module or the function is missing."""
         wanted = self._contract.operations[operation.operation_id]
         module_name = f"{self._package}.{wanted.module}"
         try:
@@ -59,7 +59,7 @@ class _HandlerResolver(Resolver):  # type: ignore[misc]
         except ModuleNotFoundError as error:
             if error.name not in {module_name, self._package}:
                 raise
-            raise ResolverError(f"{wanted.id}: there is no module {module_name}") from error
+            raise ResolverError(f"{wanted.id}: module {module_name} does not exist") from error
         except AttributeError as error:
             raise ResolverError(f"{wanted.id}: {module_name} has no such function") from error
         return Resolution(function, wanted.id)
@@ -83,7 +83,7 @@ class _CompiledApp(AsyncASGIApp):  # type: ignore[misc]
 
 
 class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
-    """Finds the operation by the raw path and names it to Connexion; what the contract does not know may be a page."""
+    """Finds the operation by the raw path and passes its name to Connexion; other paths may be pages."""
 
     def __init__(self, app: Application, *, pages: Application | None = None) -> None:
         self._app = app
@@ -91,13 +91,13 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         self._router: Router[dict[str, Any]] = Router()
 
     def add_api(self, specification: Any, *, contract: Contract, **_: Any) -> None:
-        """Add every operation of the contract."""
+        """Add the routes of all operations of the contract."""
         for operation in contract.operations.values():
             target = {"api_base_path": specification.base_path, "operation_id": operation.id}
             self._router.add(operation.path, operation.method, target)
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Pass a request on to its operation; raises `not_found` or `method_not_allowed`."""
+        """Pass a request on to its operation. Raise `not_found` or `method_not_allowed`."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         raw_path = scope.get("raw_path") or scope["path"].encode()
@@ -106,7 +106,7 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
             path = scope["path"]
             if self._pages is not None and (path in PAGES or path.startswith(PAGES_UNDER)):
                 return await self._pages(scope, receive, send)
-            raise ServiceError("not_found", "There is nothing at this address.")
+            raise ServiceError("not_found", "No such endpoint.")
         target = found.target(scope["method"])
         if target is None:
             raise MethodNotAllowedError(scope["method"], found.allow())
@@ -126,10 +126,10 @@ def build(
     pages: Application | None = None,
     complete: bool = True,
 ) -> connexion.AsyncApp:
-    """Return the application with its stack built: a bad contract or a missing handler stops the start.
+    """Return the application with its middleware stack built; a bad contract or a missing handler stops the start.
 
     `handlers` is the package of the handlers; `front` wraps everything. Unless `complete`, operations without a
-    handler are left out. Raises ContractError.
+    handler are left out. Raise ContractError if the contract is invalid or incomplete.
     """
     app = connexion.AsyncApp(
         "app",
@@ -151,7 +151,7 @@ def build(
 
 
 def _require_handlers(contract: Contract, handlers: str, app: connexion.AsyncApp) -> None:
-    """Raise ContractError naming every operation without a function; Connexion leaves them out in silence."""
+    """Raise ContractError if operations have no handler; Connexion would leave them out silently."""
     compiled = {name for apis in app._middleware_app.apis.values() for api in apis for name in api.operations}  # noqa: SLF001
     missing = [operation for operation in contract.operations.values() if operation.id not in compiled]
     if missing:

@@ -1,8 +1,8 @@
-"""Connections for long answers: each download has one of its own, so that no pool is used up by slow readers.
+"""Database connections for streamed responses. Each download has its own, so slow readers cannot exhaust a pool.
 
-A process runs a few at a time, and an organisation, over all processes, fewer: whoever comes too many is told when to
-come back. A download reads one state of the database (repeatable read) and cannot write. Its first rows come at once,
-since rows are taken in the order of an index instead of being sorted, without parallel workers and without compiling.
+The number of downloads is limited per process, and per organisation over all processes; above a limit the client gets
+`retryAfter`. A download reads one snapshot of the database (repeatable read) and cannot write. The first rows come at
+once: planner settings make PostgreSQL read an index in order instead of sorting, without parallel workers and JIT.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -18,25 +18,25 @@ from app.database import ROLE
 from rules.errors import ServiceError
 from services.core.read_context import Parameters
 
-AT_ONCE = 4
-"""Downloads of one process."""
-AT_ONCE_OF_ONE = 2
-"""Downloads of one organisation, over all processes."""
-LONGEST_SECONDS = 15 * 60
-"""A state of the database that is kept for longer would keep it from being tidied."""
-COME_BACK_SECONDS = 10
-_CONNECT_SECONDS = 2
+MAX_DOWNLOADS = 4
+"""Concurrent downloads of one process."""
+MAX_DOWNLOADS_PER_ORGANIZATION = 2
+"""Concurrent downloads of one organisation, over all processes."""
+MAX_DURATION_SECONDS = 15 * 60
+"""An older snapshot would keep vacuum from removing dead rows."""
+RETRY_AFTER_SECONDS = 10
+_CONNECT_TIMEOUT_SECONDS = 2
 _OPTIONS = (
-    f"-c role={ROLE} -c timezone=UTC -c statement_timeout={LONGEST_SECONDS * 1000} "
+    f"-c role={ROLE} -c timezone=UTC -c statement_timeout={MAX_DURATION_SECONDS * 1000} "
     "-c idle_in_transaction_session_timeout=60000 -c default_transaction_isolation=repeatable\\ read "
     "-c default_transaction_read_only=on -c enable_sort=off -c jit=off -c max_parallel_workers_per_gather=0"
 )
 _BIND = "SELECT set_config('app.organization_id', %s, false)"
-_PLACE = "SELECT pg_try_advisory_lock(hashtextextended('download ' || %s || ' of ' || %s, 0)) AS free"
+_TRY_SLOT = "SELECT pg_try_advisory_lock(hashtextextended('download ' || %s || ' of ' || %s, 0)) AS free"
 
 
 class DatabaseDownload:
-    """One download."""
+    """One download: a connection and its transaction."""
 
     def __init__(self, connection: psycopg.AsyncConnection[dict[str, Any]], downloads: "DatabaseDownloads") -> None:
         self._connection = connection
@@ -49,7 +49,7 @@ class DatabaseDownload:
         return await cursor.fetchall()
 
     def copy(self, statement: LiteralString, parameters: Parameters = ()) -> AsyncIterator[bytes]:
-        """Run a `COPY … TO STDOUT` and return what it says, a row at a time (PostgreSQL's messages are single rows)."""
+        """Run a `COPY … TO STDOUT` and yield its rows (each PostgreSQL message is one row)."""
         self._running = self._rows(statement, parameters)
         return self._running
 
@@ -59,11 +59,11 @@ class DatabaseDownload:
                 yield bytes(row)
 
     async def close(self) -> None:
-        """End the connection; a statement that still runs ends with its next word to us."""
-        self._downloads.forget(self)
+        """Close the connection. A statement that still runs fails when it sends its next message."""
+        self._downloads.release(self)
         await self._connection.close()
-        if isasyncgen(self._running) and not self._running.ag_running:  # whoever waits for a row notices without us
-            with suppress(psycopg.Error):  # it notices that its connection has gone
+        if isasyncgen(self._running) and not self._running.ag_running:  # a reader that awaits a row gets the error
+            with suppress(psycopg.Error):  # the connection is closed
                 await self._running.aclose()
 
 
@@ -77,17 +77,17 @@ class DatabaseDownloads:
         self._open: set[DatabaseDownload] = set()
 
     async def open(self, organization_id: str) -> DatabaseDownload:
-        """Open one; raises `rate_limited` and `database_unavailable` when there are too many."""
-        if self._opening + len(self._open) >= AT_ONCE:
-            message = "Every connection for downloads is busy. Try again."
-            raise ServiceError("database_unavailable", message, retry_after=COME_BACK_SECONDS)
+        """Open a download. Raise `rate_limited` or `database_unavailable` if too many are running."""
+        if self._opening + len(self._open) >= MAX_DOWNLOADS:
+            message = "All download connections are in use. Try again later."
+            raise ServiceError("database_unavailable", message, retry_after=RETRY_AFTER_SECONDS)
         self._opening += 1
         try:
             connection = await psycopg.AsyncConnection.connect(
                 self._address,
                 options=_OPTIONS,
                 autocommit=True,
-                connect_timeout=_CONNECT_SECONDS,
+                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
                 row_factory=dict_row,
             )
             try:
@@ -101,23 +101,25 @@ class DatabaseDownloads:
             self._opening -= 1
         return download
 
-    def forget(self, download: DatabaseDownload) -> None:
-        """Let another one take its place."""
+    def release(self, download: DatabaseDownload) -> None:
+        """Free the slot of a download."""
         self._open.discard(download)
 
     async def close(self) -> None:
-        """End whatever still runs."""
+        """Close all running downloads."""
         for download in list(self._open):
             await download.close()
 
 
 async def _prepare(connection: psycopg.AsyncConnection[dict[str, Any]], organization_id: str) -> None:
-    """Bind it to the organisation, take one of its places, and begin the one transaction."""
+    """Bind the connection to the organisation, acquire one of its slots, and begin the transaction."""
     await connection.execute(_BIND, (organization_id,))
-    for place in range(AT_ONCE_OF_ONE):
-        found = await (await connection.execute(_PLACE, (str(place), organization_id))).fetchone()
+    for slot in range(MAX_DOWNLOADS_PER_ORGANIZATION):
+        found = await (await connection.execute(_TRY_SLOT, (str(slot), organization_id))).fetchone()
         if found and found["free"]:
             await connection.set_autocommit(False)
             return
-    message = f"{AT_ONCE_OF_ONE} downloads of this organisation are running. Start another one when one is done."
-    raise ServiceError("rate_limited", message, retry_after=COME_BACK_SECONDS)
+    message = (
+        f"This organisation already has {MAX_DOWNLOADS_PER_ORGANIZATION} downloads running. Wait until one is done."
+    )
+    raise ServiceError("rate_limited", message, retry_after=RETRY_AFTER_SECONDS)

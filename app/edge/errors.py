@@ -1,7 +1,7 @@
-"""The error envelope of every non-2xx answer, and the one mapper from exceptions to it.
+"""The error envelope of every non-2xx response, and the mapping from exceptions to it.
 
-Status, type and documentation address follow from the code by the contract's catalogue. What is not a refusal is
-either the database being away (503, safe to retry) or a fault of ours (500, told to the log and to nobody else).
+Status, type and documentation URL follow from the code, by the contract's error catalogue. An exception that is no
+ServiceError is either an unavailable database (503, safe to retry) or a bug of ours (500; details go to the log only).
 """
 
 import logging
@@ -14,7 +14,7 @@ import psycopg
 import psycopg_pool
 import sqlalchemy.exc
 
-from app.edge.exchange import Reply, RequestContext
+from app.edge.request_context import Reply, RequestContext
 from rules.errors import Detail, ServiceError
 from rules.time.instants import format_instant
 from schemas.contract import Contract, ErrorCode
@@ -22,13 +22,13 @@ from schemas.contract import Contract, ErrorCode
 logger = logging.getLogger(__name__)
 
 JSON = (b"content-type", b"application/json")
-DATABASE_AWAY_RETRY_SECONDS = 1
+DATABASE_RETRY_AFTER_SECONDS = 1
 _CHALLENGES = {
     "missing_credentials": b'Bearer realm="change-freeze"',
     "invalid_token": b'Bearer realm="change-freeze", error="invalid_token"',
     "token_expired": b'Bearer realm="change-freeze", error="invalid_token", error_description="expired"',
 }
-_AWAY = (
+_UNAVAILABLE = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg_pool.PoolTimeout,
@@ -38,7 +38,7 @@ _AWAY = (
 
 
 class MethodNotAllowedError(ServiceError):
-    """The path is known, the method is not; `allow` lists those that are."""
+    """The path exists, but not with this method; `allow` lists the methods that do."""
 
     def __init__(self, method: str, allow: str) -> None:
         super().__init__("method_not_allowed", f"{method} is not supported here; use {allow}")
@@ -46,35 +46,35 @@ class MethodNotAllowedError(ServiceError):
 
 
 class ErrorMapper:
-    """Makes the reply of every exception."""
+    """Maps exceptions to responses."""
 
     def __init__(self, contract: Contract, docs_url: str) -> None:
         self._catalogue = contract.errors
         self._families = {row.status: row.type for row in contract.errors.values()}
         self._docs_url = docs_url.rstrip("/")
 
-    def reply(self, error: Exception, exchange: RequestContext) -> Reply:
-        """Return the envelope of `error`; logs it when it is nobody's refusal."""
-        return self.envelope(self.refusal(error, exchange), exchange.request_id)
+    def reply(self, error: Exception, request: RequestContext) -> Reply:
+        """Return the error envelope of `error`, and log it if it is unexpected."""
+        return self.envelope(self.to_service_error(error, request), request.request_id)
 
-    def refusal(self, error: Exception, exchange: RequestContext) -> ServiceError:
-        """Return `error` as a code of the catalogue."""
+    def to_service_error(self, error: Exception, request: RequestContext) -> ServiceError:
+        """Return `error` as a ServiceError whose code is in the catalogue."""
         if isinstance(error, ServiceError):
             if error.code in self._catalogue:
                 return error
-            logger.error("code %s is not in the catalogue", error.code, extra=_facts(exchange))
-        elif is_database_away(error):
-            logger.warning("database unavailable: %s", type(error).__name__, extra=_facts(exchange))
+            logger.error("code %s is not in the catalogue", error.code, extra=_log_fields(request))
+        elif is_database_unavailable(error):
+            logger.warning("database unavailable: %s", type(error).__name__, extra=_log_fields(request))
             return ServiceError(
                 "database_unavailable",
                 "The service cannot reach its database; checks already written stay as they are. Try again.",
-                retry_after=DATABASE_AWAY_RETRY_SECONDS,
+                retry_after=DATABASE_RETRY_AFTER_SECONDS,
             )
-        logger.error("request failed", exc_info=error, extra=_facts(exchange))
-        return ServiceError("internal_error", "Something failed on our side; freezes are unchanged.")
+        logger.error("request failed", exc_info=error, extra=_log_fields(request))
+        return ServiceError("internal_error", "Something went wrong on our side. Freezes are unchanged.")
 
     def envelope(self, error: ServiceError, request_id: str) -> Reply:
-        """Return the reply of a refusal whose code is in the catalogue."""
+        """Return the response for an error whose code is in the catalogue."""
         row = self._catalogue[error.code]
         status = _status(row, error)
         family = row.type if status == row.status else self._families[status]
@@ -87,11 +87,11 @@ class ErrorMapper:
         return Reply(status, [JSON, *_headers(error, status)], body, secret=error.secret, code=error.code)
 
 
-def is_database_away(error: BaseException) -> bool:
-    """Tell whether PostgreSQL could not be reached, was shutting down, or had no connection to spare."""
+def is_database_unavailable(error: BaseException) -> bool:
+    """True if PostgreSQL was unreachable, shutting down, or out of connections."""
     if isinstance(error, sqlalchemy.exc.DBAPIError):
-        return error.connection_invalidated or isinstance(error.orig, _AWAY)
-    return isinstance(error, _AWAY)
+        return error.connection_invalidated or isinstance(error.orig, _UNAVAILABLE)
+    return isinstance(error, _UNAVAILABLE)
 
 
 def _row(detail: Detail) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _row(detail: Detail) -> dict[str, Any]:
 
 
 def _status(row: ErrorCode, error: ServiceError) -> int:
-    """Return the code's status: the second one when the fault lies inside a validated body."""
+    """Return the status of the code: the second one, if there is one and the error is inside a valid JSON body."""
     if row.also_status and error.details and error.details[0].path.startswith("/"):
         return row.also_status
     return row.status
@@ -117,11 +117,11 @@ def _headers(error: ServiceError, status: int) -> list[tuple[bytes, bytes]]:
     if status == 401:
         headers.append((b"www-authenticate", _CHALLENGES.get(error.code, _CHALLENGES["missing_credentials"])))
     if status == 413:
-        headers.append((b"connection", b"close"))  # what is left of the body is not worth reading
+        headers.append((b"connection", b"close"))  # the rest of the body is not read
     if isinstance(error, MethodNotAllowedError):
         headers.append((b"allow", error.allow.encode()))
     return headers
 
 
-def _facts(exchange: RequestContext) -> dict[str, Any]:
-    return {"request_id": exchange.request_id, "operation": exchange.operation_id}
+def _log_fields(request: RequestContext) -> dict[str, Any]:
+    return {"request_id": request.request_id, "operation": request.operation_id}

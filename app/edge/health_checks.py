@@ -1,25 +1,25 @@
-"""Looking whether the code host is there, for `/readyz`: seldom, and never twice at once."""
+"""A cached health check of a remote service, for `/readyz`."""
 
 import asyncio
 import time
 from collections.abc import Callable
 
-_ASK_EVERY_SECONDS = 30.0
+_CHECK_INTERVAL_SECONDS = 30.0
 
 
 class CachedHealthCheck:
-    """Asks a blocking question in a thread, and remembers the answer for half a minute."""
+    """Runs a blocking check in a thread and caches its result for half a minute; checks never overlap."""
 
-    def __init__(self, ask: Callable[[], object]) -> None:
-        self._ask = ask
-        self._asked_at = 0.0
-        self._answer: asyncio.Task[object] | None = None
+    def __init__(self, check: Callable[[], object]) -> None:
+        self._check = check
+        self._checked_at = 0.0
+        self._result: asyncio.Task[object] | None = None
 
     async def __call__(self) -> object:
-        """Return the answer, or raise what the question raised; a waiter that gives up does not end the question."""
+        """Return the result, or raise what the check raised. Cancelling one waiter does not cancel the check."""
         now = time.monotonic()
-        stale = self._answer is None or (self._answer.done() and now - self._asked_at >= _ASK_EVERY_SECONDS)
-        if self._answer is None or stale:
-            self._asked_at = now
-            self._answer = asyncio.create_task(asyncio.to_thread(self._ask))
-        return await asyncio.shield(self._answer)
+        stale = self._result is None or (self._result.done() and now - self._checked_at >= _CHECK_INTERVAL_SECONDS)
+        if self._result is None or stale:
+            self._checked_at = now
+            self._result = asyncio.create_task(asyncio.to_thread(self._check))
+        return await asyncio.shield(self._result)

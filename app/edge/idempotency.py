@@ -1,9 +1,9 @@
-"""`Idempotency-Key` on writes: one effect per key, and the same reply to every retry (I5).
+"""`Idempotency-Key` on writes: one effect per key, and the same response to every retry (I5).
 
-The key is bound to organisation, principal, method, path and body. A lock is tried, never waited for, so that two
-identical requests at once make one effect and one 409; it is held until the transaction which also holds the effect
-and the reply has ended. Kept are successes, and conflicts and invalid values told by a service (409, 422), whose
-effect is rolled back unless the refusal says that it stays; not kept is what the edge refuses, nor a fault of ours.
+A key is bound to organisation, principal, method, path and body. An advisory lock is tried without waiting, so two
+concurrent identical requests give one effect and one 409. The lock is held to the end of the transaction, which also
+holds the effect and the response. Stored are successes, and errors 409 and 422 raised by a service; their effect is
+rolled back unless the error says `commit_on_error`. Errors of the edge and 5xx errors are not stored.
 """
 
 import hashlib
@@ -15,67 +15,69 @@ from typing import Any
 import orjson
 
 from app.edge.errors import ErrorMapper
-from app.edge.exchange import Reply, RequestContext
+from app.edge.request_context import Reply, RequestContext
 from models.requests import IdempotencyKey
 from rules.errors import Detail, ServiceError
 from services.core import stored_replies
 from services.core.unit_of_work import UnitOfWork
 
 HEADER = "Idempotency-Key"
-_KEPT_REFUSALS = (409, 422)
+_STORED_ERRORS = (409, 422)
 _VISIBLE_ASCII = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A client's key, and the request that it stands for."""
+class IdempotencyRequest:
+    """An idempotency key with the hash of its request."""
 
     key: str
     request_hash: bytes
 
 
-def read_claim(exchange: RequestContext, body: Any) -> Claim | None:
-    """Return the request's claim, or None when it has no key; refuses an unreadable or repeated key.
+def read_idempotency_key(request: RequestContext, body: Any) -> IdempotencyRequest | None:
+    """Return the key of the request, or None if there is none. Raise `invalid_parameter` if it is malformed.
 
-    Two bodies are the same when they are the same JSON, whatever white space and order a client's library chose.
+    Two bodies are equal if they are the same JSON value, whatever their white space and order of keys.
     """
-    given = exchange.headers(HEADER.lower().encode())
+    given = request.headers(HEADER.lower().encode())
     if not given:
         return None
     key = given[0].decode("latin-1").strip()
     if len(key) >= 2 and key[0] == key[-1] == '"':
         key = re.sub(r"\\(.)", r"\1", key[1:-1])
     if len(given) > 1 or not _VISIBLE_ASCII.fullmatch(key):
-        message = f"{HEADER} must be 1 to 255 visible ASCII characters, given once"
+        message = f"{HEADER} must be sent perform_once, with 1 to 255 visible ASCII characters"
         raise ServiceError("invalid_parameter", message, details=(Detail(HEADER, message, "invalid_parameter"),))
-    method_and_path = f"{exchange.scope['method']} ".encode() + exchange.scope["raw_path"]
-    written = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(hashlib.sha256(method_and_path).digest() + hashlib.sha256(written).digest())
-    return Claim(key, digest.digest())
+    method_and_path = f"{request.scope['method']} ".encode() + request.scope["raw_path"]
+    serialized = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(hashlib.sha256(method_and_path).digest() + hashlib.sha256(serialized).digest())
+    return IdempotencyRequest(key, digest.digest())
 
 
-def once(
-    uow: UnitOfWork, claim: Claim, exchange: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]
+def perform_once(
+    uow: UnitOfWork, key: IdempotencyRequest, request: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]
 ) -> Reply:
-    """Perform a write at most once under its key, inside the unit's transaction."""
-    whose = (uow.caller.organization_id or "", uow.caller.principal_id or "")
-    hashed = stored_replies.key_hash(claim.key)
-    if not stored_replies.try_lock(uow.session, *whose, hashed):
-        raise ServiceError("idempotency_key_reuse", "The same request is still in flight.", retry_after=1)
-    stored = stored_replies.find_reply(uow.session, *whose, hashed, uow.now)
+    """Perform a write at most once per key, inside the transaction of the unit of work."""
+    owner = (uow.caller.organization_id or "", uow.caller.principal_id or "")
+    hashed = stored_replies.key_hash(key.key)
+    if not stored_replies.try_lock(uow.session, *owner, hashed):
+        raise ServiceError(
+            "idempotency_key_reuse", "A request with this idempotency key is still in progress.", retry_after=1
+        )
+    stored = stored_replies.find_reply(uow.session, *owner, hashed, uow.now)
     if stored is not None:
-        return _replay(uow, stored, claim, exchange)
-    reply = _perform(uow, exchange, errors, perform)
-    if reply.status < 300 or reply.status in _KEPT_REFUSALS:
-        organization_id, principal_id = whose
+        return _replay(uow, stored, key, request)
+    reply = _perform(uow, request, errors, perform)
+    if reply.status < 300 or reply.status in _STORED_ERRORS:
+        organization_id, principal_id = owner
         row = IdempotencyKey(
             organization_id=organization_id,
             principal_id=principal_id,
             key_hash=hashed,
-            request_hash=claim.request_hash,
+            request_hash=key.request_hash,
             status=reply.status,
             headers={name.decode("latin-1"): value.decode("latin-1") for name, value in reply.headers},
-            body=stored_replies.seal(claim.key, reply.body) if reply.secret else reply.body,
+            body=stored_replies.encrypt_body(key.key, reply.body) if reply.secret else reply.body,
             secret=reply.secret,
             created_at=uow.now,
         )
@@ -83,38 +85,42 @@ def once(
     return reply
 
 
-def _perform(uow: UnitOfWork, exchange: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]) -> Reply:
-    """Perform inside a savepoint, so that a refusal leaves nothing but its own reply, unless its effects stay."""
+def _perform(uow: UnitOfWork, request: RequestContext, errors: ErrorMapper, perform: Callable[[], Reply]) -> Reply:
+    """Perform inside a savepoint, which an error rolls back unless it says `commit_on_error`."""
     try:
         with uow.session.begin_nested():
             try:
                 return perform()
             except ServiceError as error:
-                if not error.effects_stay:
+                if not error.commit_on_error:
                     raise
-                return errors.reply(error, exchange)
+                return errors.reply(error, request)
     except ServiceError as error:
-        reply = errors.reply(error, exchange)
-        if reply.status not in _KEPT_REFUSALS:
+        reply = errors.reply(error, request)
+        if reply.status not in _STORED_ERRORS:
             raise
         uow.wakeups.clear()
         return reply
 
 
-def _replay(uow: UnitOfWork, stored: IdempotencyKey, claim: Claim, exchange: RequestContext) -> Reply:
-    if stored.request_hash != claim.request_hash:
-        raise ServiceError("idempotency_key_reuse", "The key was used for another request; use a new one.")
-    body = stored_replies.body_of(stored, claim.key, uow.now)
+def _replay(uow: UnitOfWork, stored: IdempotencyKey, key: IdempotencyRequest, request: RequestContext) -> Reply:
+    if stored.request_hash != key.request_hash:
+        raise ServiceError(
+            "idempotency_key_reuse", "This idempotency key was used with a different request. Use a new key."
+        )
+    body = stored_replies.body_of(stored, key.key, uow.now)
     if body is None:
-        raise ServiceError("idempotency_key_reuse", "The reply to this key showed a secret, and has been erased.")
+        raise ServiceError(
+            "idempotency_key_reuse", "The stored response contained a secret and has been erased. Use a new key."
+        )
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in stored.headers.items()]
     if stored.status >= 400:
-        body = _with_request_id(body, exchange.request_id)
+        body = _with_request_id(body, request.request_id)
     return Reply(stored.status, [*headers, (b"idempotency-replayed", b"true")], body)
 
 
 def _with_request_id(body: bytes, request_id: str) -> bytes:
-    """Name the request that gets a replayed refusal, instead of the one that first did."""
+    """Replace the request id of a stored error by that of the retry."""
     content = orjson.loads(body)
     content["error"]["requestId"] = request_id
     return orjson.dumps(content)

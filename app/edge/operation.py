@@ -1,4 +1,4 @@
-"""One operation of the contract, compiled once: the steps that every request takes, in their order."""
+"""One operation of the contract, compiled perform_once: the steps of every request, in order."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from app.edge.answers import ResponseBuilder, make_conditional
 from app.edge.auth import Authorizer, Credentials, Identity
 from app.edge.bodies import JSON, BodyReader, read_bytes
 from app.edge.errors import ErrorMapper
-from app.edge.exchange import Headers, Reply, RequestContext
-from app.edge.idempotency import Claim, once, read_claim
-from app.edge.maintenance import Maintenance
+from app.edge.idempotency import IdempotencyRequest, perform_once, read_idempotency_key
+from app.edge.maintenance_mode import Maintenance
 from app.edge.parameters import ParameterReader
 from app.edge.preconditions import require_entitlement, require_installation
-from app.edge.rate_limits import RateLimits, refuse_when_spent
+from app.edge.rate_limits import RateLimits, raise_if_exceeded
+from app.edge.request_context import Headers, Reply, RequestContext
+from app.edge.responses import ResponseBuilder, make_conditional
 from app.edge.retries import retry_on_serialization_failure
-from app.edge.validation_errors import Violation, refuse
+from app.edge.validation_errors import Violation, raise_violations
 from app.edge.worker_threads import Workers
 from rules.access.permissions import CODE_HOST, NOBODY
 from rules.errors import ServiceError
@@ -27,12 +27,12 @@ from schemas.dialect import Validators
 from services.core.read_context import Downloads, Probe, ReadContext, Reader
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 
-LONGEST_CLIENT = 300
+MAX_USER_AGENT_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What every operation of one application shares."""
+    """What all operations of one application share."""
 
     contract: Contract
     errors: ErrorMapper
@@ -40,8 +40,8 @@ class Edge:
     credentials: Credentials
     rate_limits: RateLimits
     workers: Mapping[Realm, Workers]
-    uow_factory: Mapping[Realm, UnitOfWorkFactory]
-    """By the realm of an operation: whose rows its unit sees, and which threads it runs in."""
+    uow_factories: Mapping[Realm, UnitOfWorkFactory]
+    """By the realm of an operation, which decides what rows its unit of work sees, and which threads it runs in."""
     reader: Reader
     downloads: Downloads
     validators: Validators
@@ -51,7 +51,7 @@ class Edge:
 
 
 class CompiledOperation:
-    """Answers the requests of one operation by its handler."""
+    """Serves the requests of one operation with its handler."""
 
     def __init__(self, edge: Edge, operation: Operation, handler: Callable[..., Any]) -> None:
         self.operation = operation
@@ -59,7 +59,7 @@ class CompiledOperation:
         self._handler = handler
         self._asynchronous = inspect.iscoroutinefunction(handler)
         if self._asynchronous and (operation.effect == "write" or operation.installation_required):
-            raise ContractError(f"{operation.id}: a handler that writes or needs the installation has to have a unit")
+            raise ContractError(f"{operation.id}: a handler that writes or needs the installation must be synchronous")
         wanted = inspect.signature(handler).parameters
         self._takes_raw_body = "raw_body" in wanted
         self._takes_headers = "headers" in wanted
@@ -67,114 +67,122 @@ class CompiledOperation:
         self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
         reads_json = JSON in operation.body and not self._takes_raw_body
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
-        self._answers = ResponseBuilder(operation, edge.builder, edge.validators if edge.check_replies else None)
+        self._responses = ResponseBuilder(operation, edge.builder, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
         self._signs_in = operation.accepts("SessionToken")
         self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session") or self._signs_in
         self._writes = operation.effect == "write"
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:  # noqa: ARG002 - ASGI's signature
-        """Answer one request: `scope["exchange"]` gets the reply, or the exception says why there is none."""
-        exchange: RequestContext = scope["exchange"]
-        exchange.operation_id = self.operation.id
+        """Serve one request: set `scope["request_context"].reply`, or raise."""
+        request: RequestContext = scope["request_context"]
+        request.operation_id = self.operation.id
         if self.operation.security or self.operation.realm == "identity":
-            self._edge.maintenance.refuse()
-        identity = await self._identify(exchange) if self._credentialled else None
+            self._edge.maintenance.check()
+        identity = await self._identify(request) if self._credentialled else None
         if identity is not None:
             self._authorizer.check(identity)
-        arguments, sent = await self._read(exchange)
+        arguments, sent = await self._read(request)
         if identity is not None:
             require_entitlement(identity.principal.plan, self.operation)
         if self._asynchronous:
-            reply = self._answers.reply(await self._handler(self._context(exchange, identity), **arguments))
+            reply = self._responses.reply(await self._handler(self._context(request, identity), **arguments))
         else:
-            claim = read_claim(exchange, sent) if self._writes and identity else None
+            key = read_idempotency_key(request, sent) if self._writes and identity else None
             workers = self._edge.workers[self.operation.realm]
-            reply = await workers.run(lambda: self._perform(exchange, identity, arguments, claim))
-        exchange.reply = make_conditional(reply, exchange) if self.operation.conditional else reply
+            reply = await workers.run(lambda: self._perform(request, identity, arguments, key))
+        request.reply = make_conditional(reply, request) if self.operation.conditional else reply
 
-    async def _identify(self, exchange: RequestContext) -> Identity:
-        """Tell who asks, and count the request."""
+    async def _identify(self, request: RequestContext) -> Identity:
+        """Authenticate the request and count it against the rate limits."""
         credentials = self._edge.credentials
         if self._signs_in:
-            identity = await credentials.identify_sign_in(exchange.header, write=self._writes)
+            identity = await credentials.identify_sign_in(request.header, write=self._writes)
         else:
-            identity = await credentials.identify(exchange.header(b"authorization"))
-        exchange.principal = identity.principal
-        exchange.budget = await self._edge.rate_limits.count(identity.principal, write=self._writes)
-        refuse_when_spent(exchange.budget)
+            identity = await credentials.identify(request.header(b"authorization"))
+        request.principal = identity.principal
+        request.budget = await self._edge.rate_limits.count(identity.principal, write=self._writes)
+        raise_if_exceeded(request.budget)
         return identity
 
-    async def _read(self, exchange: RequestContext) -> tuple[dict[str, Any], Any]:
-        """Return the handler's arguments, and the body as it was sent; refuses all faults at once."""
-        faults: list[Violation] = []
-        arguments = self._parameters.read(exchange, faults)
+    async def _read(self, request: RequestContext) -> tuple[dict[str, Any], Any]:
+        """Return the handler's arguments, and the body as it was sent. Raise all validation errors together."""
+        violations: list[Violation] = []
+        arguments = self._parameters.read(request, violations)
         sent: Any = None
         if self._body is not None:
-            body, sent = await self._body.read(exchange, faults)
+            body, sent = await self._body.read(request, violations)
             if self._takes_body:
                 arguments["body"] = body
         elif self._takes_raw_body:
-            arguments["raw_body"] = await read_bytes(exchange, self.operation.body_limit)
-        if faults:
-            refuse(faults)
+            arguments["raw_body"] = await read_bytes(request, self.operation.body_limit)
+        if violations:
+            raise_violations(violations)
         if self._takes_headers:
-            arguments["headers"] = Headers(exchange.scope["headers"])
+            arguments["headers"] = Headers(request.scope["headers"])
         return arguments, sent
 
-    def _context(self, exchange: RequestContext, identity: Identity | None) -> ReadContext:
+    def _context(self, request: RequestContext, identity: Identity | None) -> ReadContext:
         edge = self._edge
         now = identity.now if identity else datetime.now(UTC)
         principal = identity.principal if identity else None
-        headers = Headers(exchange.scope["headers"])
+        headers = Headers(request.scope["headers"])
         return ReadContext(edge.reader, edge.downloads, principal, now, headers, edge.probes)
 
     def _perform(
-        self, exchange: RequestContext, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
+        self,
+        request: RequestContext,
+        identity: Identity | None,
+        arguments: dict[str, Any],
+        key: IdempotencyRequest | None,
     ) -> Reply:
-        """Run the handler in a unit, in a worker thread; what PostgreSQL undid is done again."""
-        return retry_on_serialization_failure(lambda: self._in_unit(exchange, identity, arguments, claim))
+        """Run the handler in a worker thread, and again after a serialization failure."""
+        return retry_on_serialization_failure(lambda: self._in_unit_of_work(request, identity, arguments, key))
 
-    def _in_unit(
-        self, exchange: RequestContext, identity: Identity | None, arguments: dict[str, Any], claim: Claim | None
+    def _in_unit_of_work(
+        self,
+        request: RequestContext,
+        identity: Identity | None,
+        arguments: dict[str, Any],
+        key: IdempotencyRequest | None,
     ) -> Reply:
         support = identity is not None and identity.principal.support
-        uow_factory = self._edge.uow_factory[self.operation.realm]
-        with uow_factory.open(_caller(exchange, identity, self.operation.realm), read_only=support) as uow:
+        uow_factory = self._edge.uow_factories[self.operation.realm]
+        with uow_factory.open(_caller(request, identity, self.operation.realm), read_only=support) as uow:
             if self.operation.installation_required:
                 require_installation(uow)
-            if claim is None:
-                return self._answer_or_refuse(uow, exchange, arguments)
-            return once(uow, claim, exchange, self._edge.errors, lambda: self._answer(uow, arguments))
+            if key is None:
+                return self._respond_or_commit_error(uow, request, arguments)
+            return perform_once(uow, key, request, self._edge.errors, lambda: self._respond(uow, arguments))
 
-    def _answer_or_refuse(self, uow: UnitOfWork, exchange: RequestContext, arguments: dict[str, Any]) -> Reply:
-        """Answer; a refusal whose effects stay is an answer too, since an exception would undo them."""
+    def _respond_or_commit_error(self, uow: UnitOfWork, request: RequestContext, arguments: dict[str, Any]) -> Reply:
+        """Respond. An error with `commit_on_error` becomes a response here; raised, it would roll back its effects."""
         try:
-            return self._answer(uow, arguments)
+            return self._respond(uow, arguments)
         except ServiceError as error:
-            if not error.effects_stay:
+            if not error.commit_on_error:
                 raise
-            return self._edge.errors.reply(error, exchange)
+            return self._edge.errors.reply(error, request)
 
-    def _answer(self, uow: UnitOfWork, arguments: dict[str, Any]) -> Reply:
-        return self._answers.reply(self._handler(uow, **arguments))
+    def _respond(self, uow: UnitOfWork, arguments: dict[str, Any]) -> Reply:
+        return self._responses.reply(self._handler(uow, **arguments))
 
 
-def _caller(exchange: RequestContext, identity: Identity | None, realm: Realm) -> Caller:
-    client = exchange.scope.get("client")
-    anybody = Caller(
+def _caller(request: RequestContext, identity: Identity | None, realm: Realm) -> Caller:
+    client = request.scope.get("client")
+    anonymous = Caller(
         None,
         NOBODY if realm == "identity" else CODE_HOST,
         "dashboard" if realm == "identity" else "code_host",
-        request_id=exchange.request_id,
+        request_id=request.request_id,
         address=client[0] if client else "",
-        client=(exchange.header(b"user-agent") or b"").decode("latin-1")[:LONGEST_CLIENT],
+        client=(request.header(b"user-agent") or b"").decode("latin-1")[:MAX_USER_AGENT_LENGTH],
     )
     if identity is None:
-        return anybody
+        return anonymous
     principal = identity.principal
     return replace(
-        anybody,
+        anonymous,
         organization_id=principal.organization_id,
         actor=principal.actor,
         source=principal.source,

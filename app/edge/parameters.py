@@ -1,12 +1,12 @@
-"""Path and query parameters: decoded strictly, typed by the contract, all faults at once."""
+"""Path and query parameters: decoded strictly, typed by the contract; all errors are reported together."""
 
 import re
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from app.edge.exchange import RequestContext
-from app.edge.validation_errors import INVALID_PARAMETER, MISSING, Violation, parameter_faults
+from app.edge.request_context import RequestContext
+from app.edge.validation_errors import INVALID_PARAMETER, MISSING, Violation, parameter_violations
 from schemas.contract import Contract, Operation, Parameter
 from schemas.dialect import Validators
 from schemas.instants import parse_instant
@@ -15,11 +15,11 @@ from schemas.names import snake_case
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,18})?")
 _PERCENT_GARBAGE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
-_MOST_PAIRS = 2000
+_MAX_PAIRS = 2000
 
 
 def _integer(text: str) -> int | str:
-    """Plain ASCII digits only; what is none stays text, which the schema then refuses."""
+    """Parse plain ASCII digits. Other text is returned unchanged, and the schema rejects it."""
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
@@ -50,17 +50,17 @@ class _Reader:
         self._instant = items.get("format") == "date-time"
         self._validator = validators.compile(parameter.schema)
 
-    def value(self, texts: Sequence[str], faults: list[Violation]) -> Any:
-        """Return the typed value, or add what is wrong with it to `faults`."""
+    def value(self, texts: Sequence[str], violations: list[Violation]) -> Any:
+        """Return the typed value, or None with its errors appended to `violations`."""
         if self._many:
             texts = texts if self._explode else texts[-1].split(",")
         elif len(texts) > 1:
-            faults.append(Violation(self.name, f"{self.name} is given more than once", INVALID_PARAMETER))
+            violations.append(Violation(self.name, f"{self.name} must be given only once", INVALID_PARAMETER))
             return None
         values = [self._read(text) for text in texts] if self._read else list(texts)
         value = values if self._many else values[0]
         if not self._validator.is_valid(value):
-            faults.extend(parameter_faults(self.name, self._validator.iter_errors(value)))
+            violations.extend(parameter_violations(self.name, self._validator.iter_errors(value)))
             return None
         if self._instant:
             instants = [parse_instant(text) for text in texts]
@@ -69,7 +69,7 @@ class _Reader:
 
 
 class ParameterReader:
-    """Reads the parameters of one operation: path and query, and those headers which its handler asks for by name."""
+    """Reads the path and query parameters of one operation, and the headers that its handler takes as arguments."""
 
     def __init__(
         self, contract: Contract, validators: Validators, operation: Operation, wanted: Container[str]
@@ -85,32 +85,32 @@ class ParameterReader:
         self._absent = {reader.argument: reader.default for reader in self._query.values()}
         self._required = [reader for reader in self._query.values() if reader.required]
 
-    def read(self, exchange: RequestContext, faults: list[Violation]) -> dict[str, Any]:
-        """Return the arguments by Python name, defaults filled in; what is wrong goes to `faults`."""
+    def read(self, request: RequestContext, violations: list[Violation]) -> dict[str, Any]:
+        """Return the arguments by Python name, with defaults. Validation errors are appended to `violations`."""
         arguments = dict(self._absent)
-        for name, value in zip(*exchange.scope["route"], strict=True):
+        for name, value in zip(*request.scope["route"], strict=True):
             reader = self._path[name]
-            arguments[reader.argument] = reader.value((value,), faults)
-        query = exchange.scope["query_string"]
-        given = _pairs(query, faults) if query else {}
+            arguments[reader.argument] = reader.value((value,), violations)
+        query = request.scope["query_string"]
+        given = _pairs(query, violations) if query else {}
         for name, texts in given.items():
             found = self._query.get(name)
             if found is None:
-                faults.append(_unknown(name))
+                violations.append(_unknown(name))
             else:
-                arguments[found.argument] = found.value(texts, faults)
-        faults.extend(_missing(one.name) for one in self._required if one.name not in given)
+                arguments[found.argument] = found.value(texts, violations)
+        violations.extend(_missing(one.name) for one in self._required if one.name not in given)
         for header, reader in self._headers:
-            arguments[reader.argument] = _header(exchange, header, reader, faults)
+            arguments[reader.argument] = _header(request, header, reader, violations)
         return arguments
 
 
-def _header(exchange: RequestContext, name: bytes, reader: _Reader, faults: list[Violation]) -> Any:
-    given = exchange.headers(name)
+def _header(request: RequestContext, name: bytes, reader: _Reader, violations: list[Violation]) -> Any:
+    given = request.headers(name)
     if given:
-        return reader.value([value.decode("latin-1") for value in given], faults)
+        return reader.value([value.decode("latin-1") for value in given], violations)
     if reader.required:
-        faults.append(_missing(reader.name))
+        violations.append(_missing(reader.name))
     return reader.default
 
 
@@ -119,14 +119,16 @@ def _missing(name: str) -> Violation:
 
 
 def _unknown(name: str) -> Violation:
+    if not name:
+        return Violation("", "empty query parameter name", INVALID_PARAMETER)
     shown = name[:100] if name.isprintable() else ascii(name[:100])
-    return Violation(shown, f"{shown or 'a nameless one'} is not a known query parameter", INVALID_PARAMETER)
+    return Violation(shown, f"{shown} is not a known query parameter", INVALID_PARAMETER)
 
 
-def _pairs(query: bytes, faults: list[Violation]) -> dict[str, list[str]]:
-    """Split and decode a query string; refuses what is not percent-encoded UTF-8 text."""
+def _pairs(query: bytes, violations: list[Violation]) -> dict[str, list[str]]:
+    """Split and decode a query string; what is not percent-encoded UTF-8 becomes a violation."""
     pairs: dict[str, list[str]] = {}
-    for pair in query.split(b"&", _MOST_PAIRS):
+    for pair in query.split(b"&", _MAX_PAIRS):
         if not pair:
             continue
         name, _, value = pair.partition(b"=")
@@ -134,8 +136,8 @@ def _pairs(query: bytes, faults: list[Violation]) -> dict[str, list[str]]:
             text = _decoded(value)
             pairs.setdefault(_decoded(name), []).append(text)
         except ValueError:
-            where = name.decode("ascii", "replace")[:100]
-            faults.append(Violation(where, f"{where!a} is not percent-encoded UTF-8 text", INVALID_PARAMETER))
+            shown = name.decode("ascii", "replace")[:100]
+            violations.append(Violation(shown, f"{shown!a} is not percent-encoded UTF-8 text", INVALID_PARAMETER))
     return pairs
 
 

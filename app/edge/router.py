@@ -1,7 +1,7 @@
-"""Routing on the raw path: split first, decode each segment after, so that `acme%2Fweb` is one segment.
+"""Routing on the raw path: split first, then decode each segment, so that `acme%2Fweb` is one segment.
 
-A trie over segments answers in the length of the path, however many routes there are. A concrete segment goes
-before a parameter, as OpenAPI asks.
+A trie over segments finds a route in time proportional to the length of the path. A concrete segment takes precedence
+over a parameter, as OpenAPI requires.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ class _Node(Generic[T]):
         self.methods: dict[str, tuple[T, Sequence[str]]] = {}
 
 
-class Found(Generic[T]):
-    """What a path leads to: the target of each method with its parameters' names, and their values."""
+class Match(Generic[T]):
+    """The route of a path: the target of each method with the names of its parameters, and their values."""
 
     __slots__ = ("methods", "values")
 
@@ -30,24 +30,24 @@ class Found(Generic[T]):
         self.values = values
 
     def allow(self) -> str:
-        """Return every method of the path, for the `Allow` header."""
+        """Return the methods of the path, for the `Allow` header."""
         names = {*self.methods, *(("HEAD",) if "GET" in self.methods else ())}
         return ", ".join(sorted(names))
 
     def target(self, method: str) -> tuple[T, Sequence[str]] | None:
-        """Return what serves `method`; a HEAD is served by the GET."""
+        """Return the target of `method`, or None; HEAD is served by GET."""
         return self.methods.get(method) or (self.methods.get("GET") if method == "HEAD" else None)
 
 
 class Router(Generic[T]):
-    """Leads raw paths to targets."""
+    """Maps raw paths to targets."""
 
     def __init__(self) -> None:
         self._root: _Node[T] = _Node()
-        self._concrete: dict[bytes, Found[T]] = {}
+        self._concrete: dict[bytes, Match[T]] = {}
 
     def add(self, path: str, method: str, target: T) -> None:
-        """Add a route: `path` as the contract writes it, `/v1/freezes/{freezeId}`."""
+        """Add a route, with the path as in the contract: `/v1/freezes/{freezeId}`."""
         node, names = self._root, []
         for segment in path.split("/")[1:]:
             if segment.startswith("{") and segment.endswith("}"):
@@ -59,13 +59,13 @@ class Router(Generic[T]):
             else:
                 node = node.children.setdefault(segment, _Node())
         if method in node.methods:
-            raise ValueError(f"{method} {path} is given twice")
+            raise ValueError(f"{method} {path} is defined twice")
         node.methods[method] = (target, tuple(names))
         if not names:
-            self._concrete[path.encode()] = Found(node.methods, ())
+            self._concrete[path.encode()] = Match(node.methods, ())
 
-    def find(self, raw_path: bytes) -> Found[T] | None:
-        """Return what the path leads to, or None; a segment that is no UTF-8 text leads nowhere."""
+    def find(self, raw_path: bytes) -> Match[T] | None:
+        """Return the match of the path, or None; a path that is not UTF-8 has none."""
         found = self._concrete.get(raw_path)
         if found is not None:
             return found
@@ -73,11 +73,11 @@ class Router(Generic[T]):
         if segments is None:
             return None
         values: list[str] = []
-        node = _straight(self._root, segments, values)
+        node = _find_greedy(self._root, segments, values)
         if node is None or not node.methods:
             values = []
-            node = _descend(self._root, segments, 0, values)
-        return Found(node.methods, values) if node else None
+            node = _find_with_backtracking(self._root, segments, 0, values)
+        return Match(node.methods, values) if node else None
 
 
 def _decoded(raw_path: bytes) -> list[str] | None:
@@ -90,8 +90,8 @@ def _decoded(raw_path: bytes) -> list[str] | None:
     return None if any("\0" in segment for segment in segments) else segments
 
 
-def _straight(node: _Node[T], segments: Sequence[str], values: list[str]) -> _Node[T] | None:
-    """Take the concrete segment wherever there is one: right for nearly every path, and half the price."""
+def _find_greedy(node: _Node[T], segments: Sequence[str], values: list[str]) -> _Node[T] | None:
+    """Prefer the concrete segment at every step: right for nearly every path, at half the cost."""
     for segment in segments:
         child = node.children.get(segment)
         if child is None:
@@ -103,18 +103,18 @@ def _straight(node: _Node[T], segments: Sequence[str], values: list[str]) -> _No
     return node
 
 
-def _descend(node: _Node[T], segments: Sequence[str], depth: int, values: list[str]) -> _Node[T] | None:
-    """Go back to a parameter where the concrete segment leads nowhere."""
+def _find_with_backtracking(node: _Node[T], segments: Sequence[str], depth: int, values: list[str]) -> _Node[T] | None:
+    """Try the parameter where the concrete segment leads to no route."""
     if depth == len(segments):
         return node if node.methods else None
     segment = segments[depth]
     child = node.children.get(segment)
-    if child is not None and (found := _descend(child, segments, depth + 1, values)):
+    if child is not None and (found := _find_with_backtracking(child, segments, depth + 1, values)):
         return found
     if node.parameter is None or not segment:
         return None
     values.append(segment)
-    found = _descend(node.parameter, segments, depth + 1, values)
+    found = _find_with_backtracking(node.parameter, segments, depth + 1, values)
     if found is None:
         values.pop()
     return found

@@ -1,9 +1,8 @@
-"""Sending answers that are too long to be held: block by block, as fast as the client reads.
+"""Streamed responses: sent block by block, as fast as the client reads.
 
-A client that takes nothing for half a minute is cut off, whatever its connection still holds, and so is one that reads
-for longer than a quarter of an hour: what the answer is read from is given back in every case. What fails after the
-first byte, such as the database, ends the connection without the mark of the end (RFC 9112, 8), so that the client
-notices that it has only a part.
+A client that reads nothing for 30 seconds is disconnected, and so is one that reads for more than 15 minutes. The
+source of the response is closed in every case. An error after the first byte, such as a lost database connection, ends
+the connection without the final chunk (RFC 9112, 8), so the client can tell that the response is incomplete.
 """
 
 import asyncio
@@ -13,65 +12,65 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from app.edge.downloads import LONGEST_SECONDS
-from app.edge.exchange import RequestContext
+from app.edge.downloads import MAX_DURATION_SECONDS
+from app.edge.request_context import RequestContext
 from schemas.replies import Stream
 
 logger = logging.getLogger(__name__)
 
-STALLED_SECONDS = 30.0
-"""How long a client may take nothing."""
+STALL_TIMEOUT_SECONDS = 30.0
+"""How long a client may read nothing."""
 
 
 @dataclass(slots=True)
-class Patience:
-    """How long a client is waited for, in seconds: for its next step, and altogether."""
+class StreamTimeouts:
+    """Timeouts in seconds: between two blocks, and for the whole response."""
 
-    stalled: float = STALLED_SECONDS
-    longest: float = LONGEST_SECONDS
-
-
-PATIENCE = Patience()
-"""Of this process."""
+    stall: float = STALL_TIMEOUT_SECONDS
+    total: float = MAX_DURATION_SECONDS
 
 
-async def send_stream(exchange: RequestContext, start: Mapping[str, Any], stream: Stream) -> str | None:
-    """Send `start` and every block; returns None, or for the log why it ended early."""
+TIMEOUTS = StreamTimeouts()
+"""The timeouts of this process."""
+
+
+async def send_stream(request: RequestContext, start: Mapping[str, Any], stream: Stream) -> str | None:
+    """Send `start` and every block. Return None, or the reason for the log if the stream ended early."""
     async with aclosing(stream):
-        await exchange.send(start)
-        if exchange.scope["method"] == "HEAD":
-            await exchange.send({"type": "http.response.body", "body": b""})
+        await request.send(start)
+        if request.scope["method"] == "HEAD":
+            await request.send({"type": "http.response.body", "body": b""})
             return None
-        gone = asyncio.create_task(_disconnected(exchange.receive))
+        gone = asyncio.create_task(_disconnected(request.receive))
         try:
-            return await _send_blocks(exchange, stream, gone)
+            return await _send_blocks(request, stream, gone)
         finally:
             gone.cancel()
 
 
-async def _send_blocks(exchange: RequestContext, stream: Stream, gone: "asyncio.Task[None]") -> str | None:
+async def _send_blocks(request: RequestContext, stream: Stream, gone: "asyncio.Task[None]") -> str | None:
     try:
-        async with asyncio.timeout(PATIENCE.longest):
+        async with asyncio.timeout(TIMEOUTS.total):
             async for block in stream:
-                await _send(exchange, {"type": "http.response.body", "body": block, "more_body": True})
+                await _send(request, {"type": "http.response.body", "body": block, "more_body": True})
                 if gone.done():
                     return "reader_gone"
-            await _send(exchange, {"type": "http.response.body", "body": b""})
+            await _send(request, {"type": "http.response.body", "body": b""})
     except TimeoutError:
-        _cut_off(exchange)
+        _abort(request)
         return "reader_too_slow"
     except Exception:
-        facts = {"request_id": exchange.request_id, "operation": exchange.operation_id}
-        logger.exception("an answer broke off", extra=facts)
-        return "broken_off"  # the server closes what was not completed
+        facts = {"request_id": request.request_id, "operation": request.operation_id}
+        logger.exception("streamed response failed", extra=facts)
+        return "broken_off"  # the server closes an incomplete response
     return None
 
 
-async def _send(exchange: RequestContext, message: dict[str, Any]) -> None:
-    """Hand over one message, which waits while the client has not taken enough of those before."""
-    async with asyncio.timeout(PATIENCE.stalled):
-        await exchange.send(message)
-    await asyncio.sleep(0)  # sending waits for nothing while the client keeps up: let others have their turn
+async def _send(request: RequestContext, message: dict[str, Any]) -> None:
+    """Send one message; this waits while the client has not read enough of the earlier ones."""
+    async with asyncio.timeout(TIMEOUTS.stall):
+        await request.send(message)
+    await asyncio.sleep(0)  # sending does not yield while the client keeps up
 
 
 async def _disconnected(receive: Any) -> None:
@@ -79,11 +78,11 @@ async def _disconnected(receive: Any) -> None:
         pass
 
 
-def _cut_off(exchange: RequestContext) -> None:
-    """Drop the connection with all that waits in it; closing it would wait until the client has read that.
+def _abort(request: RequestContext) -> None:
+    """Drop the connection with its send buffer; closing it would wait until the client has read the buffer.
 
-    ASGI has no word for it, so uvicorn's transport is asked; another server closes it when the answer is not completed.
+    ASGI has no message for this, so uvicorn's transport is used. Other servers close an incomplete response.
     """
-    transport = getattr(getattr(exchange.send, "__self__", None), "transport", None)
+    transport = getattr(getattr(request.send, "__self__", None), "transport", None)
     if transport is not None:
         transport.abort()

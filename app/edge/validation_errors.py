@@ -1,4 +1,4 @@
-"""Faults of a request's values: all of them in one answer, each in our own words and under its own code."""
+"""Validation errors of a request: all of them in one response, each with a clear message and its own code."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +19,18 @@ INVALID_BODY = "validation_failed"
 
 _ARTICLES = {"array": "an array", "integer": "an integer", "object": "an object", "null": "null"}
 _FORMATS = {
-    "date-time": "a date and time with zone, such as 2026-11-21T09:30:00Z",
+    "date-time": "a date-time with a time zone, such as 2026-11-21T09:30:00Z",
     "date": "a date, such as 2026-11-21",
     "email": "an e-mail address",
     "uri": "an absolute URI",
 }
-_MOST_ROWS = 100
-_FAR = 100
+_MAX_ROWS = 100
+_OTHER_TYPE_WEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One fault: where, what, under which code, and the place that decides which of several comes first."""
+    """One validation error: path, message, code, and its place in the order of the errors."""
 
     path: str
     message: str
@@ -38,45 +38,45 @@ class Violation:
     order: tuple[Any, ...] = ()
 
 
-def refuse(faults: Sequence[Violation]) -> None:
-    """Raise one ServiceError with a row for every fault, under the first one's code."""
-    first = faults[0]
-    more = len(faults) - 1
-    message = first.message if not more else f"{first.message} ({more} more fault{'s'[: more > 1]} in details)"
-    details = tuple(Detail(fault.path, fault.message, fault.code) for fault in faults[:_MOST_ROWS])
+def raise_violations(violations: Sequence[Violation]) -> None:
+    """Raise one ServiceError with a row for every violation and the code of the first."""
+    first = violations[0]
+    more = len(violations) - 1
+    message = first.message if not more else f"{first.message} ({more} more error{'s'[: more > 1]} in details)"
+    details = tuple(Detail(violation.path, violation.message, violation.code) for violation in violations[:_MAX_ROWS])
     raise ServiceError(first.code, message, details=details)
 
 
-def parameter_faults(name: str, errors: Iterator[jsonschema_rs.ValidationError]) -> Iterator[Violation]:
-    """Yield what is wrong with one query or path value, each thing once."""
-    told = (
-        name + "".join(f"[{key}]" for key in path) + f" {words}" for error in errors for path, words in _problems(error)
+def parameter_violations(name: str, errors: Iterator[jsonschema_rs.ValidationError]) -> Iterator[Violation]:
+    """Yield the violations of one query or path value, each once."""
+    messages = (
+        name + "".join(f"[{key}]" for key in path) + f" {text}" for error in errors for path, text in _problems(error)
     )
-    yield from (Violation(name, message, INVALID_PARAMETER) for message in dict.fromkeys(told))
+    yield from (Violation(name, message, INVALID_PARAMETER) for message in dict.fromkeys(messages))
 
 
-class BodyFaults:
-    """Turns the validator's errors of one operation's body into faults in the contract's order."""
+class BodyViolations:
+    """Turns the validator's errors for the body of one operation into violations."""
 
     def __init__(self, document: Mapping[str, Any], schema: Node) -> None:
         self._document = document
         self._schema = schema
 
     def of(self, body: Any, errors: Iterator[jsonschema_rs.ValidationError]) -> list[Violation]:
-        """Return every fault of `body` once, the first of the schema's property order first."""
+        """Return the violations of `body`, each once, in the order of the schema's properties."""
         found: dict[tuple[str, str], Violation] = {}
         for error in errors:
-            for path, words in _problems(error):
-                fault = self._fault(body, path, words, missing=words == _REQUIRED)
-                found.setdefault((fault.path, fault.message), fault)
-        return sorted(found.values(), key=lambda fault: fault.order)
+            for path, text in _problems(error):
+                violation = self._violation(body, path, text, missing=text == _REQUIRED)
+                found.setdefault((violation.path, violation.message), violation)
+        return sorted(found.values(), key=lambda violation: violation.order)
 
-    def _fault(self, body: Any, path: tuple[str | int, ...], words: str, *, missing: bool) -> Violation:
+    def _violation(self, body: Any, path: tuple[str | int, ...], text: str, *, missing: bool) -> Violation:
         code = walk.own_code(self._document, self._schema, body, path)
-        unknown = words == _UNKNOWN
+        unknown = text == _UNKNOWN
         order = (unknown, walk.order(self._document, self._schema, body, path))
         default = MISSING if missing else INVALID_BODY
-        return Violation(walk.pointer(path), f"{_name(path)} {words}", (not unknown and code) or default, order)
+        return Violation(walk.pointer(path), f"{_name(path)} {text}", (not unknown and code) or default, order)
 
 
 _REQUIRED = "is required"
@@ -84,7 +84,7 @@ _UNKNOWN = "is not a known field"
 
 
 def _name(path: Sequence[str | int]) -> str:
-    """Name a place of the body for people: `scope.patterns[0]`."""
+    """Return a path of the body as text: `scope.patterns[0]`."""
     if not path:
         return "the body"
     return re.sub(r"\.\[", "[", ".".join(f"[{key}]" if isinstance(key, int) else _printable(key) for key in path))
@@ -95,7 +95,7 @@ def _printable(key: str) -> str:
 
 
 def _problems(error: jsonschema_rs.ValidationError) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield path and words of an error; the errors of the likeliest branch stand for "matches none"."""
+    """Yield path and message of an error; for anyOf and oneOf, the errors of the closest branch."""
     path = tuple(error.instance_path)
     kind: Any = error.kind
     if kind.name == "required":
@@ -107,29 +107,31 @@ def _problems(error: jsonschema_rs.ValidationError) -> Iterator[tuple[tuple[str 
         for cause in min(kind.context, key=lambda errors: _distance(errors, len(path))):
             yield from _problems(cause)
     else:
-        yield path, _words(kind, error.instance)
+        yield path, _message(kind, error.instance)
 
 
 def _distance(errors: Sequence[jsonschema_rs.ValidationError], depth: int) -> int:
-    """Tell how far a value at `depth` is from a branch: another type is far, missing and unknown names are nearer."""
+    """Return how far a value at `depth` is from a branch: another type is far, a missing or unknown name is near."""
     weights = {"required": 2, "additionalProperties": 2}
     return sum(
-        _FAR if error.kind.name == "type" and len(error.instance_path) == depth else weights.get(error.kind.name, 1)
+        _OTHER_TYPE_WEIGHT
+        if error.kind.name == "type" and len(error.instance_path) == depth
+        else weights.get(error.kind.name, 1)
         for error in errors
     )
 
 
-def _words(kind: Any, value: Any) -> str:
+def _message(kind: Any, value: Any) -> str:
     facts = kind.as_dict()
     if kind.name == "format" and (known := explain(facts["format"], value)):
         return known
     if kind.name == "pattern" and (known := explain_pattern(facts["pattern"], value)):
         return known
-    words = _PHRASES.get(kind.name)
-    return words(facts) if words else "does not match the contract"
+    message = _MESSAGES.get(kind.name)
+    return message(facts) if message else "does not match the contract"
 
 
-def _a(types: Sequence[str]) -> str:
+def _types(types: Sequence[str]) -> str:
     return " or ".join(_ARTICLES.get(name, f"a {name}") for name in types)
 
 
@@ -137,8 +139,8 @@ def _counted(limit: int, noun: str) -> str:
     return f"{limit} {noun}" if limit == 1 else f"{limit} {noun}s"
 
 
-_PHRASES: Mapping[str, Any] = {
-    "type": lambda facts: f"must be {_a(facts['types'])}",
+_MESSAGES: Mapping[str, Any] = {
+    "type": lambda facts: f"must be {_types(facts['types'])}",
     "enum": lambda facts: (
         "must be one of " + ", ".join("null" if one is None else str(one) for one in facts["options"])
     ),
@@ -154,7 +156,7 @@ _PHRASES: Mapping[str, Any] = {
     "exclusiveMinimum": lambda facts: f"must be more than {facts['limit']}",
     "exclusiveMaximum": lambda facts: f"must be less than {facts['limit']}",
     "multipleOf": lambda facts: f"must be a multiple of {facts['multiple_of']}",
-    "uniqueItems": lambda _: "must not hold the same item twice",
+    "uniqueItems": lambda _: "must not contain duplicate items",
     "format": lambda facts: f"must be {_FORMATS.get(facts['format'], facts['format'])}",
     "pattern": lambda facts: f"must match {facts['pattern']}",
     "not": lambda _: "is not allowed",

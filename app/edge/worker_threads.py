@@ -1,8 +1,8 @@
-"""Worker threads for handlers that use the database, by realm: as many as there are connections, so none waits for one.
+"""Worker threads for handlers that use the database, one pool per realm.
 
-What concerns people has more threads than connections, for while a password is hashed a thread holds none.
-
-A request that finds no free thread within two seconds is told to come back, instead of queueing without end.
+The tenant realm has as many threads as database connections, so no thread waits for a connection. The identity realm
+has more threads than connections, because a thread that hashes a password holds none. A request that gets no thread
+within two seconds is rejected with `database_unavailable` instead of queueing without limit.
 """
 
 import asyncio
@@ -10,21 +10,21 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from app.database import POOL_WAIT_SECONDS
+from app.database import POOL_TIMEOUT_SECONDS
 from rules.errors import ServiceError
 
 T = TypeVar("T")
 
 
 class Workers:
-    """Runs functions in threads of their own."""
+    """A thread pool that rejects work after a short wait."""
 
     def __init__(self, threads: int, name: str = "handler") -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._free = asyncio.Semaphore(threads)
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Return the function's result; raises `database_unavailable` when every thread stays busy."""
+        """Return the function's result. Raise `database_unavailable` if all threads stay busy."""
         if self._free.locked():
             await self._wait()
         else:
@@ -36,12 +36,12 @@ class Workers:
 
     async def _wait(self) -> None:
         try:
-            async with asyncio.timeout(POOL_WAIT_SECONDS):
+            async with asyncio.timeout(POOL_TIMEOUT_SECONDS):
                 await self._free.acquire()
         except TimeoutError:
-            message = "Every database connection is busy. Try again."
+            message = "All database connections are in use. Try again."
             raise ServiceError("database_unavailable", message, retry_after=1) from None
 
     def close(self) -> None:
-        """Wait for what runs, and end the threads."""
+        """Wait for running functions and end the threads."""
         self._executor.shutdown()

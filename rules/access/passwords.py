@@ -20,7 +20,7 @@ def readable(password: str) -> str:
     return unicodedata.normalize("NFKC", password)
 
 
-def fault(password: str, email: str) -> str | None:
+def find_weakness(password: str, email: str) -> str | None:
     """Return what is wrong with a new password for the account of `email`, or None."""
     if not SHORTEST <= len(password) <= LONGEST:
         return f"A password needs {SHORTEST} to {LONGEST} characters."

@@ -1,4 +1,4 @@
-"""Work on many rows: each isolated from the failure of another, and tasks of a period done by one sweeper."""
+"""Batches of rows, isolated from each other's failures, and periodic tasks that one sweeper runs per period."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -8,35 +8,37 @@ from typing import TypeVar
 import sqlalchemy.exc
 from sqlalchemy.dialects.postgresql import insert
 
-from models.requests import Chore
+from models.requests import PeriodicTask
 from services.core.unit_of_work import UnitOfWork
 
 logger = logging.getLogger(__name__)
 
-Found = TypeVar("Found")
+Row = TypeVar("Row")
 
 
-def for_each_isolated(found: Iterable[Found], do: Callable[[Found], object]) -> int:
-    """Do something for each, and return for how many it was done; one that fails keeps no other from being done."""
+def for_each_isolated(rows: Iterable[Row], work: Callable[[Row], object]) -> int:
+    """Call `work` for each row and return how many returned true; an error in one does not stop the others."""
     done = 0
-    for each in found:
+    for each in rows:
         try:
-            done += bool(do(each))
+            done += bool(work(each))
         except sqlalchemy.exc.OperationalError:
-            raise  # the database is away, for the others as well
-        except Exception:  # whatever it is, others must not wait for it; it is logged whole, and tried again
-            logger.exception("a chore failed for %s and is tried again", each)
+            raise  # the database is unavailable, for the others too
+        except Exception:  # any error of one row; it is logged with its traceback, and the row is retried
+            logger.exception("task failed for %s and will be retried", each)
     return done
 
 
-def claim_period(uow: UnitOfWork, name: str, period: timedelta) -> bool:
-    """Tell whether the chore is due, and take it: of several sweepers one gets it."""
-    taken = uow.session.scalar(
-        insert(Chore)
+def acquire_periodic(uow: UnitOfWork, name: str, period: timedelta) -> bool:
+    """True if the task is due; it is marked as done, so that only one of several sweepers runs it."""
+    acquired = uow.session.scalar(
+        insert(PeriodicTask)
         .values(name=name, done_at=uow.now)
         .on_conflict_do_update(
-            index_elements=[Chore.name], set_={"done_at": uow.now}, where=Chore.done_at <= uow.now - period
+            index_elements=[PeriodicTask.name],
+            set_={"done_at": uow.now},
+            where=PeriodicTask.done_at <= uow.now - period,
         )
-        .returning(Chore.name)
+        .returning(PeriodicTask.name)
     )
-    return taken is not None
+    return acquired is not None

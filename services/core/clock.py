@@ -1,21 +1,21 @@
-"""The clock: PostgreSQL's, so that every process of every machine agrees; tests move it."""
+"""The clock of a unit of work: PostgreSQL's, so that all processes agree. Tests replace it."""
 
 from datetime import UTC, datetime
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Turns the database's reading into the unit's `now`."""
+    """Turns the database's time into the `now` of a unit of work."""
 
     def read(self, database_now: datetime) -> datetime:
-        """Return the instant at which the unit happens, UTC, in whole milliseconds."""
+        """Return the time of the unit of work: UTC, in whole milliseconds."""
 
 
 class DatabaseClock:
-    """Takes the database's reading as it is."""
+    """The database's time, unchanged."""
 
     def read(self, database_now: datetime) -> datetime:
-        """Return the reading cut to milliseconds: what is stored is what clients are told."""
+        """Return the time cut to milliseconds, so that stored and returned values are equal."""
         return whole_milliseconds(database_now)
 
 

@@ -1,7 +1,7 @@
-"""Sealing: what the database keeps but must not tell, such as the links of mails that wait (AES-256-GCM).
+"""Encryption of secrets in the database, such as links in queued mails (AES-256-GCM).
 
-The key is derived from `SECRET_KEY` (HKDF, RFC 5869), one for each use. What was sealed under another secret, for
-another use, or for another row does not open.
+The key is derived from `SECRET_KEY`, one per purpose (HKDF, RFC 5869). The row is authenticated as associated data: a
+ciphertext opens neither under another secret, nor for another purpose, nor in another row.
 """
 
 import secrets
@@ -12,23 +12,23 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 _VERSION = b"\x01"
-_NONCE = 12
-_KEY = 32
+_NONCE_BYTES = 12
+_KEY_BYTES = 32
 
 
 class DecryptionError(Exception):
-    """It was sealed under another secret, for another use or row, or was changed."""
+    """The ciphertext has another secret, purpose or row, or was changed."""
 
 
 def encrypt(secret: bytes, use: str, row: str, plain: bytes) -> bytes:
-    """Return `plain` encrypted and authenticated; it opens only with the same secret, use and row."""
-    nonce = secrets.token_bytes(_NONCE)
+    """Return `plain` encrypted; only the same secret, use and row decrypt it."""
+    nonce = secrets.token_bytes(_NONCE_BYTES)
     return _VERSION + nonce + AESGCM(_key(secret, use)).encrypt(nonce, plain, row.encode())
 
 
-def decrypt(secret: bytes, use: str, row: str, sealed: bytes) -> bytes:
-    """Return what was sealed; raises CannotOpenError."""
-    version, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
+def decrypt(secret: bytes, use: str, row: str, ciphertext: bytes) -> bytes:
+    """Return the plain text. Raise DecryptionError if secret, use or row differ."""
+    version, nonce, body = ciphertext[:1], ciphertext[1 : 1 + _NONCE_BYTES], ciphertext[1 + _NONCE_BYTES :]
     if version != _VERSION:
         raise DecryptionError
     try:
@@ -38,4 +38,4 @@ def decrypt(secret: bytes, use: str, row: str, sealed: bytes) -> bytes:
 
 
 def _key(secret: bytes, use: str) -> bytes:
-    return HKDF(algorithm=hashes.SHA256(), length=_KEY, salt=None, info=use.encode()).derive(secret)
+    return HKDF(algorithm=hashes.SHA256(), length=_KEY_BYTES, salt=None, info=use.encode()).derive(secret)

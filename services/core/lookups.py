@@ -1,6 +1,6 @@
-"""Finding what a request names: by id, or by `owner/name`, in path, query and body alike.
+"""Look-ups of objects that a request references, by id or by `owner/name`.
 
-Another organisation's id is not found, exactly like an unknown one (I8).
+An id of another organisation is not found, exactly like an unknown one (I8).
 """
 
 from collections.abc import Collection, Iterator
@@ -17,9 +17,9 @@ from services.core.unit_of_work import UnitOfWork
 
 
 def find_repositories(uow: UnitOfWork, references: Collection[str]) -> dict[str, Repository]:
-    """Return the repositories that the references name, by reference; unknown ones are missing from the answer.
+    """Return the repositories by reference; unknown references are missing from the result.
 
-    A name is the present one of a repository that is covered, or else one that it had before.
+    A name matches the current name of a covered repository first, then a former name.
     """
     ids = {reference for reference in references if has_prefix(reference, "rep")}
     names = {reference.lower() for reference in references if reference not in ids}
@@ -41,16 +41,16 @@ def _repositories(uow: UnitOfWork, *conditions: ColumnElement[bool]) -> Iterator
 
 
 def get_repository(uow: UnitOfWork, reference: str) -> Repository:
-    """Return a repository by `rep_…` or `owner/name`; raises `repository_not_found`."""
+    """Return a repository by `rep_…` or `owner/name`. Raise `repository_not_found`."""
     repository = find_repositories(uow, [reference]).get(reference)
     if repository is None:
-        hint = "" if "/" in reference or has_prefix(reference, "rep") else " Name it as owner/name."
-        raise ServiceError("repository_not_found", f"There is no repository {reference!r} in this organisation.{hint}")
+        hint = "" if "/" in reference or has_prefix(reference, "rep") else " Use the form owner/name."
+        raise ServiceError("repository_not_found", f"Repository {reference!r} not found in this organisation.{hint}")
     return repository
 
 
 def get_branch(uow: UnitOfWork, branch_id: str, *, lock: bool = False) -> WatchedBranch:
-    """Return a watched branch by id; raises `branch_not_found`, also once it is no longer watched."""
+    """Return a watched branch by id. Raise `branch_not_found`, also if it is no longer watched."""
     query = select(WatchedBranch).where(
         WatchedBranch.id == branch_id,
         WatchedBranch.organization_id == uow.organization,
@@ -58,22 +58,22 @@ def get_branch(uow: UnitOfWork, branch_id: str, *, lock: bool = False) -> Watche
     )
     branch = uow.session.scalar(query.with_for_update() if lock else query)
     if branch is None:
-        raise ServiceError("branch_not_found", f"No watched branch of this organisation has the id {branch_id!r}.")
+        raise ServiceError("branch_not_found", f"Watched branch {branch_id!r} not found in this organisation.")
     return branch
 
 
 def get_freeze(uow: UnitOfWork, freeze_id: str, *, lock: bool = False) -> Freeze:
-    """Return a freeze by id, ended or not; raises `freeze_not_found`."""
+    """Return a freeze by id, ended or not. Raise `freeze_not_found`."""
     query = select(Freeze).where(Freeze.id == freeze_id, Freeze.organization_id == uow.organization)
     freeze = uow.session.scalar(query.with_for_update() if lock else query)
     if freeze is None:
-        raise ServiceError("freeze_not_found", f"No freeze of this organisation has the id {freeze_id!r}.")
+        raise ServiceError("freeze_not_found", f"Freeze {freeze_id!r} not found in this organisation.")
     return freeze
 
 
-def known_schedule(uow: UnitOfWork, schedule_id: str) -> str:
-    """Return the id of a schedule of the organisation, deleted or not; raises `schedule_not_found`."""
+def require_schedule(uow: UnitOfWork, schedule_id: str) -> str:
+    """Return the id if the organisation has such a schedule, deleted or not. Raise `schedule_not_found`."""
     known = select(Schedule.id).where(Schedule.organization_id == uow.organization, Schedule.id == schedule_id)
     if uow.session.scalar(known) is None:
-        raise ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
+        raise ServiceError("schedule_not_found", f"Schedule {schedule_id!r} not found in this organisation.")
     return schedule_id

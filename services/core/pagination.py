@@ -1,7 +1,7 @@
-"""Pages of lists: keyset pagination, and the signed cursors that lead from one page to the next.
+"""Keyset pagination of lists, with signed cursors.
 
-A cursor holds where the last page ended. It is signed, and bound to the operation, the organisation and the filters
-of its list, so that it can neither be made, nor changed, nor taken along to another list.
+A cursor holds the position where the last page ended. It is signed and bound to the operation, the organisation and
+the filters of its list, so it can be neither forged, nor changed, nor used with another list.
 """
 
 import base64
@@ -19,7 +19,7 @@ from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
 
 _TAG_BYTES = 16
-_LONGEST = 2000
+_MAX_CURSOR_LENGTH = 2000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Key = ColumnElement[Any] | InstrumentedAttribute[Any]
@@ -33,7 +33,7 @@ class Page:
     next_cursor: str | None
 
 
-def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names them once
+def page_of(  # noqa: PLR0913 - a page has this many parameters, and each list passes them once
     uow: UnitOfWork,
     operation: str,
     filters: Any,
@@ -43,17 +43,16 @@ def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names 
     cursor: str | None,
     limit: int,
     ascending: bool = False,
-    whose: str | None = None,
+    owner: str | None = None,
 ) -> Page:
-    """Return one page of `query` in the order of `keys`, the last of which tells any two rows apart.
+    """Return one page of `query` in the order of `keys`, the last of which is unique.
 
-    Newest first, unless `ascending`. A row is what the query selects: one object, or a tuple of several. `filters`
-    is whatever the client narrowed the list by. The list is the organisation's, unless `whose` names the person that
-    it is of. Raises `invalid_cursor`.
+    Newest first, unless `ascending`. `query` selects one object or several per row. `filters` are the client's filters.
+    The list belongs to the organisation, or to the person `owner`. Raise `invalid_cursor` for a foreign cursor.
     """
-    bound = (operation, whose or uow.organization, filters)
+    bound = (operation, owner or uow.organization, filters)
     if cursor is not None:
-        position = open_cursor(uow.dependencies.cursor_secret, bound, cursor)
+        position = read_cursor(uow.dependencies.cursor_secret, bound, cursor)
         here = tuple_(*keys)
         query = query.where(here > tuple_(*position) if ascending else here < tuple_(*position))
     ordered = query.order_by(*(key.asc() if ascending else key.desc() for key in keys))
@@ -66,34 +65,34 @@ def page_of(  # noqa: PLR0913 - a page is this many facts, and every list names 
 
 
 def page_of_listed(uow: UnitOfWork, operation: str, listed: Sequence[Any], cursor: str | None, limit: int) -> Page:
-    """Return one page of what is known without a query, such as a vocabulary, in its order; raises `invalid_cursor`."""
+    """Return one page of a fixed list, such as a vocabulary, in its order. Raise `invalid_cursor`."""
     secret, bound = uow.dependencies.cursor_secret, (operation, uow.organization, None)
-    start = int(open_cursor(secret, bound, cursor)[0]) if cursor is not None else 0
+    start = int(read_cursor(secret, bound, cursor)[0]) if cursor is not None else 0
     end = start + limit
     return Page(listed[start:end], sign_cursor(secret, bound, [end]) if end < len(listed) else None)
 
 
 def sign_cursor(secret: bytes, bound: tuple[str, str, Any], position: Sequence[Any]) -> str:
-    """Return the cursor of the page after `position` (texts, numbers, aware instants).
+    """Return the cursor of the page after `position` (strings, numbers, aware datetimes).
 
-    `bound` is what the cursor belongs to: operation, organisation (or person), filters.
+    `bound` is what the cursor belongs to: operation, organisation or person, filters.
     """
-    payload = orjson.dumps([_plain(value) for value in position])
+    payload = orjson.dumps([_to_json(value) for value in position])
     return base64.urlsafe_b64encode(_tag(secret, bound, payload) + payload).rstrip(b"=").decode()
 
 
-def open_cursor(secret: bytes, bound: tuple[str, str, Any], cursor: str) -> tuple[Any, ...]:
-    """Return the position that a cursor of this very list holds; raises `invalid_cursor`."""
+def read_cursor(secret: bytes, bound: tuple[str, str, Any], cursor: str) -> tuple[Any, ...]:
+    """Return the position in a cursor of this list. Raise `invalid_cursor`."""
     payload = _verified(secret, bound, cursor)
     if payload is None:
-        message = "cursor was not issued by this endpoint for this organisation and these filters"
+        message = "Invalid cursor: it was not issued by this endpoint for this organisation and these filters"
         raise ServiceError("invalid_cursor", message, details=(Detail("cursor", message, "invalid_cursor"),))
-    return tuple(_typed(value) for value in orjson.loads(payload))
+    return tuple(_from_json(value) for value in orjson.loads(payload))
 
 
 def _verified(secret: bytes, bound: tuple[str, str, Any], cursor: str) -> bytes | None:
-    """Return what a cursor holds, or None when it was not signed for this list."""
-    if len(cursor) > _LONGEST or not cursor.isascii():
+    """Return the payload of a cursor, or None if it was not signed for this list."""
+    if len(cursor) > _MAX_CURSOR_LENGTH or not cursor.isascii():
         return None
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
@@ -107,17 +106,17 @@ def _tag(secret: bytes, bound: tuple[str, str, Any], payload: bytes) -> bytes:
     operation, organization_id, filters = bound
     if is_dataclass(filters) and not isinstance(filters, type):
         filters = asdict(filters)
-    about = orjson.dumps([operation, organization_id, _plain(filters)], option=orjson.OPT_SORT_KEYS, default=str)
+    about = orjson.dumps([operation, organization_id, _to_json(filters)], option=orjson.OPT_SORT_KEYS, default=str)
     return hmac.digest(secret, len(about).to_bytes(4) + about + payload, "sha256")[:_TAG_BYTES]
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, datetime):
         return {"microseconds": (value - _EPOCH) // timedelta(microseconds=1)}
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if item is not None}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _to_json(item) for key, item in value.items() if item is not None}
+    return [_to_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _typed(value: Any) -> Any:
+def _from_json(value: Any) -> Any:
     return _EPOCH + timedelta(microseconds=value["microseconds"]) if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""What an asynchronous handler is given instead of a unit: reads only, on the event loop."""
+"""The context of an asynchronous handler: like a unit of work, but read-only and on the event loop."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,40 +12,40 @@ Parameters = Mapping[str, Any] | tuple[Any, ...]
 
 
 class Reader(Protocol):
-    """Runs single queries without leaving the event loop."""
+    """Runs single queries on the event loop."""
 
     async def fetch(
         self, sql: LiteralString, parameters: Parameters = (), organization_id: str | None = None
     ) -> list[dict[str, Any]]:
-        """Return the rows of one query that `organization_id` may see; None is for functions that look beyond it."""
+        """Return the rows that `organization_id` may see; None is for functions that check access themselves."""
 
 
 class Download(Protocol):
-    """A connection of its own, and one transaction that only reads one state of the database, for a long answer."""
+    """A dedicated connection with one read-only transaction, for a streamed response."""
 
     async def fetch(self, sql: LiteralString, parameters: Parameters = ()) -> list[dict[str, Any]]:
         """Return the rows of a short query."""
 
     def copy(self, statement: LiteralString, parameters: Parameters = ()) -> AsyncIterator[bytes]:
-        """Run a `COPY … TO STDOUT` and return what it says, a row at a time, each with its line feed."""
+        """Run a `COPY … TO STDOUT` and yield its rows, each with its line feed."""
 
     async def close(self) -> None:
-        """Give the connection back, in the middle of a statement too."""
+        """Close the connection, also while a statement runs."""
 
 
 class Downloads(Protocol):
-    """Opens downloads, a few at a time: they take no connection of anybody else's."""
+    """Opens downloads, a limited number at a time; they use no connection of the pool."""
 
     async def open(self, organization_id: str) -> Download:
-        """Open one that sees the organisation's rows alone.
+        """Open a download that sees only the organisation's rows.
 
-        Raises `rate_limited` when the organisation has too many running, and `database_unavailable` when all have.
+        Raise `rate_limited` if the organisation has too many running, `database_unavailable` if the process has.
         """
 
 
 @dataclass(slots=True)
 class ReadContext:
-    """One request's reads, bound to its organisation by row-level security."""
+    """The read access of one request, restricted to its organisation by row-level security."""
 
     reader: Reader
     downloads: Downloads
@@ -54,13 +54,13 @@ class ReadContext:
     headers: Mapping[str, str]
     """The request's headers, by lower-case name."""
     probes: Mapping[str, Probe] = field(default_factory=dict)
-    """Checks of what the service leans on, by name; each raises when it is away."""
+    """Health checks of the services we depend on, by name; each raises if its service is unavailable."""
 
     @property
     def organization(self) -> str:
-        """The organisation's id; operations that need none never ask."""
+        """The organisation's id; raises if the operation has no organisation."""
         if self.principal is None or self.principal.organization_id is None:
-            raise RuntimeError("this request belongs to no organisation")
+            raise RuntimeError("request without an organisation")
         return self.principal.organization_id
 
     @property

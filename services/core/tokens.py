@@ -1,4 +1,4 @@
-"""Random secrets that we hand out: session tokens, and tokens of one use; only their SHA-256 is kept."""
+"""Random tokens that we issue: session tokens and one-time tokens. Only their SHA-256 is stored."""
 
 import hashlib
 import secrets
@@ -8,15 +8,15 @@ _BYTES = 32
 
 
 def new_session_token() -> str:
-    """Return a fresh session token; whoever has it is signed in."""
+    """Return a new session token, a bearer credential."""
     return SESSION_PREFIX + secrets.token_urlsafe(_BYTES)
 
 
 def new_one_time_token() -> str:
-    """Return a fresh token for a mailed link or an address: 256 random bits."""
+    """Return a new token for a link: 256 random bits."""
     return secrets.token_urlsafe(_BYTES)
 
 
 def token_hash(token: str) -> bytes:
-    """Return what is kept of a token, 32 bytes. Its entropy makes a slow hash pointless."""
+    """Return the stored form of a token, 32 bytes. Its entropy makes a slow hash unnecessary."""
     return hashlib.sha256(token.encode()).digest()

@@ -1,7 +1,7 @@
-"""The unit of work: one transaction, one `now`, one actor, and the wake-ups that leave after commit.
+"""The unit of work: one transaction, one `now`, one actor, and the wake-ups sent after the commit.
 
-Properties (I4, I9): an effect, its audit row and its idempotent reply share the unit's transaction; a wake-up is
-sent only once the transaction is committed, and losing it loses nothing, because the sweeper finds what is due.
+Invariants (I4, I9): an effect, its audit entry and its idempotent response share one transaction. A wake-up is sent
+only after the commit, and losing it loses nothing, because the sweeper finds what is due.
 """
 
 import logging
@@ -33,15 +33,15 @@ _BIND = text("SELECT set_config('app.organization_id', :organization, true)")
 
 
 class Wakeups(Protocol):
-    """Asks workers to look, by the name of a job; never says what they will find."""
+    """Wakes workers by the name of a job; a wake-up carries no payload."""
 
     def send(self, names: set[str]) -> None:
-        """Wake the named jobs; a failure is logged, never raised."""
+        """Wake the jobs; a failure is logged, never raised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """For whom a unit is opened: the organisation, who acts in it, and by which way."""
+    """Who a unit of work acts for: organisation, actor, and source of the request."""
 
     organization_id: str | None
     actor: Actor
@@ -50,46 +50,46 @@ class Caller:
     principal_id: str | None = None
     request_id: str | None = None
     session_id: str | None = None
-    """The sign-in of a person."""
+    """The session of a signed-in person."""
     address: str = ""
-    """Where the request came from: an address of the network."""
+    """The client's network address."""
     client: str = ""
-    """What it says it was made by: its `User-Agent`."""
+    """The client's `User-Agent`."""
 
 
 SYSTEM_CALLER = Caller(None, SYSTEM, "system")
-"""The service itself, in no organisation: jobs and the sweeper."""
+"""The service itself, without an organisation: jobs and the sweeper."""
 GITHUB_CALLER = Caller(None, CODE_HOST, "code_host")
-"""The service on behalf of GitHub: what a webhook or a comparison reported."""
+"""The service on behalf of GitHub: events that a webhook or a comparison reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """What a process is given once, at its start, and every unit can reach."""
+    """What a process is configured with at its start, available in every unit of work."""
 
     github: GitHub | None = None
     max_targets: int = 10_000
-    """Watched branches that one freeze request may cover."""
+    """Maximum number of watched branches of one freeze."""
     cursor_secret: bytes = b""
-    """Signs the cursors of lists."""
+    """Signs pagination cursors."""
     web_url: str = ""
-    """Our web origin, to which the code host sends people back."""
+    """Our web origin, to which GitHub redirects people."""
     token_issuer: str = ""
     token_audience: str = ""
-    """What session JWTs say of their origin, and of the API that they are for."""
+    """The `iss` and `aud` of access tokens."""
     token_lifetime: timedelta = timedelta(minutes=15)
     secret_key: bytes = field(default_factory=partial(token_bytes, 32))
-    """Seals what the database keeps but must not tell."""
+    """Encrypts secrets in the database."""
     mail: MailServer | None = None
-    """Takes our mails; without one they wait."""
+    """Delivers mails; without one they stay queued."""
     rate_limits: RateLimits = field(default_factory=RateLimits)
-    """How much may be sent to GitHub for one installation."""
+    """Rate limits for requests to GitHub, per installation."""
     password_hasher: PasswordHasher = field(default_factory=PasswordHasher)
 
 
 @dataclass(slots=True)
 class UnitOfWork:
-    """One transaction with everything a service needs to know about who asks, and when."""
+    """One transaction, with the caller and the time of the request."""
 
     session: Session
     now: datetime
@@ -100,9 +100,9 @@ class UnitOfWork:
 
     @property
     def organization(self) -> str:
-        """The organisation's id; operations that need none never ask."""
+        """The organisation's id; raises if the operation has no organisation."""
         if self.caller.organization_id is None:
-            raise RuntimeError("this unit belongs to no organisation")
+            raise RuntimeError("unit of work without an organisation")
         return self.caller.organization_id
 
     @property
@@ -112,17 +112,17 @@ class UnitOfWork:
 
     @property
     def actor(self) -> Actor:
-        """Who acts."""
+        """The actor in the audit log."""
         return self.caller.actor
 
     def bind_organization(self, organization_id: str, actor: Actor | None = None) -> None:
-        """Go on in an organisation, as somebody: for units that begin in none, such as one that makes it."""
+        """Continue in an organisation, for a unit of work that began without one, such as one that creates it."""
         self.caller = replace(self.caller, organization_id=organization_id, actor=actor or self.actor)
         self.session.execute(_BIND, {"organization": organization_id})
 
     @contextmanager
     def impersonate(self, **changes: Any) -> Iterator[None]:
-        """Run the block as another caller: `changes` are fields of Caller. Which rows the unit sees stays as it is."""
+        """Run the block as another caller: `changes` are fields of Caller. Row-level security does not change."""
         caller = self.caller
         self.caller = replace(caller, **changes)
         try:
@@ -131,22 +131,22 @@ class UnitOfWork:
             self.caller = caller
 
     def act_as_service(self, **changes: Any) -> AbstractContextManager[None]:
-        """Do what would have been done without the unit's actor, as the service itself."""
+        """Run the block as the service itself."""
         return self.impersonate(actor=SYSTEM, source="system", **changes)
 
     def refresh_now(self) -> None:
-        """Move `now` to the present, after a lock that had to be waited for.
+        """Set `now` to the present, after waiting for a lock.
 
-        What somebody committed meanwhile would otherwise seem to lie in the future, and be overlooked.
+        Otherwise rows that were committed during the wait would appear to be in the future.
         """
         self.now = max(self.now, self.clock.read(self.session.execute(text("SELECT clock_timestamp()")).scalar_one()))
 
     @contextmanager
     def outside_transaction(self) -> Iterator[None]:
-        """Run the block without a transaction, holding no connection, for work that takes long and needs no rows.
+        """Run the block without a transaction and without a connection, for slow work that needs no rows.
 
-        What was done before is committed, and stays whatever comes; inside a savepoint nothing can be, and the block
-        just runs. What was read before may have changed afterwards.
+        Earlier changes are committed, whatever happens later. Rows that were read before may have changed afterwards.
+        Inside a savepoint nothing can be committed, and the block runs in the transaction.
         """
         if self.session.in_nested_transaction():
             yield
@@ -156,10 +156,10 @@ class UnitOfWork:
         self.session.execute(_BIND, {"organization": self.caller.organization_id or ""})
 
     def audit(self, action: str, target: tuple[str, str, str], **details: Any) -> None:
-        """Record what was done: `target` is type, id and name of the object it was done to.
+        """Add an audit entry; `target` is type, id and name of the object.
 
-        Of a change, `before` and `after` hold what was changed: None of what was not there. Instants may stand
-        anywhere in the details. The action has to be in the vocabulary.
+        For a change, `before` and `after` hold the changed fields, or None where the object did not exist. Details may
+        contain datetimes. Raise RuntimeError if the action is not in the vocabulary.
         """
         if action not in ACTIONS:
             raise RuntimeError(f"unknown audit action {action!r}: rules/audit/actions.py lists them")
@@ -174,26 +174,26 @@ class UnitOfWork:
                 source=self.caller.source,
                 target={"type": kind, "id": target_id, "name": name},
                 request_id=self.caller.request_id,
-                details=_told(details),
+                details=_to_json(details),
             )
         )
 
     def wake(self, job: str) -> None:
-        """Ask for a wake-up of `job` (a module of `jobs/`) once this unit is committed."""
+        """Wake `job` (a module of `jobs/`) after the commit."""
         self.wakeups.add(job)
 
 
-def _told(value: Any) -> Any:
-    """Return details as JSON has them, instants as the API tells them."""
+def _to_json(value: Any) -> Any:
+    """Return audit details as JSON values, with datetimes in the format of the API."""
     if isinstance(value, datetime):
         return format_instant(value)
     if isinstance(value, Mapping):
-        return {key: _told(item) for key, item in value.items()}
-    return [_told(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _to_json(item) for key, item in value.items()}
+    return [_to_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class UnitOfWorkFactory:
-    """Opens units on one database; a process has one of these."""
+    """Opens units of work on one database; a process has one factory per database role."""
 
     def __init__(
         self, engine: Engine, clock: Clock, wakeups: Wakeups, dependencies: Dependencies | None = None
@@ -205,10 +205,10 @@ class UnitOfWorkFactory:
 
     @contextmanager
     def open(self, caller: Caller, *, read_only: bool = False) -> Iterator[UnitOfWork]:
-        """Run the block in one transaction of the caller's organisation: commits at its end, rolls back on any error.
+        """Run the block in one transaction for the caller's organisation; commit at its end, roll back on any error.
 
-        Row-level security shows the unit only rows of that organisation, and none without one.
-        `read_only` makes the database refuse every write (I13).
+        Row-level security restricts it to rows of that organisation, and to none if there is no organisation.
+        `read_only` makes the database reject writes (I13).
         """
         with Session(self.engine, expire_on_commit=False) as session:
             if read_only:

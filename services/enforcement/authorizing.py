@@ -57,7 +57,7 @@ def refusal(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], due: list[Ch
         {"authorizationUrl": url, "expiresAt": setup.expires_at},
     )
     message = f"The App may not write rulesets of {account}; an administrator of its repositories has to authorise it."
-    return ServiceError(CODE, message, details=(told,), effects_stay=True, secret=True)
+    return ServiceError(CODE, message, details=(told,), commit_on_error=True, secret=True)
 
 
 def open_way(uow: UnitOfWork, people: People, setup: EnforcementSetup) -> str:

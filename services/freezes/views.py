@@ -10,7 +10,7 @@ from sqlalchemy import Select, func, select
 from models.freezes import Freeze, FreezeTarget
 from models.repositories import WatchedBranch
 from rules.access.permissions import SYSTEM
-from services.core.lookups import get_branch, get_freeze, get_repository, known_schedule
+from services.core.lookups import get_branch, get_freeze, get_repository, require_schedule
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 
@@ -43,7 +43,7 @@ def _filtered(uow: UnitOfWork, filters: FreezeFilters) -> Select[Freeze]:
         running = Freeze.is_in_force(uow.now)
         query = query.where(running if filters.state == "in_force" else ~running)
     if filters.schedule_id is not None:
-        query = query.where(Freeze.schedule_id == known_schedule(uow, filters.schedule_id))
+        query = query.where(Freeze.schedule_id == require_schedule(uow, filters.schedule_id))
     if filters.source is not None:
         query = query.where(Freeze.source == filters.source)
     if filters.started_after is not None:

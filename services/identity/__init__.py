@@ -1,12 +1,12 @@
-"""People: signing up and in, the sign-ins that are open, the keys that sign their tokens.
+"""Accounts and credentials: sign-up, sign-in, sessions, access tokens, API keys, devices.
 
-Everything here runs in units of the realm `identity`, whose role sees everybody's accounts, sign-ins and memberships
-and no freeze. Four properties hold throughout:
+Everything runs in units of work of the realm `identity`, whose database role sees all accounts, sessions and
+memberships, but no freezes. Four invariants hold:
 
-- **Nobody learns who has an account.** Signing up and asking for a new password answer alike for every address, and
-  so does a wrong password; the work that takes time (hashing, a mail) is done for all of them. An account begins to
-  exist when its address is confirmed, for else the answer to a sign-in would tell whether there was one before.
-- **A guess is counted before it is judged**, and the count is committed: any number of guesses at once are as many.
-- **What was handed out is a secret of its own**: of tokens the database has hashes, of passwords Argon2id.
-- **What ends, ends at once**, in every process: a session is looked up on every request, and nothing is remembered.
+- **Account existence is not revealed.** Sign-up and password reset respond alike for every address, and so does a
+  wrong password; slow work (hashing, mail) is done in every case. An account exists only once its address is
+  confirmed, because otherwise the response to a sign-in would reveal it.
+- **Attempts are counted before they are evaluated**, and the count is committed: concurrent guesses cannot exceed it.
+- **Secrets are stored hashed**: tokens as SHA-256, passwords as Argon2id.
+- **Revocation takes effect at once** in every process: sessions are looked up on each request and never cached.
 """

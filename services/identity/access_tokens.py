@@ -1,7 +1,7 @@
-"""Session tokens: short-lived JWTs that name a user, an organisation and a sign-in (`sid`).
+"""Access tokens: short-lived JWTs that name a user, an organisation and a session (`sid`).
 
-A token proves who asks; what they may do is looked up on each request, so that a revoked sign-in, a changed role or
-a lost membership acts at once.
+A token only authenticates. What the user may do is looked up on each request, so a revoked session, a changed role or
+a lost membership takes effect at once.
 """
 
 from collections.abc import Mapping
@@ -14,21 +14,21 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 ALGORITHMS = ("ES256", "EdDSA")
-TOKEN_TYPE = "session+jwt"  # noqa: S105 - the `typ` header (RFC 8725, 3.11), no secret
+TOKEN_TYPE = "session+jwt"  # noqa: S105 - the `typ` header (RFC 8725, 3.11), not a secret
 _REQUIRED = ("sub", "sid", "iss", "aud", "iat", "exp")
 
 
 class InvalidTokenError(Exception):
-    """The token was not made by us for this service."""
+    """The token was not issued by us for this service."""
 
 
 class UnknownKeyError(InvalidTokenError):
-    """The token names a key that is not among those given."""
+    """The `kid` of the token is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A private key with its id, and what every token says of its origin and its audience."""
+    """A private key with its id, and the issuer and audience of the tokens it signs."""
 
     kid: str
     algorithm: str
@@ -38,8 +38,8 @@ class Signer:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionClaims:
-    """What a verified token says. `expires_at` is in Unix seconds, and is for the caller to judge."""
+class AccessTokenClaims:
+    """The claims of a verified token. `expires_at` is in Unix seconds; the caller checks it."""
 
     user_id: str
     organization_id: str | None
@@ -48,7 +48,7 @@ class SessionClaims:
     support: bool
 
 
-def mint_session_jwt(
+def issue_access_token(
     signer: Signer,
     *,
     user: str,
@@ -58,7 +58,7 @@ def mint_session_jwt(
     now: datetime,
     support: bool = False,
 ) -> str:
-    """Return a signed token of `user` in `organization`, valid from `now` for `ttl`."""
+    """Return a signed token for `user` in `organization`, valid from `now` for `ttl`."""
     issued = int(now.timestamp())
     claims: dict[str, Any] = {
         "sub": user,
@@ -76,16 +76,18 @@ def mint_session_jwt(
     return jwt.encode(claims, signer.private_key, algorithm=signer.algorithm, headers=headers)
 
 
-def verify_session_jwt(token: str, keys: Mapping[str, tuple[str, Any]], *, issuer: str, audience: str) -> SessionClaims:
-    """Return the claims of a token signed by one of `keys` (kid → algorithm and public key).
+def verify_access_token(
+    token: str, keys: Mapping[str, tuple[str, Any]], *, issuer: str, audience: str
+) -> AccessTokenClaims:
+    """Return the claims of a token that is signed by one of `keys` (kid → algorithm and public key).
 
-    Raises UnknownKeyError or InvalidTokenError. The time of expiry is not judged here: the database's clock does.
+    Raise UnknownKeyError or InvalidTokenError. The caller checks the expiry, by the database's clock.
     """
     try:
         header = jwt.get_unverified_header(token)
         kid = header.get("kid")
         if header.get("typ") != TOKEN_TYPE or not isinstance(kid, str):
-            raise InvalidTokenError("not a session token")
+            raise InvalidTokenError("not an access token")
         if kid not in keys:
             raise UnknownKeyError(kid)
         algorithm, key = keys[kid]
@@ -102,16 +104,16 @@ def verify_session_jwt(token: str, keys: Mapping[str, tuple[str, Any]], *, issue
     return _claims(claims)
 
 
-def _claims(claims: Mapping[str, Any]) -> SessionClaims:
+def _claims(claims: Mapping[str, Any]) -> AccessTokenClaims:
     organization = claims.get("org")
     texts = (claims["sub"], claims["sid"], organization or "")
     if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(claims["exp"], int):
-        raise InvalidTokenError("a claim has a wrong type")
-    return SessionClaims(claims["sub"], organization, claims["sid"], claims["exp"], support="act" in claims)
+        raise InvalidTokenError("a claim has the wrong type")
+    return AccessTokenClaims(claims["sub"], organization, claims["sid"], claims["exp"], support="act" in claims)
 
 
 def new_key_pair() -> tuple[str, str]:
-    """Return a fresh ES256 key pair as PEM: private, public."""
+    """Return a new ES256 key pair in PEM: private, public."""
     private = ec.generate_private_key(ec.SECP256R1())
     return (
         private.private_bytes(

@@ -1,4 +1,4 @@
-"""What a person does to their own account, in the audit of every organisation that they belong to."""
+"""Audit entries about a person's own account, written in each of their organisations."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from services.core.unit_of_work import UnitOfWork
 
 
 def organizations_of(uow: UnitOfWork, user_id: str) -> list[str]:
-    """Return the organisations that a person belongs to, in the order of their ids; deleted ones are left out."""
+    """Return the ids of a person's organisations, sorted, without deleted ones."""
     query = (
         select(Membership.organization_id)
         .join(Organization, Organization.id == Membership.organization_id)
@@ -21,14 +21,14 @@ def organizations_of(uow: UnitOfWork, user_id: str) -> list[str]:
 
 
 def actor_of(user: User) -> Actor:
-    """Return a person as an actor."""
+    """Return a person as an audit actor."""
     return Actor("user", user.id, user.name)
 
 
-def record(uow: UnitOfWork, user: User, action: str, target: tuple[str, str, str], **details: Any) -> None:
-    """Audit what a person did, in each of their organisations; in that of nobody where they have none.
+def audit_account(uow: UnitOfWork, user: User, action: str, target: tuple[str, str, str], **details: Any) -> None:
+    """Add an audit entry about a person in each of their organisations; none if they have no organisation.
 
-    A unit of somebody who is not signed in yet acts as the person.
+    The actor is the caller, or the person if the request is not signed in.
     """
     actor = uow.actor if uow.caller.principal_id else actor_of(user)
     for organization_id in organizations_of(uow, user.id):

@@ -1,8 +1,8 @@
-"""API keys: create, rotate, revoke and list them. `app/edge/auth.py` checks a key on each request.
+"""API keys: create, rotate, revoke, list. `app/edge/auth.py` checks a key on each request.
 
-Nothing here is cached anywhere: a change acts in every process from its commit on. The state of a key follows from its
-instants (`ApiKey.state`). A key has one secret without an end, and while it is being rotated one more that ends with
-the grace.
+Nothing is cached: a change takes effect in every process with its commit. The state of a key follows from its
+timestamps and the current time (`ApiKey.state`). A key has one secret without an end, and during a rotation a second
+one that expires after the grace period.
 """
 
 from collections.abc import Mapping
@@ -20,14 +20,13 @@ from services.core.pagination import Page, page_of, page_of_listed
 from services.core.unit_of_work import UnitOfWork
 from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 
-LONGEST_OF_AGENTS = timedelta(days=90)
-"""How long the key of an agent is good at most."""
-_SHOWN = len(PREFIX) + 4
+MAX_AGENT_KEY_LIFETIME = timedelta(days=90)
+_PREFIX_LENGTH = len(PREFIX) + 4
 
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """What a person asks for. The contract has checked the scopes against its vocabulary."""
+    """The input for a new key. The contract has validated the scopes."""
 
     name: str
     scopes: list[str]
@@ -36,25 +35,25 @@ class NewKey:
 
 
 def list_scopes(uow: UnitOfWork, vocabulary: Mapping[str, str], cursor: str | None, limit: int) -> Page:
-    """Return a page of the vocabulary, scope → what it lets a key do, in its own order; raises `invalid_cursor`."""
+    """Return a page of the scopes with their descriptions, in the order of the vocabulary. Raise `invalid_cursor`."""
     scopes = [{"name": name, "description": description} for name, description in vocabulary.items()]
     return page_of_listed(uow, "list_api_key_scopes", scopes, cursor, limit)
 
 
 def list_keys(uow: UnitOfWork, state: ApiKeyState | None, cursor: str | None, limit: int) -> Page:
-    """Return a page of the organisation's keys, the newest first; None: of any state. Raises `invalid_cursor`."""
+    """Return a page of the organisation's keys, newest first; `state` None means any. Raise `invalid_cursor`."""
     query = select(ApiKey, _grace_end(uow.now)).where(ApiKey.organization_id == uow.organization)
     if state is not None:
         query = query.where(ApiKey.has_state(state, uow.now))
     keys = (ApiKey.created_at, ApiKey.id)
     page = page_of(uow, "list_api_keys", {"state": state}, query, keys, cursor=cursor, limit=limit)
-    return Page([_view(key, grace_ends_at, uow.now) for key, grace_ends_at in page.data], page.next_cursor)
+    return Page([_to_response(key, grace_ends_at, uow.now) for key, grace_ends_at in page.data], page.next_cursor)
 
 
 def create(uow: UnitOfWork, wanted: NewKey) -> dict[str, Any]:
-    """Make a key, and return it with its secret, which is shown this once.
+    """Create a key and return it with its secret, which is shown only once.
 
-    Raises `invalid_parameter` for an expiry that is not in the future, or too far away (or missing) for an agent.
+    Raise `invalid_parameter` if the expiry is not in the future; an agent's key needs one within 90 days.
     """
     _require_expiry(wanted, uow.now)
     secret = new_secret()
@@ -64,47 +63,47 @@ def create(uow: UnitOfWork, wanted: NewKey) -> dict[str, Any]:
         name=wanted.name,
         scopes=wanted.scopes,
         agent=wanted.agent,
-        prefix=secret[:_SHOWN],
+        prefix=secret[:_PREFIX_LENGTH],
         created_by=uow.actor.as_json(),
         created_at=uow.now,
         expires_at=wanted.expires_at,
     )
     uow.session.add(key)
     uow.session.flush()
-    _keep(uow, key, secret)
-    told = {"scopes": key.scopes, "agent": key.agent, "expiresAt": key.expires_at, "prefix": key.prefix}
-    _audit(uow, "created", key, None, told)
-    return {"api_key": _view(key, None, uow.now), "secret": secret}
+    _store_secret(uow, key, secret)
+    after = {"scopes": key.scopes, "agent": key.agent, "expiresAt": key.expires_at, "prefix": key.prefix}
+    _audit(uow, "created", key, None, after)
+    return {"api_key": _to_response(key, None, uow.now), "secret": secret}
 
 
 def rotate(uow: UnitOfWork, key_id: str, grace_seconds: int) -> dict[str, Any]:
-    """Give a key another secret and return them; the present one goes on for the grace, and no older one any more.
+    """Replace the secret of a key; the current one keeps working for the grace period, older ones stop at once.
 
-    The grace never passes the key's expiry. Raises `api_key_not_found`, `invalid_state` for one that is not active.
+    The grace period never exceeds the key's expiry. Raise `api_key_not_found`, or `invalid_state` if it is not active.
     """
-    key = _active(uow, key_id)
+    key = _lock_active(uow, key_id)
     grace_ends_at = uow.now + timedelta(seconds=grace_seconds)
     if key.expires_at is not None:
         grace_ends_at = min(grace_ends_at, key.expires_at)
-    working = or_(ApiKeySecret.ends_at.is_(None), ApiKeySecret.ends_at > uow.now)
-    for old in uow.session.scalars(select(ApiKeySecret).where(ApiKeySecret.api_key_id == key.id, working)):
+    valid = or_(ApiKeySecret.ends_at.is_(None), ApiKeySecret.ends_at > uow.now)
+    for old in uow.session.scalars(select(ApiKeySecret).where(ApiKeySecret.api_key_id == key.id, valid)):
         old.ends_at = grace_ends_at if old.ends_at is None else uow.now
     secret = new_secret()
-    before, key.prefix, key.rotated_at = key.prefix, secret[:_SHOWN], uow.now
-    _keep(uow, key, secret)
+    before, key.prefix, key.rotated_at = key.prefix, secret[:_PREFIX_LENGTH], uow.now
+    _store_secret(uow, key, secret)
     _audit(uow, "rotated", key, {"prefix": before}, {"prefix": key.prefix, "graceEndsAt": grace_ends_at})
-    return {"api_key": _view(key, grace_ends_at if grace_seconds else None, uow.now), "secret": secret}
+    return {"api_key": _to_response(key, grace_ends_at if grace_seconds else None, uow.now), "secret": secret}
 
 
 def revoke(uow: UnitOfWork, key_id: str) -> None:
-    """End a key with all its secrets; raises `api_key_not_found`, `invalid_state` for one that is not active."""
-    key = _active(uow, key_id)
+    """Revoke a key with all its secrets. Raise `api_key_not_found`, or `invalid_state` if it is not active."""
+    key = _lock_active(uow, key_id)
     key.revoked_at = uow.now
     _audit(uow, "revoked", key, {"state": "active"}, {"state": "revoked"})
 
 
 def _grace_end(now: datetime) -> ScalarSelect[datetime | None]:
-    """Return the query for the end of a key's replaced secret, while that still works."""
+    """Return the subquery for the end of the grace period of a key, if one runs."""
     return (
         select(func.max(ApiKeySecret.ends_at))
         .where(ApiKeySecret.api_key_id == ApiKey.id, ApiKeySecret.ends_at > now)
@@ -112,21 +111,21 @@ def _grace_end(now: datetime) -> ScalarSelect[datetime | None]:
     )
 
 
-def _active(uow: UnitOfWork, key_id: str) -> ApiKey:
-    """Lock a key that is active, so that its changes come one after the other."""
+def _lock_active(uow: UnitOfWork, key_id: str) -> ApiKey:
+    """Return an active key with its row locked, so that changes are serialized."""
     query = select(ApiKey).where(ApiKey.id == key_id, ApiKey.organization_id == uow.organization)
     key = uow.session.scalar(query.with_for_update())
     if key is None:
-        raise ServiceError("api_key_not_found", f"No API key of this organisation has the id {key_id!r}.")
+        raise ServiceError("api_key_not_found", f"API key {key_id!r} not found in this organisation.")
     uow.refresh_now()
     state = key.state(uow.now)
     if state != "active":
-        raise ServiceError("invalid_state", f"The API key is {state}; that cannot be changed, create another.")
+        raise ServiceError("invalid_state", f"The API key is {state} and can no longer be changed. Create a new key.")
     return key
 
 
-def _keep(uow: UnitOfWork, key: ApiKey, secret: str) -> None:
-    """Keep the hash of a secret, and nothing else of it."""
+def _store_secret(uow: UnitOfWork, key: ApiKey, secret: str) -> None:
+    """Store the hash of a secret."""
     uow.session.add(
         ApiKeySecret(
             secret_hash=secret_hash(secret),
@@ -138,21 +137,21 @@ def _keep(uow: UnitOfWork, key: ApiKey, secret: str) -> None:
 
 
 def _require_expiry(wanted: NewKey, now: datetime) -> None:
-    fault = None
+    error = None
     if wanted.expires_at is not None and wanted.expires_at <= now:
-        fault = "has to be in the future"
-    elif wanted.agent and (wanted.expires_at is None or wanted.expires_at - now > LONGEST_OF_AGENTS):
-        fault = f"of an agent's key has to be within {LONGEST_OF_AGENTS.days} days"
-    if fault is not None:
-        details = (Detail("/expiresAt", fault, "invalid_parameter"),)
-        raise ServiceError("invalid_parameter", f"expiresAt {fault}.", details=details)
+        error = "must be in the future"
+    elif wanted.agent and (wanted.expires_at is None or wanted.expires_at - now > MAX_AGENT_KEY_LIFETIME):
+        error = f"of an agent's key must be within {MAX_AGENT_KEY_LIFETIME.days} days"
+    if error is not None:
+        details = (Detail("/expiresAt", error, "invalid_parameter"),)
+        raise ServiceError("invalid_parameter", f"expiresAt {error}.", details=details)
 
 
-def _audit(uow: UnitOfWork, what: str, key: ApiKey, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
-    uow.audit(f"api_key.{what}", ("api_key", key.id, key.name), before=before, after=after)
+def _audit(uow: UnitOfWork, event: str, key: ApiKey, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
+    uow.audit(f"api_key.{event}", ("api_key", key.id, key.name), before=before, after=after)
 
 
-def _view(key: ApiKey, grace_ends_at: datetime | None, now: datetime) -> dict[str, Any]:
+def _to_response(key: ApiKey, grace_ends_at: datetime | None, now: datetime) -> dict[str, Any]:
     state = key.state(now)
     return {
         "id": key.id,

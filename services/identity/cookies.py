@@ -1,7 +1,7 @@
-"""The cookie of our web origin that holds a session token.
+"""The cookie of the web origin that holds a session token.
 
-No script reads it (`HttpOnly`), no foreign page's form or picture sends it (`SameSite=Lax`), and where the origin is
-https it travels by nothing else (`Secure`).
+Scripts cannot read it (`HttpOnly`), cross-site forms and images do not send it (`SameSite=Lax`), and if the origin is
+https, it is sent over https only (`Secure`).
 """
 
 from datetime import datetime
@@ -9,13 +9,13 @@ from datetime import datetime
 NAME = "session"
 
 
-def cookie_of(token: str, now: datetime, expires_at: datetime, *, web_url: str) -> str:
-    """Return the value of `Set-Cookie` that keeps a session token until it expires."""
+def set_cookie(token: str, now: datetime, expires_at: datetime, *, web_url: str) -> str:
+    """Return the `Set-Cookie` value that stores a session token until it expires."""
     return f"{NAME}={token}; Max-Age={int((expires_at - now).total_seconds())}; {_attributes(web_url)}"
 
 
-def no_cookie(*, web_url: str) -> str:
-    """Return the value of `Set-Cookie` that removes it."""
+def delete_cookie(*, web_url: str) -> str:
+    """Return the `Set-Cookie` value that deletes the cookie."""
     return f"{NAME}=; Max-Age=0; {_attributes(web_url)}"
 
 

@@ -1,9 +1,9 @@
-"""Devices that ask a person to let them in (RFC 8628): a script or a CLI signs in without a browser of its own.
+"""Device authorization (RFC 8628): a script or a CLI signs in without a browser of its own.
 
-A device is given two codes: a long one, by which it asks again and again for its tokens, and a short one, which the
-person carries to a browser. Signed in there, they see what asks and from where, and approve or deny it: nothing
-happens without that. The short code is good for ten minutes and for one decision, the long one for one sign-in. Wrong
-short codes are counted for the person and for the address; the long one has 256 bits, and is not to be guessed.
+A device gets two codes. It polls for its tokens with the long one; the person enters the short one in a browser. There
+they sign in, see which client asks and from which address, and approve or deny it. The short code is valid for ten
+minutes and one decision, the long one for one sign-in. Wrong short codes are counted per person and per address; the
+long code has 256 bits and cannot be guessed.
 """
 
 from dataclasses import dataclass, replace
@@ -20,20 +20,20 @@ from rules.errors import ServiceError
 from services.core.tokens import new_one_time_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity import sessions, throttle
-from services.identity.account_audit import organizations_of, record
+from services.identity.account_audit import audit_account, organizations_of
 
 GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 LIFETIME = timedelta(minutes=10)
 INTERVAL = 5
-"""Seconds that a device waits between two polls; RFC 8628, 3.5 adds as many for each poll that comes too soon."""
-TRAVEL = timedelta(seconds=1)
-"""What a poll may come early: the one before may have taken longer to get here."""
-LONGEST_CLIENT = 100
+"""Seconds between two polls; each poll that comes too soon adds as many (RFC 8628, 3.5)."""
+POLL_TOLERANCE = timedelta(seconds=1)
+"""How early a poll may arrive, to allow for network latency."""
+MAX_CLIENT_ID_LENGTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a device is told when it begins (RFC 8628, 3.2). `expires_in` and `interval` are seconds."""
+class DeviceAuthorizationResponse:
+    """The response to a device's request (RFC 8628, 3.2). `expires_in` and `interval` are seconds."""
 
     device_code: str
     user_code: str
@@ -45,18 +45,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What an approved device is given: a JWT for the API, and the session token that more are minted from."""
+    """The tokens of an approved device: an access token, and the session token to get more of them."""
 
     access_token: str
     expires_in: int
     session_token: str
     organization_id: str | None
-    token_type: str = "Bearer"  # noqa: S105 - a type, no secret
+    token_type: str = "Bearer"  # noqa: S105 - a type, not a secret
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What was decided, as the contract's `DeviceDecision`."""
+class DeviceDecision:
+    """A decision, as in the contract's `DeviceDecision`."""
 
     user_code: str
     client_id: str
@@ -66,16 +66,16 @@ class Decision:
     decided_at: datetime
 
 
-def begin(uow: UnitOfWork, client_id: str, scope: str | None = None) -> Asked:
-    """Let a device ask; `client_id` is what it calls itself, and is believed by nobody.
+def start(uow: UnitOfWork, client_id: str, scope: str | None = None) -> DeviceAuthorizationResponse:
+    """Start a device authorization; `client_id` is what the device calls itself and is not verified.
 
-    Raises `rate_limited` when too many have begun at one address, and OAuthError.
+    Raise `rate_limited` if too many were started from one address, or OAuthError.
     """
     if scope is not None:
-        raise OAuthError("invalid_scope", "There are no scopes here: the person's role decides.")
-    if len(client_id) > LONGEST_CLIENT:
-        raise OAuthError("invalid_request", f"client_id has more than {LONGEST_CLIENT} characters.")
-    throttle.count(uow, "device_code", address=uow.caller.address)
+        raise OAuthError("invalid_scope", "Scopes are not supported; access follows from the person's role.")
+    if len(client_id) > MAX_CLIENT_ID_LENGTH:
+        raise OAuthError("invalid_request", f"client_id must have at most {MAX_CLIENT_ID_LENGTH} characters.")
+    throttle.count_attempt(uow, "device_code", address=uow.caller.address)
     device_code, user_code = new_one_time_token(), _unused_code(uow)
     uow.session.add(
         DeviceAuthorization(
@@ -90,48 +90,48 @@ def begin(uow: UnitOfWork, client_id: str, scope: str | None = None) -> Asked:
     )
     page = f"{uow.dependencies.web_url}/device"
     complete = f"{page}?{urlencode({'user_code': user_code})}"
-    return Asked(device_code, user_code, page, complete, int(LIFETIME.total_seconds()), INTERVAL)
+    return DeviceAuthorizationResponse(device_code, user_code, page, complete, int(LIFETIME.total_seconds()), INTERVAL)
 
 
 def _unused_code(uow: UnitOfWork) -> str:
-    while uow.session.scalar(_waiting(uow, code := new_user_code())) is not None:
+    while uow.session.scalar(_pending(uow, code := new_user_code())) is not None:
         pass
     return code
 
 
-def look(uow: UnitOfWork, user_code: str) -> DeviceAuthorization | None:
-    """Return the device that waits under a code, so that a person can be shown what asks and from where.
+def find_pending(uow: UnitOfWork, user_code: str) -> DeviceAuthorization | None:
+    """Return the device that waits for a decision under a code, or None.
 
-    A wrong code is counted: commit the unit all the same. Raises `rate_limited` after too many.
+    A wrong code is counted, so the unit of work must be committed. Raise `rate_limited` after too many.
     """
     return _find(uow, user_code)
 
 
-def decide(uow: UnitOfWork, user_code: str, approve: bool, organization_id: str | None = None) -> DeviceAuthorization:  # noqa: FBT001 - the one question that is asked
-    """Let the device that waits under a code in, as the signed-in person, or send it away; it cannot be undone.
+def decide(uow: UnitOfWork, user_code: str, approve: bool, organization_id: str | None = None) -> DeviceAuthorization:  # noqa: FBT001 - the decision itself
+    """Approve or deny the device that waits under a code, as the signed-in person; this cannot be undone.
 
-    It begins to act in `organization_id`, or else in the one that the person acts in, or their only one.
-    Raises `not_found` for an organisation that is not theirs and for a code under which nothing waits (then commit
-    the unit all the same: the guess is counted), `organization_deleted`, `rate_limited`.
+    An approved device acts in `organization_id`, or else in the person's active organisation, or their only one.
+    Raise `not_found` if they are not a member or no device waits under the code (the wrong code is counted: commit the
+    unit of work all the same), `organization_deleted`, `rate_limited`.
     """
     person = _person(uow)
     wanted = _organization(uow, person, organization_id)
     device = _find(uow, user_code, lock=True)
     if device is None:
-        message = "No device waits under this code. It may be mistyped, used, or older than ten minutes."
-        raise ServiceError("not_found", message, effects_stay=True)
+        message = "Unknown code. It may be mistyped, already used, or older than ten minutes."
+        raise ServiceError("not_found", message, commit_on_error=True)
     device.decided_at, device.approved = uow.now, approve
     device.user_id, device.organization_id = person.id, wanted
     uow.session.flush()
     target = ("device", device.user_code, device.client_id)
-    record(uow, person, "device.approved" if approve else "device.denied", target, address=device.address)
+    audit_account(uow, person, "device.approved" if approve else "device.denied", target, address=device.address)
     return device
 
 
-def view(device: DeviceAuthorization) -> Decision:
-    """Return a decided device as the contract shows it."""
+def to_response(device: DeviceAuthorization) -> DeviceDecision:
+    """Return a decided device as the API's response."""
     assert device.decided_at is not None
-    return Decision(
+    return DeviceDecision(
         device.user_code,
         device.client_id,
         device.address,
@@ -142,12 +142,12 @@ def view(device: DeviceAuthorization) -> Decision:
 
 
 def _person(uow: UnitOfWork) -> User:
-    """Return who is signed in: a person with an account, and never somebody who looks on for support."""
+    """Return the signed-in person. Raise if the session is a support session or there is none."""
     caller = uow.caller
     if caller.actor.type == "support":
-        raise ServiceError("impersonation_read_only", "A support session lets no device in.")
+        raise ServiceError("impersonation_read_only", "Support sessions cannot authorize devices.")
     if caller.principal_id is None:
-        raise ServiceError("missing_credentials", "Sign in to let a device in.")
+        raise ServiceError("missing_credentials", "Sign in to authorize a device.")
     return uow.session.get_one(User, caller.principal_id)
 
 
@@ -159,19 +159,19 @@ def _organization(uow: UnitOfWork, person: User, wanted: str | None) -> str | No
     query = select(Organization).join(Membership, Membership.organization_id == Organization.id)
     found = uow.session.scalar(query.where(Organization.id == wanted, Membership.user_id == person.id))
     if found is None:
-        raise ServiceError("not_found", "You belong to no organisation with this id.")
+        raise ServiceError("not_found", "Organisation not found among those you belong to.")
     if found.deleted_at is not None:
         raise ServiceError("organization_deleted", "The organisation has been deleted.")
     return found.id
 
 
 def _find(uow: UnitOfWork, user_code: str, *, lock: bool = False) -> DeviceAuthorization | None:
-    """Return the device that waits under a code; any code is a guess until it is found to be right.
+    """Return the device that waits under a code, or None; every code counts as a guess until it proves right.
 
-    Only the right one is forgotten, and the wrong ones before it are not: everybody can have a right code made.
+    A right code removes only its own guess, not the wrong ones before it: anyone can have a right code issued.
     """
-    guess = throttle.count(uow, "user_code", account=uow.caller.principal_id, address=uow.caller.address)
-    query = _waiting(uow, read_user_code(user_code) or "")
+    guess = throttle.count_attempt(uow, "user_code", account=uow.caller.principal_id, address=uow.caller.address)
+    query = _pending(uow, read_user_code(user_code) or "")
     device = uow.session.scalar(query.with_for_update() if lock else query)
     if device is not None:
         for attempt in (guess.account, guess.address):
@@ -180,7 +180,7 @@ def _find(uow: UnitOfWork, user_code: str, *, lock: bool = False) -> DeviceAutho
     return device
 
 
-def _waiting(uow: UnitOfWork, user_code: str) -> Select[DeviceAuthorization]:
+def _pending(uow: UnitOfWork, user_code: str) -> Select[DeviceAuthorization]:
     return select(DeviceAuthorization).where(
         DeviceAuthorization.user_code == user_code,
         DeviceAuthorization.expires_at > uow.now,
@@ -188,13 +188,13 @@ def _waiting(uow: UnitOfWork, user_code: str) -> Select[DeviceAuthorization]:
     )
 
 
-def redeem(uow: UnitOfWork, grant_type: str, device_code: str, client_id: str) -> Tokens:
-    """Return the tokens of an approved device, once; raises OAuthError with what else there is to tell.
+def exchange_device_code(uow: UnitOfWork, grant_type: str, device_code: str, client_id: str) -> Tokens:
+    """Return the tokens of an approved device, once. Raise OAuthError in every other case.
 
-    A poll that comes too soon is noted, and so has its effect only when the unit is committed.
+    A poll is recorded, so the unit of work must be committed also after an error.
     """
     if grant_type != GRANT_TYPE:
-        raise OAuthError("unsupported_grant_type", f"The one grant type here is {GRANT_TYPE}.")
+        raise OAuthError("unsupported_grant_type", f"The only supported grant type is {GRANT_TYPE}.")
     device = uow.session.scalar(
         select(DeviceAuthorization)
         .where(DeviceAuthorization.device_code_hash == token_hash(device_code))
@@ -202,48 +202,48 @@ def redeem(uow: UnitOfWork, grant_type: str, device_code: str, client_id: str) -
     )
     uow.refresh_now()
     if device is None or device.client_id != client_id or device.consumed_at is not None:
-        raise OAuthError("invalid_grant", "This device code is unknown, used up, or another client's.")
+        raise OAuthError("invalid_grant", "The device code is unknown, already used, or belongs to another client.")
     if device.approved is False:
-        raise OAuthError("access_denied", "The person has denied the request.")
+        raise OAuthError("access_denied", "The request was denied.")
     if device.expires_at <= uow.now:
-        raise OAuthError("expired_token", "The codes have expired; begin anew.")
+        raise OAuthError("expired_token", "The codes have expired. Start again.")
     if device.approved is None:
-        raise _poll(uow, device)
-    return _let_in(uow, device)
+        raise _record_poll(uow, device)
+    return _sign_in(uow, device)
 
 
-def _poll(uow: UnitOfWork, device: DeviceAuthorization) -> OAuthError:
-    """Note a poll, and return what it is told: to come back, and more seldom when it was too soon."""
-    pause = timedelta(seconds=device.interval_seconds) - TRAVEL
+def _record_poll(uow: UnitOfWork, device: DeviceAuthorization) -> OAuthError:
+    """Record a poll and return the error for it: pending, or a longer interval if it came too soon."""
+    pause = timedelta(seconds=device.interval_seconds) - POLL_TOLERANCE
     too_soon = device.polled_at is not None and uow.now < device.polled_at + pause
     device.polled_at = uow.now
     if not too_soon:
-        return OAuthError("authorization_pending", "The person has not decided yet.")
+        return OAuthError("authorization_pending", "The request has not been approved yet.")
     device.interval_seconds += INTERVAL
-    return OAuthError("slow_down", "Wait longer between two polls.", interval=device.interval_seconds)
+    return OAuthError("slow_down", "Polling too fast. Wait longer between polls.", interval=device.interval_seconds)
 
 
-def _let_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens:
-    """Sign the device in as the person who approved it, if they still belong where it is to act."""
+def _sign_in(uow: UnitOfWork, device: DeviceAuthorization) -> Tokens:
+    """Sign the device in as the person who approved it, if they are still a member of the organisation."""
     person = uow.session.get_one(User, device.user_id)
     if device.organization_id is not None and device.organization_id not in organizations_of(uow, person.id):
         raise OAuthError("access_denied", "The person has left the organisation, or it has been deleted.")
     device.consumed_at = uow.now
     uow.caller = replace(uow.caller, client=device.client_id)
     signed_in = sessions.start(uow, person, kind="device", organization_id=device.organization_id)
-    minted = sessions.mint(uow, signed_in.session.id)
+    minted = sessions.issue_token(uow, signed_in.session.id)
     lasts = int((minted.expires_at - uow.now).total_seconds())
     return Tokens(minted.token, lasts, signed_in.token, minted.organization_id)
 
 
-def withdraw(uow: UnitOfWork, user_id: str) -> None:
-    """Take back what a person approved and no device has used yet: it may not have been they who did."""
-    waiting = (DeviceAuthorization.user_id == user_id, DeviceAuthorization.consumed_at.is_(None))
-    uow.session.execute(update(DeviceAuthorization).where(*waiting).values(approved=False))
+def revoke_approvals(uow: UnitOfWork, user_id: str) -> None:
+    """Revoke approvals that no device has used yet, because somebody else may have given them."""
+    unused = (DeviceAuthorization.user_id == user_id, DeviceAuthorization.consumed_at.is_(None))
+    uow.session.execute(update(DeviceAuthorization).where(*unused).values(approved=False))
 
 
 def metadata(uow: UnitOfWork) -> dict[str, object]:
-    """Return what an OAuth client has to know of this server (RFC 8414): no more than there is."""
+    """Return the OAuth server metadata (RFC 8414)."""
     web = uow.dependencies.web_url
     return {
         "issuer": uow.dependencies.token_issuer,

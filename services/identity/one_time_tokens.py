@@ -1,4 +1,4 @@
-"""Tokens for one use: mailed, or put into an address. 256 random bits, of which the database keeps the hash alone."""
+"""One-time tokens for links and redirects: 256 random bits, of which the database stores only the hash."""
 
 from datetime import timedelta
 from typing import Any, Literal
@@ -10,8 +10,8 @@ from services.core.tokens import new_one_time_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 
 Purpose = Literal["verify_email", "reset_password", "invitation", "installation"]
-LONGEST = 128
-"""Characters of a token that somebody may send; ours have 43."""
+MAX_TOKEN_LENGTH = 128
+"""Longest token that is looked up; ours have 43 characters."""
 
 
 def issue(
@@ -23,7 +23,7 @@ def issue(
     organization_id: str | None = None,
     details: dict[str, Any] | None = None,
 ) -> str:
-    """Return a fresh token; `subject` says whom or what it is for, `details` what its user will need to know."""
+    """Return a new token; `subject` is who or what it is for, `details` is stored with it."""
     token = new_one_time_token()
     uow.session.add(
         OneTimeToken(
@@ -40,29 +40,29 @@ def issue(
     return token
 
 
-def look(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
-    """Return the row of a token that is still good, without using it up."""
-    if len(token) > LONGEST or not token.isascii():
+def peek(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
+    """Return the row of a valid token without consuming it, or None."""
+    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
         return None
-    return uow.session.scalar(select(OneTimeToken).where(*_good(uow, purpose, token)))
+    return uow.session.scalar(select(OneTimeToken).where(*_valid(uow, purpose, token)))
 
 
-def use(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
-    """Use a token up and return its row, or None when it is unknown, expired, or was used before.
+def consume(uow: UnitOfWork, purpose: Purpose, token: str) -> OneTimeToken | None:
+    """Consume a token and return its row, or None if it is unknown, expired or used.
 
-    The row is locked: of several who come at once, one gets it.
+    The row is locked: of several concurrent callers, one gets it.
     """
-    if len(token) > LONGEST or not token.isascii():
+    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
         return None
-    row = uow.session.scalar(select(OneTimeToken).where(*_good(uow, purpose, token)).with_for_update())
+    row = uow.session.scalar(select(OneTimeToken).where(*_valid(uow, purpose, token)).with_for_update())
     if row is not None:
         row.used_at = uow.now
         uow.session.flush()
     return row
 
 
-def void(uow: UnitOfWork, purpose: Purpose, subject: str) -> None:
-    """Make every token of a subject worthless that has not been used."""
+def invalidate(uow: UnitOfWork, purpose: Purpose, subject: str) -> None:
+    """Invalidate all unused tokens of a subject."""
     uow.session.execute(
         update(OneTimeToken)
         .where(OneTimeToken.purpose == purpose, OneTimeToken.subject == subject, OneTimeToken.used_at.is_(None))
@@ -70,7 +70,7 @@ def void(uow: UnitOfWork, purpose: Purpose, subject: str) -> None:
     )
 
 
-def _good(uow: UnitOfWork, purpose: Purpose, token: str) -> tuple[ColumnElement[bool], ...]:
+def _valid(uow: UnitOfWork, purpose: Purpose, token: str) -> tuple[ColumnElement[bool], ...]:
     return (
         OneTimeToken.token_hash == token_hash(token),
         OneTimeToken.purpose == purpose,

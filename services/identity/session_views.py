@@ -1,4 +1,4 @@
-"""A person's sessions as the contract shows them, and ending one of them."""
+"""A person's own sessions: list and revoke them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from services.identity.sessions import SignedIn
 
 
 def list_sessions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """List what is signed in as the person who asks, the newest first."""
+    """Return a page of the caller's open sessions, newest first."""
     person = str(uow.caller.principal_id)
     page = page_of(
         uow,
@@ -29,34 +29,34 @@ def list_sessions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
         (LoginSession.created_at, LoginSession.id),
         cursor=cursor,
         limit=limit,
-        whose=person,
+        owner=person,
     )
-    return Page([view(uow, session) for session in page.data], page.next_cursor)
+    return Page([to_response(uow, session) for session in page.data], page.next_cursor)
 
 
 def end(uow: UnitOfWork, session_id: str) -> None:
-    """End a session of the person who asks; raises `not_found` for anything else, and for one that has ended."""
+    """End one of the caller's sessions. Raise `not_found` if it is not theirs or not open."""
     session = uow.session.get(LoginSession, session_id)
     own = session is not None and session.user_id == uow.caller.principal_id and not session.support
     if not own or not sessions.revoke(uow, session_id):
-        raise ServiceError("not_found", "You have no open session with this id.")
+        raise ServiceError("not_found", "Session not found among your open sessions.")
 
 
-def view(uow: UnitOfWork, session: LoginSession) -> Mapping[str, Any]:
+def to_response(uow: UnitOfWork, session: LoginSession) -> Mapping[str, Any]:
     """Return a session as the contract's `LoginSession`."""
-    return _view(session, current=session.id == uow.caller.session_id)
+    return _to_response(session, current=session.id == uow.caller.session_id)
 
 
-def view_signed_in(signed_in: SignedIn) -> Mapping[str, Any]:
-    """Return a session that has just begun as the contract's `SignedIn`, its token shown."""
+def signed_in_response(signed_in: SignedIn) -> Mapping[str, Any]:
+    """Return a new session as the contract's `SignedIn`, with its token."""
     return {
         "session_token": signed_in.token,
-        "session": _view(signed_in.session, current=True),
+        "session": _to_response(signed_in.session, current=True),
         "account": signed_in.user,
     }
 
 
-def _view(session: LoginSession, *, current: bool) -> Mapping[str, Any]:
+def _to_response(session: LoginSession, *, current: bool) -> Mapping[str, Any]:
     return {
         "id": session.id,
         "kind": session.kind,

@@ -1,7 +1,7 @@
-"""Sign-ins: begun with a token of their own, listed, made to act in an organisation, ended.
+"""Sessions of signed-in people and devices: start, find, select an organisation, revoke.
 
-A session token stands for a sign-in until it is revoked or 30 days old; what calls `/v1` are short-lived JWTs that
-are minted from it and name it (`services/identity/access_tokens.py`). Both are looked up on every request.
+A session token identifies a session until it is revoked or 30 days old. Calls of `/v1` use short-lived access tokens
+(JWT) that are issued from it and name it (`services/identity/access_tokens.py`). Both are looked up on every request.
 """
 
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from rules.errors import ServiceError
 from rules.ids import new_id
 from services.core.tokens import SESSION_PREFIX, new_session_token, token_hash
 from services.core.unit_of_work import UnitOfWork
-from services.identity.access_tokens import mint_session_jwt
-from services.identity.account_audit import organizations_of, record
+from services.identity.access_tokens import issue_access_token
+from services.identity.account_audit import audit_account, organizations_of
 from services.identity.signing_keys import current_signer
 
 Kind = Literal["browser", "device"]
 LIFETIME = timedelta(days=30)
-_LONGEST_TOKEN = 128
+_MAX_TOKEN_LENGTH = 128
 _SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """A sign-in that has just begun: its token is shown this once."""
+    """A new session with its token, which is shown only once."""
 
     token: str
     session: LoginSession
@@ -35,8 +35,8 @@ class SignedIn:
 
 
 @dataclass(frozen=True, slots=True)
-class MintedToken:
-    """A session JWT, until when it is good, and the organisation that it acts in."""
+class AccessToken:
+    """An access token (JWT), its expiry, and the organisation that it acts in."""
 
     token: str
     expires_at: datetime
@@ -44,9 +44,9 @@ class MintedToken:
 
 
 def start(uow: UnitOfWork, user: User, *, kind: Kind = "browser", organization_id: str | None = None) -> SignedIn:
-    """Sign a person in, always under a new token and a new id, whatever the client had before.
+    """Start a session of a person, always with a new token and a new id (no session fixation).
 
-    Acts in `organization_id`, or else in the person's only organisation; with several, none is active yet.
+    It acts in `organization_id`, or else in the person's only organisation; with several, none is selected.
     """
     token = new_session_token()
     session = LoginSession(
@@ -63,13 +63,13 @@ def start(uow: UnitOfWork, user: User, *, kind: Kind = "browser", organization_i
     )
     uow.session.add(session)
     uow.session.flush()
-    record(uow, user, "session.started", _target(session), before=None, after={"kind": kind})
+    audit_account(uow, user, "session.started", _target(session), before=None, after={"kind": kind})
     return SignedIn(token, session, user)
 
 
 def find(uow: UnitOfWork, token: str) -> LoginSession | None:
-    """Return the sign-in that a session token stands for now, or None."""
-    if not token.startswith(SESSION_PREFIX) or len(token) > _LONGEST_TOKEN or not token.isascii():
+    """Return the open session of a session token, or None."""
+    if not token.startswith(SESSION_PREFIX) or len(token) > _MAX_TOKEN_LENGTH or not token.isascii():
         return None
     return uow.session.scalar(
         select(LoginSession).where(
@@ -80,10 +80,10 @@ def find(uow: UnitOfWork, token: str) -> LoginSession | None:
     )
 
 
-def mint(uow: UnitOfWork, session_id: str) -> MintedToken:
-    """Return a session JWT of a sign-in; raises `invalid_token` when that has ended.
+def issue_token(uow: UnitOfWork, session_id: str) -> AccessToken:
+    """Return an access token for a session. Raise `invalid_token` if it has ended.
 
-    Who has lost the membership that they acted in acts nowhere, until they choose: never in another one unasked.
+    If the person is no longer a member of the active organisation, the token has none until they select one.
     """
     session = _live(uow, session_id)
     if session is None:
@@ -94,7 +94,7 @@ def mint(uow: UnitOfWork, session_id: str) -> MintedToken:
             session.organization_id = _only_organization(uow, session.user_id)
     organization_id = session.organization_id if session.support or _belongs(uow, session) else None
     lifetime = min(uow.dependencies.token_lifetime, session.expires_at - uow.now) // _SECOND * _SECOND
-    token = mint_session_jwt(
+    token = issue_access_token(
         current_signer(uow),
         user=session.user_id,
         organization=organization_id,
@@ -103,13 +103,13 @@ def mint(uow: UnitOfWork, session_id: str) -> MintedToken:
         now=uow.now,
         support=session.support,
     )
-    return MintedToken(token, uow.now.replace(microsecond=0) + lifetime, organization_id)
+    return AccessToken(token, uow.now.replace(microsecond=0) + lifetime, organization_id)
 
 
 def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginSession:
-    """Make a sign-in act in one of the person's organisations, with the next JWT that is minted from it.
+    """Select the organisation that a session acts in, from its next access token on.
 
-    Raises `not_found` for an organisation that the person is no member of, `organization_deleted`, `invalid_token`.
+    Raise `not_found` if the person is not a member, `organization_deleted`, `invalid_token`.
     """
     session = _live(uow, session_id)
     if session is None:
@@ -120,7 +120,7 @@ def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginS
         .where(Organization.id == organization_id, Membership.user_id == session.user_id)
     )
     if organization is None:
-        raise ServiceError("not_found", "You belong to no organisation with this id.")
+        raise ServiceError("not_found", "Organisation not found among those you belong to.")
     if organization.deleted_at is not None:
         raise ServiceError("organization_deleted", "The organisation has been deleted.")
     session.organization_id = organization_id
@@ -131,22 +131,22 @@ def set_active(uow: UnitOfWork, session_id: str, organization_id: str) -> LoginS
 
 
 def revoke(uow: UnitOfWork, session_id: str) -> bool:
-    """End a sign-in, at once and in every process; tells whether it was open."""
+    """Revoke a session, effective at once in every process; True if it was open."""
     session = _live(uow, session_id)
     if session is None:
         return False
     session.revoked_at = uow.now
     uow.session.flush()
     person = uow.session.get_one(User, session.user_id)
-    record(uow, person, "session.ended", _target(session), before={"kind": session.kind}, after=None)
+    audit_account(uow, person, "session.ended", _target(session), before={"kind": session.kind}, after=None)
     return True
 
 
-def revoke_all(uow: UnitOfWork, user_id: str, *, but: str | None = None) -> None:
-    """End every sign-in of a person, except perhaps one."""
+def revoke_all(uow: UnitOfWork, user_id: str, *, keep: str | None = None) -> None:
+    """Revoke all sessions of a person, except possibly one."""
     uow.session.execute(
         update(LoginSession)
-        .where(LoginSession.user_id == user_id, LoginSession.revoked_at.is_(None), LoginSession.id != (but or ""))
+        .where(LoginSession.user_id == user_id, LoginSession.revoked_at.is_(None), LoginSession.id != (keep or ""))
         .values(revoked_at=uow.now)
     )
 

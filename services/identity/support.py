@@ -1,8 +1,8 @@
-"""Support sessions: an operator looks at an organisation, for a while and for a stated reason, and changes nothing.
+"""Support sessions: an operator reads an organisation's data, for a limited time and a stated reason.
 
-They begin at the operator's command alone (`app/commands/support.py`). The edge refuses their writes, and their
-transactions are read-only in the database (I13); the audit of the organisation names the operator and the reason. An
-operator is a person without password, membership or address, so that nobody can sign in as one.
+Only an operator's command starts them (`app/commands/support.py`). The edge rejects their writes, and their
+transactions are read-only in the database (I13). The organisation's audit log names the operator and the reason. An
+operator is a user without password, membership or address, so nobody can sign in as one.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from rules.errors import ServiceError
 from rules.freezes.reasons import SHORTEST_REASON, is_reason
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
-from services.identity.access_tokens import mint_session_jwt
+from services.identity.access_tokens import issue_access_token
 from services.identity.signing_keys import current_signer
 
 _SECOND = timedelta(seconds=1)
@@ -26,7 +26,7 @@ _SECOND = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class SupportSession:
-    """A session that has just begun; its token is shown this once."""
+    """A new support session with its token, which is shown only once."""
 
     token: str
     session_id: str
@@ -34,14 +34,14 @@ class SupportSession:
     expires_at: datetime
 
 
-def begin(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: timedelta) -> SupportSession:
-    """Let an operator look at an organisation, named by id or slug, for whole seconds of `lifetime`.
+def start(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: timedelta) -> SupportSession:
+    """Start a support session in an organisation, given by id or slug, for whole seconds of `lifetime`.
 
-    Raises `not_found`, `organization_deleted`, `reason_required`.
+    Raise `not_found`, `organization_deleted`, `reason_required`.
     """
     organization = find_organization(uow, reference)
     if not is_reason(reason):
-        raise ServiceError("reason_required", f"The reason has to have at least {SHORTEST_REASON} characters.")
+        raise ServiceError("reason_required", f"The reason must have at least {SHORTEST_REASON} characters.")
     operator = _operator(uow, by)
     expires_at = uow.now.replace(microsecond=0) + lifetime // _SECOND * _SECOND
     session = LoginSession(
@@ -58,7 +58,7 @@ def begin(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: ti
     uow.session.add(session)
     uow.session.flush()
     _audit(uow, "started", session, operator, reason=reason, before=None, after={"expiresAt": expires_at})
-    token = mint_session_jwt(
+    token = issue_access_token(
         current_signer(uow),
         user=operator.id,
         organization=organization.id,
@@ -71,7 +71,7 @@ def begin(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: ti
 
 
 def end_all(uow: UnitOfWork, reference: str, *, by: str) -> int:
-    """End every open support session of an organisation, and return how many there were; raises `not_found`."""
+    """End all open support sessions of an organisation and return their number. Raise `not_found`."""
     organization = find_organization(uow, reference, deleted=True)
     operator = _operator(uow, by)
     sessions = uow.session.scalars(
@@ -92,23 +92,21 @@ def end_all(uow: UnitOfWork, reference: str, *, by: str) -> int:
 
 
 def find_organization(uow: UnitOfWork, reference: str, *, deleted: bool = False) -> Organization:
-    """Return the organisation that an operator names, by id or slug; deleted ones only where they count too.
+    """Return an organisation by id or slug; deleted ones only if `deleted`.
 
-    Raises `not_found`, `organization_deleted`.
+    Raise `not_found`, `organization_deleted`.
     """
     named = or_(Organization.id == reference, Organization.slug == reference)
     organization = uow.session.scalar(select(Organization).where(named))
     if organization is None:
-        raise ServiceError(
-            "not_found", f"There is no organisation {reference!r}: name it by its id, org_…, or its slug."
-        )
+        raise ServiceError("not_found", f"Organisation {reference!r} not found. Use its id (org_…) or its slug.")
     if organization.deleted_at is not None and not deleted:
         raise ServiceError("organization_deleted", f"The organisation {reference!r} has been deleted.")
     return organization
 
 
 def _operator(uow: UnitOfWork, by: str) -> User:
-    """Return the row of an operator, made when they first look; its address is none that mail or sign-in would take."""
+    """Return the user of an operator, created on first use; its address is not valid for mail or sign-in."""
     address = f"support: {by}".lower().replace("@", " at ")
     uow.session.execute(
         insert(User)
@@ -118,7 +116,7 @@ def _operator(uow: UnitOfWork, by: str) -> User:
     return uow.session.scalars(select(User).where(User.email == address)).one()
 
 
-def _audit(uow: UnitOfWork, what: str, session: LoginSession, operator: User, **details: Any) -> None:
+def _audit(uow: UnitOfWork, event: str, session: LoginSession, operator: User, **details: Any) -> None:
     assert session.organization_id is not None
     uow.bind_organization(session.organization_id, Actor("support", operator.id, operator.name))
-    uow.audit(f"support.session_{what}", ("session", session.id, session.support_by or ""), **details)
+    uow.audit(f"support.session_{event}", ("session", session.id, session.support_by or ""), **details)

@@ -1,8 +1,8 @@
-"""Limits of what may be tried: passwords, codes, mails. Counted in PostgreSQL, so that every process knows.
+"""Limits on attempts: passwords, codes, mails. Counted in PostgreSQL, so they hold across processes.
 
-A try is counted before it is known how it ends, one at a time for each account and each address; the caller commits
-that before it does the work (`UnitOfWork.outside_transaction`), or keeps it with a refusal whose effects stay. So
-concurrent tries cannot exceed the limit. A success is forgotten.
+An attempt is counted before its outcome is known, one at a time per account and per network address. The caller
+commits the count before the work (`UnitOfWork.outside_transaction`), or with an error that says `commit_on_error`. So
+concurrent attempts cannot exceed the limit. A successful attempt is removed.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from typing import Literal
 
 from sqlalchemy import delete, select, text
 
-from models.identity import Attempt
+from models.identity import ThrottledAttempt
 from rules.errors import ServiceError
 from services.core.unit_of_work import UnitOfWork
 
@@ -22,7 +22,7 @@ Kind = Literal["sign_in", "mail", "device_code", "user_code"]
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many tries within which time: for one account, and from one address of the network."""
+    """The number of attempts within a time: for one account, and from one network address."""
 
     account: int
     address: int
@@ -35,93 +35,93 @@ LIMITS: dict[Kind, Limit] = {
     "device_code": Limit(account=30, address=30),
     "user_code": Limit(account=10, address=30),
 }
-KEPT = timedelta(days=1)
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('attempts ' || :whom, 0))")
-_IPV6_NETWORK = 64
-"""Bits of an IPv6 address that are one customer's: the others cost nothing to change."""
+RETENTION = timedelta(days=1)
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('attempts ' || :subject, 0))")
+_IPV6_PREFIX_LENGTH = 64
+"""The IPv6 network of one customer, who can change the other bits at will."""
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """A try that is counted, until it is forgotten because it was right."""
+class CountedAttempt:
+    """An attempt that was counted; `reset` removes it once it proves right."""
 
     uow: UnitOfWork
-    account: Attempt | None
-    address: Attempt
+    account: ThrottledAttempt | None
+    address: ThrottledAttempt
 
-    def forget(self) -> None:
-        """Forget every try of the account, and this one of the address."""
+    def reset(self) -> None:
+        """Remove all attempts of the account, and this one of the address."""
         session = self.uow.session
-        session.execute(delete(Attempt).where(Attempt.id == self.address.id))
+        session.execute(delete(ThrottledAttempt).where(ThrottledAttempt.id == self.address.id))
         if self.account is not None:
-            whom = (Attempt.kind == self.account.kind, Attempt.subject == self.account.subject)
-            session.execute(delete(Attempt).where(*whom))
+            subject = (ThrottledAttempt.kind == self.account.kind, ThrottledAttempt.subject == self.account.subject)
+            session.execute(delete(ThrottledAttempt).where(*subject))
 
 
-def count(uow: UnitOfWork, kind: Kind, *, account: str | None = None, address: str) -> Counted:
-    """Count a try for an account (an id, or the e-mail address that was given) and an address of the network.
+def count_attempt(uow: UnitOfWork, kind: Kind, *, account: str | None = None, address: str) -> CountedAttempt:
+    """Count an attempt for an account (an id, or the given e-mail address) and a network address.
 
-    Raises `rate_limited`, and counts nothing, when either has had too many.
+    Raise `rate_limited`, and count nothing, if either has reached its limit.
     """
     limit = LIMITS[kind]
     network = _network(address)
     if account is not None:
-        _refuse_when_over(uow, f"{kind}_account", _hidden(account), limit.account, limit.within)
-    _refuse_when_over(uow, f"{kind}_address", network, limit.address, limit.within)
-    of_account = _add(uow, f"{kind}_account", _hidden(account)) if account is not None else None
-    counted = Counted(uow, of_account, _add(uow, f"{kind}_address", network))
+        _require_below_limit(uow, f"{kind}_account", _hash(account), limit.account, limit.within)
+    _require_below_limit(uow, f"{kind}_address", network, limit.address, limit.within)
+    of_account = _add(uow, f"{kind}_account", _hash(account)) if account is not None else None
+    counted = CountedAttempt(uow, of_account, _add(uow, f"{kind}_address", network))
     uow.session.flush()
     return counted
 
 
-def forget(uow: UnitOfWork, kind: Kind, account: str) -> None:
-    """Forget every try of an account: its owner has shown otherwise who they are."""
-    whom = (Attempt.kind == f"{kind}_account", Attempt.subject == _hidden(account))
-    uow.session.execute(delete(Attempt).where(*whom))
+def reset(uow: UnitOfWork, kind: Kind, account: str) -> None:
+    """Remove all attempts of an account, after its owner has proved their identity otherwise."""
+    subject = (ThrottledAttempt.kind == f"{kind}_account", ThrottledAttempt.subject == _hash(account))
+    uow.session.execute(delete(ThrottledAttempt).where(*subject))
 
 
-def _refuse_when_over(uow: UnitOfWork, kind: str, subject: str, most: int, within: timedelta) -> None:
-    """Refuse when there were as many as there may be; whoever else tries for the same subject waits for this unit."""
-    uow.session.execute(_LOCK, {"whom": f"{kind} {subject}"})
+def _require_below_limit(uow: UnitOfWork, kind: str, subject: str, limit: int, within: timedelta) -> None:
+    """Raise `rate_limited` if the limit is reached; concurrent attempts for the subject wait for this transaction."""
+    uow.session.execute(_LOCK, {"subject": f"{kind} {subject}"})
     instants = list(
         uow.session.scalars(
-            select(Attempt.at)
-            .where(Attempt.kind == kind, Attempt.subject == subject, Attempt.at > uow.now - within)
-            .order_by(Attempt.at.desc())
-            .limit(most)
+            select(ThrottledAttempt.at)
+            .where(
+                ThrottledAttempt.kind == kind,
+                ThrottledAttempt.subject == subject,
+                ThrottledAttempt.at > uow.now - within,
+            )
+            .order_by(ThrottledAttempt.at.desc())
+            .limit(limit)
         )
     )
-    if len(instants) == most:
-        _refuse(instants[-1] + within - uow.now)
+    if len(instants) == limit:
+        seconds = max(1, -(-(instants[-1] + within - uow.now) // timedelta(seconds=1)))
+        message = f"Too many attempts. Try again in {format_wait(seconds)}."
+        raise ServiceError("rate_limited", message, retry_after=seconds)
 
 
-def _refuse(wait: timedelta) -> None:
-    seconds = max(1, -(-wait // timedelta(seconds=1)))
-    message = f"This was tried too often. Try again in {in_words(seconds)}."
-    raise ServiceError("rate_limited", message, retry_after=seconds)
-
-
-def in_words(seconds: int) -> str:
-    """Return a wait for people, never shorter than it is: full minutes from one on."""
+def format_wait(seconds: int) -> str:
+    """Return a duration as text, rounded up: seconds below one minute, else minutes."""
     minutes = -(-seconds // 60)
     if seconds < 60:
         return f"{seconds} second{'s'[: seconds > 1]}"
     return f"{minutes} minute{'s'[: minutes > 1]}"
 
 
-def _add(uow: UnitOfWork, kind: str, subject: str) -> Attempt:
-    attempt = Attempt(kind=kind, subject=subject, at=uow.now)
+def _add(uow: UnitOfWork, kind: str, subject: str) -> ThrottledAttempt:
+    attempt = ThrottledAttempt(kind=kind, subject=subject, at=uow.now)
     uow.session.add(attempt)
     return attempt
 
 
-def _hidden(account: str) -> str:
-    """Return the hash of what was given for an account: people type their passwords there by mistake."""
+def _hash(account: str) -> str:
+    """Return the hash of an account name as given; people sometimes type a password there."""
     return hashlib.sha256(account.encode()).hexdigest()
 
 
 def _network(address: str) -> str:
-    """Return an address as it is limited: of IPv6 the network of one customer, and IPv4 in IPv6 as IPv4."""
+    """Return the address as it is counted: an IPv6 address as its network, a mapped IPv4 address as IPv4."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -130,4 +130,4 @@ def _network(address: str) -> str:
         return str(parsed)
     if parsed.ipv4_mapped is not None:
         return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, _IPV6_NETWORK), strict=False))
+    return str(ipaddress.ip_network((parsed, _IPV6_PREFIX_LENGTH), strict=False))

@@ -85,11 +85,11 @@ def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[
     person cannot reach, `github_permission_denied` for what they do not administer, `invalid_state` where the
     organisation has another one, `installation_claimed_by_other_org`, and what GitHub answers.
     """
-    _require_own(uow, one_time_tokens.look(uow, "installation", state))
+    _require_own(uow, one_time_tokens.peek(uow, "installation", state))
     github = client.github(uow)
     proof = _prove(uow, github, installation_id, code)
     organizations.locked(uow)
-    _require_own(uow, one_time_tokens.use(uow, "installation", state))
+    _require_own(uow, one_time_tokens.consume(uow, "installation", state))
     _forget_what_is_gone(uow, proof)
     if not uow.session.scalar(_CLAIM, {"id": proof.info.id, "account": proof.info.account_login, "now": uow.now}):
         message = (

@@ -23,19 +23,19 @@ def refresh_status(uow_factory: UnitOfWorkFactory, github: GitHub, installation_
     while True:
         with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
             found = uow.session.get(Installation, installation_id)
-            owner, examination = (found.organization_id, found.examination) if found else (None, 0)
+            owner, status_version = (found.organization_id, found.status_version) if found else (None, 0)
         if owner is None:
             return None
         info = ask(github, installation_id)
         with uow_factory.open(Caller(owner, CODE_HOST, "code_host")) as uow:
             installation = uow.session.get_one(Installation, installation_id, with_for_update=True)
-            if installation.examination == examination:
+            if installation.status_version == status_version:
                 return record(uow, installation, info)
 
 
 def record(uow: UnitOfWork, installation: Installation, info: InstallationInfo | None) -> str:
     """Write down what the code host told of an installation that is locked, and react; returns its state."""
-    installation.examination += 1
+    installation.status_version += 1
     before, after = installation.state, _state(info)
     allowed = installation.permissions
     installation.state = after

@@ -15,7 +15,7 @@ from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from services.bypass_detection.detection import landings_wait
 from services.bypass_detection.reports import clear_what_is_over
-from services.core.batch import claim_period, for_each_isolated
+from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.applying import setups_wait
 from services.enforcement.probe_claims import probes_wait
@@ -120,7 +120,7 @@ def full_pass(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
     they are by a worker that pauses one and gives its branches back.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if not claim_period(uow, "full_pass", period):
+        if not acquire_periodic(uow, "full_resync", period):
             return False
         ask_every_installation(uow)
         uow.session.execute(
@@ -141,7 +141,7 @@ def full_pass(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
 def tidy(uow_factory: UnitOfWorkFactory) -> bool:
     """Remove what nobody asks for any more, once an hour."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if not claim_period(uow, "tidy", timedelta(hours=1)):
+        if not acquire_periodic(uow, "purge_expired", timedelta(hours=1)):
             return False
         for statement, age in (
             ("DELETE FROM webhook_deliveries WHERE received_at < :before", KEPT_DELIVERIES),
@@ -149,7 +149,7 @@ def tidy(uow_factory: UnitOfWorkFactory) -> bool:
             ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
             (_DEAD_HEADS, KEPT_HEADS),
             ("DELETE FROM github_api_usage WHERE at < :before", KEPT_SPENDINGS),
-            ("DELETE FROM attempts WHERE at < :before", KEPT_ATTEMPTS),
+            ("DELETE FROM throttled_attempts WHERE at < :before", KEPT_ATTEMPTS),
             ("DELETE FROM device_authorizations WHERE expires_at < :before", KEPT_DEVICES),
             ("DELETE FROM one_time_tokens WHERE expires_at < :before", KEPT_TOKENS),
             ("DELETE FROM sessions WHERE expires_at < :before", KEPT_SESSIONS),
@@ -163,7 +163,7 @@ def tidy(uow_factory: UnitOfWorkFactory) -> bool:
 def rotate_keys(uow_factory: UnitOfWorkFactory) -> bool:
     """Publish, retire and remove the keys that sign session tokens, once an hour."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if not claim_period(uow, "signing_keys", timedelta(hours=1)):
+        if not acquire_periodic(uow, "signing_keys", timedelta(hours=1)):
             return False
         signing_keys.rotate(uow)
     return True

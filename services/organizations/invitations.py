@@ -21,7 +21,7 @@ from services.organizations.memberships import act_in, is_support, person
 
 def preview(uow: UnitOfWork, token: str) -> dict[str, Any]:
     """Return the pending invitation that a mailed token is for; raises `invitation_not_found`. Uses nothing up."""
-    found = one_time_tokens.look(uow, "invitation", token)
+    found = one_time_tokens.peek(uow, "invitation", token)
     query = _received(uow).where(Invitation.id == (found.subject if found else None))
     row = uow.session.execute(query).one_or_none()
     if row is None:
@@ -38,7 +38,7 @@ def list_pending(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
     if user.email_verified_at is None or is_support(uow):
         return Page([], None)
     query, keys = _received(uow).where(Invitation.email == user.email), (Invitation.created_at, Invitation.id)
-    page = page_of(uow, "list_pending_invitations", None, query, keys, cursor=cursor, limit=limit, whose=user.id)
+    page = page_of(uow, "list_pending_invitations", None, query, keys, cursor=cursor, limit=limit, owner=user.id)
     return Page([_view(uow, *row) for row in page.data], page.next_cursor)
 
 
@@ -51,13 +51,13 @@ def accept(uow: UnitOfWork, invitation_id: str, token: str | None = None) -> dic
     user = person(uow)
     invitation, organization = _locked(uow, invitation_id, user)
     if token is not None:
-        used = one_time_tokens.use(uow, "invitation", token)
+        used = one_time_tokens.consume(uow, "invitation", token)
         if used is None or used.subject != invitation.id:
             _refuse()
     if uow.session.get(Membership, (organization.id, user.id)) is not None:
         raise ServiceError("already_exists", f"You are a member of {organization.name} already.")
     invitation.accepted_at, invitation.accepted_by = uow.now, user.id
-    one_time_tokens.void(uow, "invitation", invitation.id)
+    one_time_tokens.invalidate(uow, "invitation", invitation.id)
     uow.session.add(
         Membership(organization_id=organization.id, user_id=user.id, role=invitation.role, created_at=uow.now)
     )

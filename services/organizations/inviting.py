@@ -80,7 +80,7 @@ def revoke(uow: UnitOfWork, invitation_id: str) -> None:
     """Take a pending invitation back: its links are worthless at once; raises `invitation_not_found`."""
     invitation = _pending(uow, invitation_id)
     invitation.revoked_at = uow.now
-    one_time_tokens.void(uow, "invitation", invitation.id)
+    one_time_tokens.invalidate(uow, "invitation", invitation.id)
     target = ("invitation", invitation.id, invitation.email)
     uow.audit("invitation.revoked", target, before={"role": invitation.role}, after=None)
 

@@ -58,7 +58,7 @@ def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
         return Page([shown] if shown else [], None)
     whose = uow.caller.principal_id
     query, keys = _belongings(whose), (Membership.created_at, Organization.id)
-    page = page_of(uow, "list_my_organizations", None, query, keys, cursor=cursor, limit=limit, whose=whose)
+    page = page_of(uow, "list_my_organizations", None, query, keys, cursor=cursor, limit=limit, owner=whose)
     return Page([_view(uow, *row) for row in page.data], page.next_cursor)
 
 

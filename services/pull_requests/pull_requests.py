@@ -6,7 +6,7 @@ from typing import Any
 
 from models.pull_requests import PullRequest
 from models.repositories import Repository
-from services.core.pagination import Page, open_cursor, sign_cursor
+from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.unit_of_work import UnitOfWork
 from services.pull_requests.views import views
 from services.repositories.repositories import visible
@@ -32,7 +32,7 @@ def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: st
     """
     repository = visible(uow, reference)
     secret, bound = uow.dependencies.cursor_secret, ("list_pull_requests", uow.organization, (repository.id, filters))
-    below = None if cursor is None else open_cursor(secret, bound, cursor)[0]
+    below = None if cursor is None else read_cursor(secret, bound, cursor)[0]
     size = limit + 1 if filters.verdict is None else max(limit + 1, JUDGED_AT_ONCE)
     shown: list[dict[str, Any]] = []
     while len(shown) <= limit:

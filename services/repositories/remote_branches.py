@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from integrations.github import InstallationClient
 from models.repositories import RemoteBranchList, Repository, WatchedBranch
 from rules.errors import ServiceError
-from services.core.pagination import open_cursor, sign_cursor
+from services.core.pagination import read_cursor, sign_cursor
 from services.core.unit_of_work import UnitOfWork
 from services.github_access import client as github_client
 from services.repositories.repositories import visible
@@ -32,7 +32,7 @@ def list_remote_branches(uow: UnitOfWork, reference: str, cursor: str | None, li
     """
     repository = visible(uow, reference)
     secret, bound = uow.dependencies.cursor_secret, ("list_remote_branches", uow.organization, repository.id)
-    after = "" if cursor is None else open_cursor(secret, bound, cursor)[0]
+    after = "" if cursor is None else read_cursor(secret, bound, cursor)[0]
     branches, fetched_at = _kept(uow, repository) or _fetched(uow, repository)
     page = [branch for branch in branches if branch["name"] > after][: limit + 1]
     more = len(page) > limit

@@ -6,7 +6,7 @@ from sqlalchemy import ColumnElement, and_, text
 
 from models.schedules import Occurrence
 from services.alerts.alerts import open_alert
-from services.core.batch import claim_period
+from services.core.batch import acquire_periodic
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
 from services.schedules.beginning import lock_unsettled
@@ -48,7 +48,7 @@ def record(uow: UnitOfWork, occurrence_id: str) -> bool:
 def clear_what_is_over(uow_factory: UnitOfWorkFactory) -> bool:
     """Close, once an hour, items of windows that passed long ago, or whose schedule is not there or not enabled."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if not claim_period(uow, "past_windows", timedelta(hours=1)):
+        if not acquire_periodic(uow, "past_windows", timedelta(hours=1)):
             return False
         types = [alerts.MISSED, alerts.WITHOUT_TARGETS]
         uow.session.execute(_OVER, {"now": uow.now, "before": uow.now - SHOWN, "types": types})

@@ -15,7 +15,7 @@ from models.schedules import Occurrence, Schedule
 from rules.errors import Detail, ServiceError
 from rules.time.wall_clock import first_instant
 from rules.time.zones import check_zone
-from services.core.lookups import known_schedule
+from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.occurrences import touching
@@ -37,7 +37,7 @@ def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: 
     if timezone is not None:
         _check_zone(timezone)
     if schedule_id is not None:
-        known_schedule(uow, schedule_id)
+        require_schedule(uow, schedule_id)
     days = _days(month)
     zones = [timezone] if timezone is not None else _zones(uow)
     edges = {zone: _edges(days, ZoneInfo(zone)) for zone in zones}

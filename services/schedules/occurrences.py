@@ -10,7 +10,7 @@ from models.freezes import Freeze
 from models.schedule_queries import with_freezes
 from models.schedules import LONG, Occurrence, OccurrenceState
 from rules.errors import Detail, ServiceError
-from services.core.lookups import known_schedule
+from services.core.lookups import require_schedule
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_view
@@ -43,7 +43,7 @@ def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | 
         raise ServiceError("invalid_parameter", f"to {detail.message}.", details=(detail,))
     query = with_freezes().where(*touching(uow, _since(uow, filters), filters.until))
     if filters.schedule_id is not None:
-        query = query.where(Occurrence.schedule_id == known_schedule(uow, filters.schedule_id))
+        query = query.where(Occurrence.schedule_id == require_schedule(uow, filters.schedule_id))
     if filters.state is not None:
         query = query.where(Occurrence.has_state(filters.state, uow.now, Freeze.is_in_force(uow.now)))
     keys = (Occurrence.starts_at, Occurrence.id)

@@ -13,7 +13,7 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError, together
 from rules.time.wall_clock import reading
 from rules.time.windows import Placed
-from services.core.lookups import known_schedule
+from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 from services.schedules.checking import check_terms
@@ -49,7 +49,7 @@ def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict
 def _faults(uow: UnitOfWork, draft: Mapping[str, Any]) -> Iterator[ServiceError]:
     if "schedule_id" in draft:
         try:
-            known_schedule(uow, draft["schedule_id"])
+            require_schedule(uow, draft["schedule_id"])
         except ServiceError as unknown:
             detail = Detail("/scheduleId", "this organisation has no such schedule", "invalid_parameter")
             yield ServiceError("invalid_parameter", unknown.message, details=(detail,))

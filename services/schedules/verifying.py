@@ -15,7 +15,7 @@ from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM
 from rules.freezes.scope import BranchFact
 from services.alerts.alerts import open_alert, resolve_alert
-from services.core.batch import claim_period, for_each_isolated
+from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement_status.lights import Known, lights
 from services.enforcement_status.probe_requests import schedule_probes
@@ -55,7 +55,7 @@ def _verify(uow: UnitOfWork, occurrence_id: str) -> bool:
 def compare_windows(uow_factory: UnitOfWorkFactory) -> bool:
     """Raise and clear the items of windows that would not block, or do not; every half minute."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if not claim_period(uow, "compare_windows", LOOK_EVERY):
+        if not acquire_periodic(uow, "compare_windows", LOOK_EVERY):
             return False
         coming = select(Occurrence.id, Occurrence.organization_id).where(
             Occurrence.is_planned(uow.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= uow.now + AHEAD

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from app import logs
 from app.database import make_engine
 from app.edge.access_log import AccessLog
-from app.edge.exchange import RequestContext
+from app.edge.request_context import RequestContext
 from services.core.tokens import new_session_token
 from services.identity.api_key_secrets import new_secret
 
@@ -64,7 +64,7 @@ def test_the_request_line_has_no_query_and_escapes_its_path() -> None:
         "query_string": b"token=canary",
         "headers": [],
     }
-    AccessLog(stream).request(RequestContext(scope, None, None), 404, "not_found", 0.0123)
+    AccessLog(stream).write(RequestContext(scope, None, None), 404, "not_found", 0.0123)
     (line,) = stream.getvalue().splitlines()
     content = json.loads(line)
     assert (content["status"], content["code"], content["milliseconds"]) == (404, "not_found", 12.3)

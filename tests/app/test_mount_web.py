@@ -14,7 +14,7 @@ from models.organizations import User
 from rules.access.permissions import SYSTEM
 from rules.errors import ServiceError
 from services.core.clock import DatabaseClock
-from services.core.pagination import open_cursor, page_of, sign_cursor
+from services.core.pagination import page_of, read_cursor, sign_cursor
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork
 
 SECRET = b"a secret of tests only"
@@ -24,12 +24,12 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 @given(st.tuples(st.text(max_size=50), st.integers(-(2**53), 2**53), st.datetimes(timezones=st.just(UTC))))
 def test_a_cursor_opens_to_its_position(position: tuple[Any, ...]) -> None:
-    assert open_cursor(SECRET, BOUND, sign_cursor(SECRET, BOUND, position)) == position
+    assert read_cursor(SECRET, BOUND, sign_cursor(SECRET, BOUND, position)) == position
 
 
 def test_a_filter_that_is_absent_is_one_that_is_none() -> None:
     cursor = sign_cursor(SECRET, BOUND, ("a",))
-    assert open_cursor(SECRET, ("list_freezes", "org_1", {"state": "in_force"}), cursor) == ("a",)
+    assert read_cursor(SECRET, ("list_freezes", "org_1", {"state": "in_force"}), cursor) == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,14 @@ def test_a_filter_that_is_absent_is_one_that_is_none() -> None:
 )
 def test_a_cursor_opens_nowhere_else(secret: bytes, bound: tuple[str, str, Any]) -> None:
     with pytest.raises(ServiceError) as refused:
-        open_cursor(secret, bound, sign_cursor(SECRET, BOUND, ("a",)))
+        read_cursor(secret, bound, sign_cursor(SECRET, BOUND, ("a",)))
     assert refused.value.code == "invalid_cursor"
 
 
 @given(st.one_of(st.text(max_size=200), st.binary(max_size=100).map(lambda raw: raw.hex())))
 def test_anything_else_is_no_cursor(text: str) -> None:
     with pytest.raises(ServiceError) as refused:
-        open_cursor(SECRET, BOUND, text)
+        read_cursor(SECRET, BOUND, text)
     assert refused.value.code == "invalid_cursor"
 
 
@@ -63,7 +63,7 @@ def test_a_changed_cursor_is_no_cursor(place: int, letter: str) -> None:
     changed = cursor[:at] + letter + cursor[at + 1 :]
     if changed != cursor:
         with pytest.raises(ServiceError):
-            open_cursor(SECRET, BOUND, changed)
+            read_cursor(SECRET, BOUND, changed)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete
 
 from app.main import create_app
-from models.identity import Attempt
+from models.identity import ThrottledAttempt
 from tests.support.accounts import SECRET_KEY, Town, found_town
 from tests.support.product import address_of, product_config, product_parts
 from tests.support.serving import client_of, serving
@@ -65,7 +65,7 @@ def served_town(module_database: str, redis_url: str) -> Iterator[Town]:
 @pytest.fixture
 def town(served_town: Town) -> Town:
     """Return the module's town, where nobody has tried anything yet: all requests of tests come from one address."""
-    served_town.session.execute(delete(Attempt))
+    served_town.session.execute(delete(ThrottledAttempt))
     served_town.http.cookies.clear()
     return served_town
 

@@ -50,7 +50,7 @@ class TestForgedTokens:
     def ours(self, town: Town) -> KeyPair:
         """Return the key that really signs: whoever has it can sign anything, and still not everything passes."""
         kid = jwt.get_unverified_header(town.jwt)["kid"]
-        sealed = town.session.get_one(SigningKey, kid).sealed_private_key
+        sealed = town.session.get_one(SigningKey, kid).encrypted_private_key
         return KeyPair(kid, decrypt(SECRET_KEY.encode(), USE, kid, sealed or b"").decode())
 
     def sign(self, claims: dict[str, Any], key: Any, algorithm: str = "ES256", **head: Any) -> str:

@@ -225,7 +225,7 @@ def remains(module_database: str, redis_url: str) -> Iterator[Remains]:
             life.keep(name, getattr(config, name))
         life.keep("the App's private key", key_of_the_app().splitlines()[9])
         key = session.scalars(select(SigningKey).where(SigningKey.active_from.is_not(None))).one()
-        opened = decrypt(config.secret_key.encode(), USE, key.kid, key.sealed_private_key or b"")
+        opened = decrypt(config.secret_key.encode(), USE, key.kid, key.encrypted_private_key or b"")
         life.keep("the key that signs session tokens", opened.decode().splitlines()[1])
         places = {
             "the logs": lines.getvalue().decode(),
@@ -247,7 +247,7 @@ def live(life: Life, connection: psycopg.Connection[Any]) -> Life:
     requests = life.sent[:]
     life.go_wrong()
     for name in BROKEN:
-        connection.execute("DELETE FROM attempts")
+        connection.execute("DELETE FROM throttled_attempts")
         with without_table(connection, name):
             for method, path, credential, request in requests:
                 life.ask(method, path, credential, **request)

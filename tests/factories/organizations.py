@@ -13,7 +13,7 @@ from models.audit import AuditEntry
 from models.organizations import LoginSession, Membership, Organization, SigningKey, User
 from rules.ids import new_id
 from services.core.encryption import encrypt
-from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
 from services.identity.api_key_secrets import PREFIX, new_secret, secret_hash
 from services.identity.signing_keys import USE
 from tests.factories.adding import added, now, numbers
@@ -87,7 +87,9 @@ def signer(session: Session) -> Signer:
     private, public = key_pair()
     if session.get(SigningKey, "tests") is None:
         sealed = encrypt(SECRET_KEY.encode(), USE, "tests", private.encode())
-        key = SigningKey(kid="tests", algorithm="ES256", public_key=public, sealed_private_key=sealed, created_at=now())
+        key = SigningKey(
+            kid="tests", algorithm="ES256", public_key=public, encrypted_private_key=sealed, created_at=now()
+        )
         added(session, key)
     return Signer("tests", "ES256", private, ISSUER, AUDIENCE)
 
@@ -103,7 +105,7 @@ def session_token(
 ) -> str:
     """Sign a person in and return the session token."""
     row = login(session, by, organization, support=support)
-    return mint_session_jwt(
+    return issue_access_token(
         signer(session),
         user=by.id,
         organization=organization.id if organization else None,

@@ -17,7 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from app.edge import streaming
-from app.edge.downloads import AT_ONCE, AT_ONCE_OF_ONE
+from app.edge.downloads import MAX_DOWNLOADS, MAX_DOWNLOADS_PER_ORGANIZATION
 from models.audit import AuditEntry
 from models.organizations import Organization
 from rules.ids import new_id
@@ -75,7 +75,7 @@ class TestExportAudit:
 
     def test_a_plan_without_exports_is_told_so(self, globex: Tenant) -> None:
         error = refusal(globex.person("owner").get(PATH), 403, "feature_not_available")
-        assert error["message"] == "The free plan does not include audit_export; these do: team, business."
+        assert error["message"] == "The free plan does not include audit_export. Plans that do: team, business."
 
     def test_the_file_has_the_documented_columns_and_an_entry_a_line(self, acme: Tenant, session: Session) -> None:
         at = factories.now().replace(microsecond=7000)
@@ -275,17 +275,17 @@ class TestStreaming:
             reader.socket.close()
 
     @pytest.fixture
-    def impatient(self) -> Iterator[streaming.Patience]:
-        yield streaming.PATIENCE
-        streaming.PATIENCE.stalled, streaming.PATIENCE.longest = 30.0, 900.0
+    def impatient(self) -> Iterator[streaming.StreamTimeouts]:
+        yield streaming.TIMEOUTS
+        streaming.TIMEOUTS.stall, streaming.TIMEOUTS.total = 30.0, 900.0
 
     def test_a_long_one_arrives_whole(self, long: str, acme: Tenant) -> None:
         assert len({row["id"] for row in rows_of(acme.person("viewer").get(PATH))}) == ROWS
 
     def test_a_reader_who_stops_is_cut_off_and_holds_no_connection(
-        self, long: str, readers: Callable[[str], Reader], impatient: streaming.Patience, session: Session
+        self, long: str, readers: Callable[[str], Reader], impatient: streaming.StreamTimeouts, session: Session
     ) -> None:
-        impatient.stalled = 0.5
+        impatient.stall = 0.5
         reader = readers(long)
         assert reader.read().startswith(b"HTTP/1.1 200")
         until(lambda: downloads(session) == 1)
@@ -293,9 +293,9 @@ class TestStreaming:
         assert not reader.rest().endswith(b"0\r\n\r\n")
 
     def test_a_reader_who_takes_too_long_is_cut_off(
-        self, long: str, readers: Callable[[str], Reader], impatient: streaming.Patience, session: Session
+        self, long: str, readers: Callable[[str], Reader], impatient: streaming.StreamTimeouts, session: Session
     ) -> None:
-        impatient.longest = 0.5
+        impatient.total = 0.5
         reader = readers(long)
         assert reader.read()
         until(lambda: downloads(session) == 1)
@@ -326,7 +326,7 @@ class TestStreaming:
     ) -> None:
         globex.organization.plan = "business"
         session.flush()
-        running = [readers(long) for _ in range(AT_ONCE_OF_ONE)]
+        running = [readers(long) for _ in range(MAX_DOWNLOADS_PER_ORGANIZATION)]
         assert all(reader.read() for reader in running)
         refused = acme.person("viewer").get(PATH)
         refusal(refused, 429, "rate_limited")
@@ -341,7 +341,7 @@ class TestStreaming:
     def test_a_process_has_few_at_once_however_many_ask(
         self, readers: Callable[[str], Reader], session: Session, acme: Tenant
     ) -> None:
-        many = [factories.organization(session, f"Org{number}") for number in range(AT_ONCE // 2)]
+        many = [factories.organization(session, f"Org{number}") for number in range(MAX_DOWNLOADS // 2)]
         running = []
         for organization in many:
             session.execute(

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.database import WORKER_ROLE, make_engine
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
-from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR
+from services.identity.signing_keys import PUBLISH_BEFORE, SIGNING_PERIOD, VERIFICATION_PERIOD
 from services.maintenance.tasks import rotate_keys
 from tests import factories
 from tests.handlers.accounts import HERE, Client, account
@@ -166,12 +166,12 @@ class TestGetJwks:
     ) -> None:
         user = account(session, "Eve", acme.organization)
         first = kid_of(somebody.signed_in(user).jwt())
-        later(days=(SIGNS_FOR - PUBLISHED_BEFORE).days, seconds=5)
+        later(days=(SIGNING_PERIOD - PUBLISH_BEFORE).days, seconds=5)
         sweep()
         eve = somebody.signed_in(user)
         second, known = self.published(eve)
         assert (kid_of(eve.jwt()), known) == (first, first)
-        later(days=PUBLISHED_BEFORE.days, seconds=-10)
+        later(days=PUBLISH_BEFORE.days, seconds=-10)
         last_of_first = eve.jwt()
         assert kid_of(last_of_first) == first
         later(seconds=20)
@@ -179,7 +179,7 @@ class TestGetJwks:
         sweep()
         assert (eve.calls(last_of_first), eve.calls()) == (200, 200)
         assert self.published(eve) == [second, first]
-        later(seconds=KEPT_AFTER.total_seconds())
+        later(seconds=VERIFICATION_PERIOD.total_seconds())
         sweep()
         assert self.published(eve) == [second]
         assert eve.calls() == 200

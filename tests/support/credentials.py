@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from models.api_keys import ApiKeySecret
 from models.organizations import LoginSession, Organization, SigningKey, User
 from services.core.tokens import new_session_token, token_hash
-from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
 from services.identity.api_key_secrets import new_secret, secret_hash
 from tests import factories
 
@@ -217,7 +217,7 @@ class _Town:
         token = new_session_token()
         row: LoginSession = factories.login(self.session, person, organization, token_hash=token_hash(token), **columns)
         named = claim or organization
-        jwt = mint_session_jwt(
+        jwt = issue_access_token(
             signer or self.signer,
             user=person.id,
             organization=named.id if named else None,

@@ -9,7 +9,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from rules.ids import new_id
-from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
 from services.identity.api_key_secrets import new_secret, secret_hash
 
 BASE_URL = "http://127.0.0.1:8080"
@@ -123,6 +123,6 @@ def token(
         " VALUES (%s, %s, %s, now()) ON CONFLICT DO NOTHING",
         (test_signer().kid, "ES256", _key_pair()[1]),
     )
-    return mint_session_jwt(
+    return issue_access_token(
         test_signer(), user=user, organization=organization, sid=sid, ttl=ttl, now=now, support=support
     )

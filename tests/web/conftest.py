@@ -94,7 +94,7 @@ def refused_with(uow_factory: UnitOfWorkFactory, town: Town, scope: dict[str, An
             set_up(uow, scope, "apply")
         except ServiceError as error:
             refused.append(error)
-    assert [(each.code, each.effects_stay, each.secret) for each in refused] == [
+    assert [(each.code, each.commit_on_error, each.secret) for each in refused] == [
         ("admin_authorization_required", True, True)
     ]
     return dict(refused[0].details[0].extra or {})

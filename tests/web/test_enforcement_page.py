@@ -237,4 +237,4 @@ def test_without_a_client_the_refusal_says_what_to_grant(asked: Asked) -> None:
     assert refused.value.code == "admin_authorization_required"
     assert "Administration: write" in refused.value.message
     assert refused.value.details[0].extra is None
-    assert not refused.value.effects_stay
+    assert not refused.value.commit_on_error

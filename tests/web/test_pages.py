@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 
 from app.edge.access_log import AccessLog
 from app.edge.errors import ErrorMapper
-from app.edge.front import RequestMiddleware
+from app.edge.middleware import RequestMiddleware
 from app.mount_web import mounted_pages
 from schemas.contract import Contract, load_contract
 from tools.contract_lint import Document

@@ -20,9 +20,9 @@ from sqlalchemy.orm import Session
 
 from app.config import Config
 from app.database import Reads
-from app.edge.access_tokens import TokenVerifier
 from app.edge.auth import Credentials
 from app.edge.key_uses import KeyUses
+from app.edge.token_verification import TokenVerifier
 from app.main import Parts, create_app
 from models.organizations import Organization
 from services.core.clock import DatabaseClock

@@ -30,15 +30,15 @@ from starlette.routing import Route
 
 from app.edge import connexion_adapter
 from app.edge.access_log import AccessLog
-from app.edge.access_tokens import TokenVerifier
 from app.edge.auth import Credentials
 from app.edge.downloads import DatabaseDownloads
 from app.edge.errors import ErrorMapper
-from app.edge.front import RequestMiddleware
 from app.edge.key_uses import KeyUses
-from app.edge.maintenance import Maintenance
+from app.edge.maintenance_mode import Maintenance
+from app.edge.middleware import RequestMiddleware
 from app.edge.operation import CompiledOperation, Edge
 from app.edge.rate_limits import RateLimits
+from app.edge.token_verification import TokenVerifier
 from app.edge.worker_threads import Workers
 from schemas.build import Builder
 from schemas.contract import Contract, load_contract, parse_contract
@@ -170,7 +170,7 @@ def make_edge(*, check_replies: bool) -> Application:
         ),
         rate_limits=RateLimits(None, organization=10**9, writes=10**9),
         workers={"organization": Workers(4)},
-        uow_factory={"organization": cast(UnitOfWorkFactory, _NoUnits())},
+        uow_factories={"organization": cast(UnitOfWorkFactory, _NoUnits())},
         reader=reader,
         downloads=DatabaseDownloads("postgresql://"),
         validators=Validators(contract.document),

@@ -26,8 +26,8 @@ REPOSITORIES, HEADS = scaled(1000), 10
 LATENCY_MS = 50
 PASSES = 2
 MINUTE = 61 * min(1.0, SCALE)
-_MAKE_DUE = text("UPDATE chores SET done_at = done_at - interval '2 days' WHERE name = 'full_pass'")
-_TAKEN = text("SELECT done_at FROM chores WHERE name = 'full_pass' AND done_at > :before")
+_MAKE_DUE = text("UPDATE periodic_tasks SET done_at = done_at - interval '2 days' WHERE name = 'full_resync'")
+_TAKEN = text("SELECT done_at FROM periodic_tasks WHERE name = 'full_resync' AND done_at > :before")
 _BUSY = text("""
     SELECT EXISTS (SELECT FROM watched_branches WHERE due_at IS NOT NULL OR lease_token IS NOT NULL)
         OR EXISTS (SELECT FROM branch_enforcement WHERE probe_due_at <= now() OR probe_lease_until > now())

@@ -16,7 +16,7 @@ from models.enforcement import BranchEnforcement
 from models.organizations import Organization
 from models.pull_requests import HeadCheck, PullRequest
 from models.repositories import Repository, WatchedBranch
-from models.requests import Chore
+from models.requests import PeriodicTask
 from rules.freezes.check_text import summary, title
 from rules.freezes.merge_rank import NOTHING_OPEN, QUEUED, merge_rank
 from rules.freezes.verdict import MergeCandidate, judge
@@ -59,7 +59,7 @@ def seed(database_url: str, fake_github: str, accounts: Iterable[Account]) -> di
         for account in accounts:
             keys[account.login] = _account(session, fake_github, account)
         chores = [{"name": name, "done_at": factories.now()} for name in CHORES]
-        session.execute(insert(Chore), chores)
+        session.execute(insert(PeriodicTask), chores)
         session.commit()
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("ANALYZE"))  # what autovacuum does within a minute

@@ -30,7 +30,7 @@ OF_SIGN_IN = "^/(api/auth|[.]well-known)/"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ThrottledAttempt:
     """What one credential is used for."""
 
     credential: Credential
@@ -53,12 +53,12 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def attempts(organization: dict[str, Any], given: argparse.Namespace) -> list[Attempt]:
+def attempts(organization: dict[str, Any], given: argparse.Namespace) -> list[ThrottledAttempt]:
     """Return what is to be done, in order."""
     return [
-        Attempt(one, QUICK_PHASES, 3, given.seed)
+        ThrottledAttempt(one, QUICK_PHASES, 3, given.seed)
         if given.quick and one.kind not in THOROUGH
-        else Attempt(one, _phases(one, given.phases), given.examples, given.seed)
+        else ThrottledAttempt(one, _phases(one, given.phases), given.examples, given.seed)
         for one in credentials_of(organization)
         if not given.credential or one.kind in given.credential
     ]
@@ -81,7 +81,7 @@ class Fuzzing:
         self.supplies = open_supplies(self.database_url, self.organization["id"])
         self.stage = Stage(Client(self.base_url, self.organization["keys"]["all"]), self.organization["repositories"])
 
-    def passes(self, attempt: Attempt) -> bool:
+    def passes(self, attempt: ThrottledAttempt) -> bool:
         """Run Schemathesis with one credential; tell whether it found nothing."""
         document, tally = self.directory / "openapi.json", self.directory / "tally"
         freeze = self.stage.set_up(document, self.organization["id"])

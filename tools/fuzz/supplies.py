@@ -13,7 +13,7 @@ from schemathesis import Case
 from sqlalchemy import create_engine, delete, make_url, pool, update
 from sqlalchemy.orm import Session
 
-from models.identity import Attempt, DeviceAuthorization, Invitation, OneTimeToken
+from models.identity import DeviceAuthorization, Invitation, OneTimeToken, ThrottledAttempt
 from models.organizations import LoginSession, Organization, User
 from models.schedules import Occurrence, Schedule
 from rules.access.user_codes import new_user_code
@@ -37,7 +37,7 @@ class Supplies:
 
     def forget_attempts(self) -> None:
         """Forget how often something was tried: everything here comes from one address."""
-        self.session.execute(delete(Attempt))
+        self.session.execute(delete(ThrottledAttempt))
 
     def person_of_the_examples(self) -> None:
         """Make sure that the account of the contract's examples is there, with its password."""

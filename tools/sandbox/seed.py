@@ -15,7 +15,7 @@ from rules.ids import new_id
 from services.core.encryption import decrypt, encrypt
 from services.core.password_hashing import PasswordHasher
 from services.core.tokens import new_session_token, token_hash
-from services.identity.access_tokens import Signer, mint_session_jwt, new_key_pair
+from services.identity.access_tokens import Signer, issue_access_token, new_key_pair
 from services.identity.api_key_secrets import secret_hash
 from services.identity.signing_keys import USE
 from tools.fake_github.model.installations import PERMISSIONS
@@ -131,7 +131,7 @@ class Seed:
         self.session.add(login)
         self.session.flush()
         issued = self.session.execute(select(func.now())).scalar_one()
-        jwt = mint_session_jwt(
+        jwt = issue_access_token(
             signer,
             user=member.user_id,
             organization=member.organization_id,
@@ -143,13 +143,15 @@ class Seed:
 
     def _signer(self) -> Signer:
         key = self.session.scalar(select(SigningKey).where(SigningKey.retired_at.is_(None)))
-        if key is not None and key.sealed_private_key is not None:
-            private = decrypt(self._secret_key, USE, key.kid, key.sealed_private_key).decode()
+        if key is not None and key.encrypted_private_key is not None:
+            private = decrypt(self._secret_key, USE, key.kid, key.encrypted_private_key).decode()
         else:
             private, public = new_key_pair()
             kid = new_id("kid")
             sealed = encrypt(self._secret_key, USE, kid, private.encode())
-            key = SigningKey(kid=kid, algorithm="ES256", public_key=public, sealed_private_key=sealed, created_at=now())
+            key = SigningKey(
+                kid=kid, algorithm="ES256", public_key=public, encrypted_private_key=sealed, created_at=now()
+            )
             self.session.add(key)
             self.session.flush()
         return Signer(key.kid, key.algorithm, private, issuer=self.base_url, audience=self.base_url)

@@ -61,7 +61,7 @@ def test_plan_change_is_rejected_if_unchanged_unknown_or_deleted(
     session.flush()
     for name, plan, message in (
         (acme.slug, "free", "has the plan free already"),
-        ("nothing", "team", "There is no organisation 'nothing'"),
+        ("nothing", "team", "Organisation 'nothing' not found"),
         (gone.slug, "team", "has been deleted"),
     ):
         assert main([name, plan]) == 1

@@ -203,7 +203,7 @@ class TestRejections:
         shown = capsys.readouterr()
         assert (shown.out, shown.err) == (
             "",
-            "There is no organisation 'nothing': name it by its id, org_…, or its slug.\n",
+            "Organisation 'nothing' not found. Use its id (org_…) or its slug.\n",
         )
 
     def test_support_session_is_rejected_for_deleted_organisation(

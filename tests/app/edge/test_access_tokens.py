@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.edge.access_tokens import TokenVerifier
-from services.identity.access_tokens import InvalidTokenError, Signer, mint_session_jwt, new_key_pair
+from app.edge.token_verification import TokenVerifier
+from services.identity.access_tokens import InvalidTokenError, Signer, issue_access_token, new_key_pair
 
 Verify = Callable[..., list[bool]]
 HERE = "https://app.example"
@@ -40,7 +40,7 @@ class Watch:
 def token(kid: str, sid: str = "ses_1") -> str:
     signer = Signer(kid, "ES256", PAIR[0], HERE, HERE)
     lives = timedelta(minutes=15)
-    return mint_session_jwt(signer, user="usr_1", organization=None, sid=sid, ttl=lives, now=datetime.now(UTC))
+    return issue_access_token(signer, user="usr_1", organization=None, sid=sid, ttl=lives, now=datetime.now(UTC))
 
 
 def verifier(keys: Keys, watch: Watch) -> TokenVerifier:

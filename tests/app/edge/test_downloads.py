@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
-from app.edge.downloads import AT_ONCE, AT_ONCE_OF_ONE, DatabaseDownload, DatabaseDownloads
+from app.edge.downloads import MAX_DOWNLOADS, MAX_DOWNLOADS_PER_ORGANIZATION, DatabaseDownload, DatabaseDownloads
 from rules.errors import ServiceError
 from services.audit import exporting
 from services.audit.filters import AuditFilters, matching
@@ -102,14 +102,14 @@ def test_rows_are_sent_from_the_first_one_on_without_sorting_all_of_them(filled:
 
 def test_an_organisation_has_few_and_a_process_has_few(filled: str) -> None:
     async def open_many(downloads: DatabaseDownloads) -> list[ServiceError]:
-        running = [await downloads.open("org_1") for _ in range(AT_ONCE_OF_ONE)]
+        running = [await downloads.open("org_1") for _ in range(MAX_DOWNLOADS_PER_ORGANIZATION)]
         refusals: list[ServiceError] = []
-        for organization in ("org_1", *("org_2",) * AT_ONCE_OF_ONE, "org_2"):
+        for organization in ("org_1", *("org_2",) * MAX_DOWNLOADS_PER_ORGANIZATION, "org_2"):
             try:
                 running.append(await downloads.open(organization))
             except ServiceError as error:
                 refusals.append(error)
-        assert len(running) == AT_ONCE
+        assert len(running) == MAX_DOWNLOADS
         await running[0].close()
         await downloads.open("org_1")
         return refusals
@@ -121,7 +121,7 @@ def test_an_organisation_has_few_and_a_process_has_few(filled: str) -> None:
 
 def test_a_database_that_is_away_takes_no_place() -> None:
     async def try_often(downloads: DatabaseDownloads) -> None:
-        for _ in range(AT_ONCE + 1):
+        for _ in range(MAX_DOWNLOADS + 1):
             with pytest.raises(psycopg.OperationalError):
                 await downloads.open("org_1")
 
@@ -134,7 +134,9 @@ def test_those_that_wait_for_a_row_are_ended_with_the_process(filled: str) -> No
             async for _row in download.copy("COPY (SELECT pg_sleep(60)) TO STDOUT"):
                 pass
 
-        running = [asyncio.create_task(read(await downloads.open("org_1"))) for _ in range(AT_ONCE_OF_ONE)]
+        running = [
+            asyncio.create_task(read(await downloads.open("org_1"))) for _ in range(MAX_DOWNLOADS_PER_ORGANIZATION)
+        ]
         await asyncio.sleep(0.2)
         await downloads.close()
         for reading in running:

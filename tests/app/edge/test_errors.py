@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from app.edge.maintenance import Maintenance
+from app.edge.maintenance_mode import Maintenance
 from app.main import create_app
 from rules.errors import ServiceError
 from schemas.contract import Contract
@@ -116,10 +116,10 @@ def test_a_maintenance_window_refuses_all_but_the_public_operations(
 
 def test_a_maintenance_window_lasts_as_long_as_its_file(tmp_path: Path) -> None:
     file = tmp_path / "maintenance"
-    switch = Maintenance(file, "https://status.example", look_every=0)
-    switch.refuse()
+    switch = Maintenance(file, "https://status.example", check_interval=0)
+    switch.check()
     file.touch()
     with pytest.raises(ServiceError, match=r"https://status\.example"):
-        switch.refuse()
+        switch.check()
     file.unlink()
-    switch.refuse()
+    switch.check()

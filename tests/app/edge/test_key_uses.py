@@ -123,15 +123,15 @@ def test_what_cannot_be_written_is_noted_again(caplog: pytest.LogCaptureFixture)
     async def use_without_a_database() -> set[str]:
         reads = Reads("postgresql://nobody@127.0.0.1:1/nothing", 1)
         await reads.open()
-        uses = KeyUses(reads, gathered=0)
-        uses.note("key_1", NOON)
+        uses = KeyUses(reads, batch_seconds=0)
+        uses.record("key_1", NOON)
         await uses.close()
         await reads.close()
-        return set(uses._noted)
+        return set(uses._recorded)
 
     caplog.set_level(logging.WARNING)
     assert asyncio.run(use_without_a_database()) == set()
-    assert "the last use of 1 keys was not written" in caplog.text
+    assert "last use of 1 API keys not written" in caplog.text
 
 
 def test_the_application_writes_nothing_else_by_this_way(sql: psycopg.Connection[Any]) -> None:

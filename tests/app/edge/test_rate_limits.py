@@ -7,7 +7,7 @@ import httpx
 import pytest
 from redis.asyncio import Redis as AsyncRedis
 
-from app.edge.rate_limits import RateLimits, refuse_when_spent
+from app.edge.rate_limits import RateLimits, raise_if_exceeded
 from rules.access.permissions import Principal
 from rules.errors import ServiceError
 from tests.support.tenants import Tenant
@@ -47,7 +47,7 @@ def test_an_organisation_has_a_ceiling_and_a_credential_a_budget_of_writes(
         assert spent.remaining == -1
         assert 0 < spent.reset <= 60
         with pytest.raises(ServiceError) as refused:
-            refuse_when_spent(spent)
+            raise_if_exceeded(spent)
         assert (refused.value.code, refused.value.retry_after) == ("rate_limited", spent.reset)
         assert (await limits.count(STRANGER, write=False)).remaining == 4
         if client is not None:

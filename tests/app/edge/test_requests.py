@@ -91,10 +91,10 @@ MALFORMED = {
     "100,000 nested lists": DEEP + b"]" * 100_000,
     "300 nested lists": b"[" * 300 + b"]" * 300,
     "300 nested objects": b'{"a":' * 300 + b"1" + b"}" * 300,
-    "a key twice": b'{"name": "a", "name": "b"}',
-    "a key twice, escaped": b'{"name": "a", "n\\u0061me": "b"}',
-    "a key twice, deep inside": b'{"scope": {"type": "glob", "type": "organization"}}',
-    "a key twice beside escaped quotation marks": b'{"name": "\\"\\"\\"\\"", "name": "b"}',
+    "a duplicate key": b'{"name": "a", "name": "b"}',
+    "a duplicate key, escaped": b'{"name": "a", "n\\u0061me": "b"}',
+    "a duplicate key, deep inside": b'{"scope": {"type": "glob", "type": "organization"}}',
+    "a duplicate key beside escaped quotation marks": b'{"name": "\\"\\"\\"\\"", "name": "b"}',
 }
 
 

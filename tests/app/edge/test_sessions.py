@@ -11,9 +11,9 @@ from services.identity.access_tokens import (
     InvalidTokenError,
     Signer,
     UnknownKeyError,
-    mint_session_jwt,
+    issue_access_token,
     new_key_pair,
-    verify_session_jwt,
+    verify_access_token,
 )
 
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -34,10 +34,10 @@ def ed25519_pair() -> tuple[str, str]:
 @pytest.mark.parametrize(("algorithm", "pair"), [("ES256", new_key_pair()), ("EdDSA", ed25519_pair())])
 def test_a_token_says_what_it_was_minted_for(algorithm: str, pair: tuple[str, str]) -> None:
     signer = Signer("kid-1", algorithm, pair[0], HERE["issuer"], HERE["audience"])
-    token = mint_session_jwt(
+    token = issue_access_token(
         signer, user="usr_1", organization="org_1", sid="ses_1", ttl=timedelta(minutes=15), now=NOW
     )
-    claims = verify_session_jwt(token, {"kid-1": (algorithm, pair[1])}, **HERE)
+    claims = verify_access_token(token, {"kid-1": (algorithm, pair[1])}, **HERE)
     assert (claims.user_id, claims.organization_id, claims.session_id, claims.support) == (
         "usr_1",
         "org_1",
@@ -46,16 +46,16 @@ def test_a_token_says_what_it_was_minted_for(algorithm: str, pair: tuple[str, st
     )
     assert claims.expires_at == int(NOW.timestamp()) + 900
     with pytest.raises(UnknownKeyError):
-        verify_session_jwt(token, {"kid-2": (algorithm, pair[1])}, **HERE)
+        verify_access_token(token, {"kid-2": (algorithm, pair[1])}, **HERE)
 
 
 def test_a_support_session_says_so_and_may_have_no_organisation() -> None:
     private, public = new_key_pair()
     signer = Signer("kid-1", "ES256", private, HERE["issuer"], HERE["audience"])
-    token = mint_session_jwt(
+    token = issue_access_token(
         signer, user="usr_1", organization=None, sid="ses_1", ttl=timedelta(minutes=1), now=NOW, support=True
     )
-    claims = verify_session_jwt(token, {"kid-1": ("ES256", public)}, **HERE)
+    claims = verify_access_token(token, {"kid-1": ("ES256", public)}, **HERE)
     assert (claims.organization_id, claims.support) == (None, True)
 
 
@@ -64,4 +64,4 @@ def test_a_key_verifies_its_own_algorithm_only() -> None:
     token = jwt.encode({}, private, algorithm="ES256", headers={"kid": "kid-1", "typ": "session+jwt"})
     for algorithm in ("EdDSA", "HS256", "none"):
         with pytest.raises(InvalidTokenError):
-            verify_session_jwt(token, {"kid-1": (algorithm, public)}, **HERE)
+            verify_access_token(token, {"kid-1": (algorithm, public)}, **HERE)

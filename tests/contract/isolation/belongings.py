@@ -7,7 +7,14 @@ from psycopg import sql as composing
 
 from models.base import Base
 
-BELONG_TO_NOBODY = {"sessions", "signing_keys", "webhook_deliveries", "chores", "github_api_usage", "attempts"}
+BELONG_TO_NOBODY = {
+    "sessions",
+    "signing_keys",
+    "webhook_deliveries",
+    "periodic_tasks",
+    "github_api_usage",
+    "throttled_attempts",
+}
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}
 """Tables whose rows an organisation sees as long as they are of its members."""

@@ -144,5 +144,5 @@ def freeze_body(scope: dict[str, Any] | None, key: str, **wanted: Any) -> dict[s
 def _is_to_be_repeated(answer: requests.Response) -> bool:
     """Tell whether a client should send it again: the service was away, or the first one is still under way."""
     if answer.status_code == 409:
-        return "still in flight" in answer.text
+        return "still in progress" in answer.text
     return answer.status_code >= 500 or answer.status_code == 429

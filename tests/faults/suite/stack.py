@@ -130,7 +130,7 @@ class Stack:
 
     def look_everywhere(self) -> None:
         """Have the full pass done now instead of when its period is over."""
-        self.sql("DELETE FROM chores WHERE name = 'full_pass'")
+        self.sql("DELETE FROM periodic_tasks WHERE name = 'full_resync'")
 
     def stop_postgres(self, *, crash: bool = False) -> None:
         """Stop PostgreSQL, ending its sessions in order, or kill -9 all of it."""

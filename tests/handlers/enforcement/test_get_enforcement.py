@@ -141,7 +141,7 @@ class TestGetEnforcement:
 
     def test_a_repository_without_its_owner_is_told_how_it_is_named(self, acme: Tenant, web: Repository) -> None:
         told = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
-        assert told["message"] == "There is no repository 'web' in this organisation. Name it as owner/name."
+        assert told["message"] == "Repository 'web' not found in this organisation. Use the form owner/name."
 
     def test_what_is_not_done_yet_is_counted(self, acme: Tenant, session: Session, web: Repository) -> None:
         due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)

@@ -64,7 +64,7 @@ def accept(uow_factory: UnitOfWorkFactory, caller: Caller, invitation: Invitatio
 
 
 def looks(uow: UnitOfWork, token: str) -> bool:
-    return one_time_tokens.look(uow, "invitation", token) is not None
+    return one_time_tokens.peek(uow, "invitation", token) is not None
 
 
 def test_its_own_token_is_used_up_with_all_others(

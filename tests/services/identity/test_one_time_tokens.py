@@ -22,30 +22,30 @@ def issued(uow: Opener, subject: str = "usr_1") -> str:
 def test_a_token_is_good_once(uow: Opener) -> None:
     token = issued(uow)
     with uow() as opened:
-        assert one_time_tokens.look(opened, "reset_password", token)
-        used = one_time_tokens.use(opened, "reset_password", token)
+        assert one_time_tokens.peek(opened, "reset_password", token)
+        used = one_time_tokens.consume(opened, "reset_password", token)
         assert used is not None
         assert (used.subject, used.details) == ("usr_1", {"why": "forgotten"})
     with uow() as opened:
-        assert one_time_tokens.look(opened, "reset_password", token) is None
-        assert one_time_tokens.use(opened, "reset_password", token) is None
+        assert one_time_tokens.peek(opened, "reset_password", token) is None
+        assert one_time_tokens.consume(opened, "reset_password", token) is None
 
 
 def test_it_is_good_for_its_own_purpose_only(uow: Opener) -> None:
     token = issued(uow)
     with uow() as opened:
-        assert one_time_tokens.use(opened, "verify_email", token) is None
-        assert one_time_tokens.look(opened, "reset_password", token)
+        assert one_time_tokens.consume(opened, "verify_email", token) is None
+        assert one_time_tokens.peek(opened, "reset_password", token)
 
 
 def test_it_expires_to_the_millisecond(uow: Opener, clock: MovedClock) -> None:
     token = issued(uow)
     clock.ahead = HOUR - timedelta(seconds=5)
     with uow() as opened:
-        assert one_time_tokens.look(opened, "reset_password", token)
+        assert one_time_tokens.peek(opened, "reset_password", token)
     clock.ahead = HOUR
     with uow() as opened:
-        assert one_time_tokens.look(opened, "reset_password", token) is None
+        assert one_time_tokens.peek(opened, "reset_password", token) is None
 
 
 def test_of_many_who_use_it_at_once_one_gets_it(uow: Opener) -> None:
@@ -53,7 +53,7 @@ def test_of_many_who_use_it_at_once_one_gets_it(uow: Opener) -> None:
 
     def use(_: int) -> bool:
         with uow() as opened:
-            return one_time_tokens.use(opened, "reset_password", token) is not None
+            return one_time_tokens.consume(opened, "reset_password", token) is not None
 
     with ThreadPoolExecutor(6) as pool:
         assert sorted(pool.map(use, range(6))) == [False] * 5 + [True]
@@ -62,16 +62,16 @@ def test_of_many_who_use_it_at_once_one_gets_it(uow: Opener) -> None:
 def test_tokens_of_a_subject_can_be_made_worthless(uow: Opener) -> None:
     first, second, other = issued(uow), issued(uow), issued(uow, "usr_2")
     with uow() as opened:
-        one_time_tokens.void(opened, "reset_password", "usr_1")
+        one_time_tokens.invalidate(opened, "reset_password", "usr_1")
     with uow() as opened:
-        found = [one_time_tokens.look(opened, "reset_password", one) for one in (first, second, other)]
+        found = [one_time_tokens.peek(opened, "reset_password", one) for one in (first, second, other)]
         assert [row is not None for row in found] == [False, False, True]
 
 
 def test_whatever_else_somebody_sends_is_nothing(uow: Opener) -> None:
     with uow() as opened:
         for nonsense in ("", "x", "é", "\ud800", "\0", "x" * 10_000):
-            assert one_time_tokens.use(opened, "reset_password", nonsense) is None
+            assert one_time_tokens.consume(opened, "reset_password", nonsense) is None
 
 
 def test_the_database_keeps_no_token(uow: Opener, session: Session) -> None:

@@ -1,4 +1,4 @@
-"""The keys that sign session JWTs, and their rotation."""
+"""Signing keys and their rotation."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,8 +10,14 @@ from sqlalchemy.orm import Session
 
 from models.organizations import SigningKey
 from services.core.unit_of_work import UnitOfWorkFactory
-from services.identity.access_tokens import mint_session_jwt
-from services.identity.signing_keys import KEPT_AFTER, PUBLISHED_BEFORE, SIGNS_FOR, current_signer, public_jwk
+from services.identity.access_tokens import issue_access_token
+from services.identity.signing_keys import (
+    PUBLISH_BEFORE,
+    SIGNING_PERIOD,
+    VERIFICATION_PERIOD,
+    current_signer,
+    public_jwk,
+)
 from services.maintenance.tasks import rotate_keys
 from tests import factories
 from tests.services.conftest import MovedClock
@@ -41,14 +47,14 @@ def test_the_next_key_is_published_a_day_before_it_signs(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     first = signing(uow)
-    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE - HOUR
+    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE - HOUR
     rotate_keys(worker_units)
     assert published(session) == [first]
-    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
+    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     known, second = published(session)
     assert (known, signing(uow)) == (first, first)
-    clock.ahead += PUBLISHED_BEFORE - HOUR
+    clock.ahead += PUBLISH_BEFORE - HOUR
     assert signing(uow) == first
     clock.ahead += 2 * HOUR
     assert signing(uow) == second
@@ -58,12 +64,12 @@ def test_a_retired_key_stays_until_its_last_token_has_aged_out(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     first = signing(uow)
-    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
+    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
-    clock.ahead += PUBLISHED_BEFORE + timedelta(seconds=1)
+    clock.ahead += PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     assert first in published(session)
-    clock.ahead += KEPT_AFTER - HOUR
+    clock.ahead += VERIFICATION_PERIOD - HOUR
     rotate_keys(worker_units)
     assert first in published(session)
     clock.ahead += HOUR
@@ -75,7 +81,7 @@ def test_rotating_again_and_again_changes_nothing(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     signing(uow)
-    clock.ahead = SIGNS_FOR - PUBLISHED_BEFORE + timedelta(seconds=1)
+    clock.ahead = SIGNING_PERIOD - PUBLISH_BEFORE + timedelta(seconds=1)
     rotate_keys(worker_units)
     both = published(session)
     assert len(both) == 2
@@ -89,10 +95,10 @@ def test_after_a_long_sleep_one_key_follows(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     first = signing(uow)
-    clock.ahead = 10 * SIGNS_FOR
+    clock.ahead = 10 * SIGNING_PERIOD
     rotate_keys(worker_units)
     assert signing(uow) == first
-    clock.ahead += PUBLISHED_BEFORE + HOUR
+    clock.ahead += PUBLISH_BEFORE + HOUR
     assert signing(uow) != first
 
 
@@ -105,7 +111,7 @@ def test_a_key_that_never_began_to_sign_only_verifies(uow: Opener, session: Sess
 def test_whoever_knows_the_published_key_can_verify_a_token(uow: Opener, session: Session) -> None:
     with uow() as opened:
         signer = current_signer(opened)
-        token = mint_session_jwt(
+        token = issue_access_token(
             signer, user="usr_1", organization=None, sid="ses_1", ttl=timedelta(minutes=15), now=opened.now
         )
     row = session.scalars(select(SigningKey)).one()
@@ -120,8 +126,8 @@ def test_a_dump_of_the_database_signs_nothing(uow: Opener, session: Session) -> 
     with uow() as opened:
         private = current_signer(opened).private_key
     row = session.scalars(select(SigningKey)).one()
-    assert b"PRIVATE KEY" not in (row.sealed_private_key or b"")
-    assert private.encode() not in (row.sealed_private_key or b"")
+    assert b"PRIVATE KEY" not in (row.encrypted_private_key or b"")
+    assert private.encode() not in (row.encrypted_private_key or b"")
 
 
 def test_with_another_secret_a_new_key_signs_and_the_old_one_verifies(

@@ -8,12 +8,12 @@ from argon2 import extract_parameters
 from sqlalchemy import Engine, event
 from sqlalchemy.orm import Session
 
-from models.identity import Attempt
+from models.identity import ThrottledAttempt
 from models.organizations import User
 from rules.errors import ServiceError
 from services.core.password_hashing import MAX_WAITING, PasswordHasher
 from services.core.unit_of_work import UnitOfWork
-from services.identity import one_time_tokens, signing_in, signing_up
+from services.identity import one_time_tokens, password_sign_in, registration
 from tests.harness.passwords import HASHER, hash_password
 from tests.services.identity.conftest import PASSWORD, Opener
 
@@ -36,16 +36,16 @@ def written(engine: Engine) -> Iterator[list[str]]:
 
 
 def signed_up(uow: UnitOfWork, email: str) -> None:
-    signing_up.sign_up(uow, "Eve", email, PASSWORD)
+    registration.sign_up(uow, "Eve", email, PASSWORD)
 
 
 def forgotten(uow: UnitOfWork, email: str) -> None:
-    signing_in.forgot_password(uow, email)
+    password_sign_in.forgot_password(uow, email)
 
 
 def wrong(uow: UnitOfWork, email: str) -> object:
     with pytest.raises(ServiceError) as refused:
-        signing_in.sign_in(uow, email, "some other password")
+        password_sign_in.sign_in(uow, email, "some other password")
     return refused.value.code, refused.value.message
 
 
@@ -77,7 +77,7 @@ def test_an_account_whose_address_is_not_confirmed_is_told_like_any_other(
     eve.email_verified_at = None
     session.commit()
     with uow() as opened, pytest.raises(ServiceError) as refused:
-        signing_in.sign_in(opened, eve.email, PASSWORD)
+        password_sign_in.sign_in(opened, eve.email, PASSWORD)
     assert refused.value.code == "wrong_credentials"
 
 
@@ -115,23 +115,23 @@ def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(uow: Opener, sessio
         for _ in range(MAX_WAITING):
             crowd.enter_context(HASHER.slot())
         with pytest.raises(ServiceError) as refused:
-            signing_in.sign_in(opened, eve.email, PASSWORD)
+            password_sign_in.sign_in(opened, eve.email, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
-    assert session.query(Attempt).count() == 0
+    assert session.query(ThrottledAttempt).count() == 0
     with uow() as opened:
-        assert signing_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
+        assert password_sign_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
 
 
 def test_nor_is_an_address_confirmed_in_a_crowd(uow: Opener, session: Session) -> None:
     with uow() as opened:
         details = {"name": "Nobody", "passwordHash": hash_password(PASSWORD)}
-        token = one_time_tokens.issue(opened, "verify_email", NOBODY, signing_up.LINK_LIVES, details=details)
+        token = one_time_tokens.issue(opened, "verify_email", NOBODY, registration.LINK_LIFETIME, details=details)
     with ExitStack() as crowd, uow() as opened:
         for _ in range(MAX_WAITING):
             crowd.enter_context(HASHER.slot())
         with pytest.raises(ServiceError) as refused:
-            signing_up.verify_email(opened, token, PASSWORD)
+            registration.verify_email(opened, token, PASSWORD)
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
-    assert session.query(Attempt).count() == 0
+    assert session.query(ThrottledAttempt).count() == 0
     with uow() as opened:
-        assert signing_up.verify_email(opened, token, PASSWORD).email == NOBODY
+        assert registration.verify_email(opened, token, PASSWORD).email == NOBODY

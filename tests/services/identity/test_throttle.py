@@ -19,7 +19,7 @@ def tried(uow: Opener, account: str | None = "eve@example.com", address: str = "
     """Try once: the seconds to wait, or 0."""
     try:
         with uow() as opened:
-            throttle.count(opened, "sign_in", account=account, address=address)
+            throttle.count_attempt(opened, "sign_in", account=account, address=address)
     except ServiceError as error:
         return int(error.retry_after or 0)
     return 0
@@ -74,7 +74,7 @@ def test_what_was_right_is_forgotten_all_of_the_account_and_one_of_the_address(u
     for _ in range(ACCOUNT - 1):
         tried(uow)
     with uow() as opened:
-        throttle.count(opened, "sign_in", account="eve@example.com", address="203.0.113.7").forget()
+        throttle.count_attempt(opened, "sign_in", account="eve@example.com", address="203.0.113.7").reset()
     assert [tried(uow) for _ in range(ACCOUNT)] == [0] * ACCOUNT
     left = ADDRESS - 2 * ACCOUNT + 1
     waits = [tried(uow, f"{number}@example.com") for number in range(left + 1)]
@@ -102,7 +102,7 @@ def test_a_kind_of_try_is_limited_by_itself(uow: Opener) -> None:
     for _ in range(ACCOUNT):
         tried(uow)
     with uow() as opened:
-        throttle.count(opened, "mail", account="eve@example.com", address="203.0.113.7")
+        throttle.count_attempt(opened, "mail", account="eve@example.com", address="203.0.113.7")
 
 
 @pytest.mark.parametrize(
@@ -117,4 +117,4 @@ def test_a_kind_of_try_is_limited_by_itself(uow: Opener) -> None:
     ],
 )
 def test_a_wait_is_told_in_words_and_never_too_short(seconds: int, words: str) -> None:
-    assert throttle.in_words(seconds) == words
+    assert throttle.format_wait(seconds) == words

@@ -26,7 +26,7 @@ def test_in_a_maintenance_window_they_are_told_so(tmp_path: Path, redis: Redis, 
     file.touch()
     page = opened(NOWHERE, redis_url, "/sign-up", file)
     assert (page.status_code, page.headers["Retry-After"]) == (503, "60")
-    assert "A maintenance window" in page.text
+    assert "The service is under maintenance" in page.text
     assert "<h1>" in page.text
 
 

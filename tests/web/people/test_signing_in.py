@@ -13,7 +13,7 @@ from tests.web.people.conftest import PASSWORD, Later, Visit
 from tests.web.people.forms import Person, set_cookie
 from web.desk import way_back
 
-WRONG = "E-mail address or password is wrong, or the address is not confirmed yet."
+WRONG = "Incorrect e-mail address or password, or the address is not confirmed yet."
 
 
 def open_sessions(session: Session) -> list[LoginSession]:
@@ -70,7 +70,7 @@ class TestSigningIn:
         page = somebody.sign_in(grace.email, PASSWORD)
         assert (page.status, page.title) == (429, "Sign in")
         assert 0 < int(page.answer.headers["Retry-After"]) <= 900
-        assert "This was tried too often. Try again in 15 minutes." in page.text
+        assert "Too many attempts. Try again in 15 minutes." in page.text
         later(minutes=15)
         assert somebody.sign_in(grace.email, PASSWORD).status == 200
 

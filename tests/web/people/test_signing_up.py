@@ -120,7 +120,7 @@ class TestTheLink:
     @pytest.mark.parametrize(
         ("password", "status", "told"),
         [
-            ("another one of mine", 401, "Try again, or sign up once more for a link and a password of your own."),
+            ("another one of mine", 401, "or sign up again to get a new link."),
             ("", 400, "Password is required"),
             ("x" * 1001, 422, "Password"),
         ],

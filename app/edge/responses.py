@@ -1,4 +1,4 @@
-"""From what a handler returns to the reply that is sent: dumped, checked, with the headers that its contract has."""
+"""Responses: serialize the result of a handler, validate it, and add the headers that the contract declares."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from app.edge.errors import JSON
-from app.edge.exchange import Reply, RequestContext
+from app.edge.request_context import Reply, RequestContext
 from schemas.build import Builder
 from schemas.contract import Operation
 from schemas.dialect import Validators
@@ -20,11 +20,11 @@ _TAG = re.compile(rb'(?:W/)?"[^"]*"')
 
 
 class NonConformingReplyError(Exception):
-    """A handler's answer does not match the contract."""
+    """The result of a handler does not match the contract."""
 
 
 class ResponseBuilder:
-    """Makes the replies of one operation."""
+    """Builds the responses of one operation."""
 
     def __init__(self, operation: Operation, builder: Builder, validators: Validators | None) -> None:
         success = operation.success
@@ -38,11 +38,12 @@ class ResponseBuilder:
         )
 
     def reply(self, result: Any) -> Reply:
-        """Return the reply of a handler's result; raises NonConformingReplyError when it is checked and wrong."""
+        """Return the response for a handler's result. Raise NonConformingReplyError if validation is on and fails."""
         secret, extra = False, None
         if isinstance(result, _SPECIAL):
             if isinstance(result, RawReply):
-                return _raw(result)
+                headers = _headers(result.headers)
+                return Reply(result.status, headers, result.body, cacheable=_controls_caching(headers))
             if isinstance(result, StreamedReply):
                 return Reply(self._status, _headers(result.headers), stream=result.stream)
             secret = isinstance(result, SecretReply)
@@ -50,28 +51,28 @@ class ResponseBuilder:
             result = result.value
         if self._dump is None:
             if result is not None:
-                raise NonConformingReplyError(f"{self._operation.id} answers {self._status} without a body")
+                raise NonConformingReplyError(f"{self._operation.id} returned a body, but {self._status} has none")
             return Reply(self._status)
         content = self._dump(result)
         if self._check is not None and not self._check.is_valid(content):
-            self._complain(content)
+            self._raise_invalid(content)
         headers = [JSON]
         if extra is not None:
             headers += _headers(extra)
         if self._location is not None:
             headers.append((b"location", self._created_at(content)))
         body = orjson.dumps(content, option=orjson.OPT_UTC_Z)
-        return Reply(self._status, headers, body, secret, cacheable=_says_how_long(headers))
+        return Reply(self._status, headers, body, secret, cacheable=_controls_caching(headers))
 
-    def _complain(self, content: Any) -> None:
+    def _raise_invalid(self, content: Any) -> None:
         check = self._check
-        faults = (
+        errors = (
             [f"{list(error.instance_path)}: {error.message}" for error in check.iter_errors(content)] if check else []
         )
-        raise NonConformingReplyError(f"{self._operation.id}: " + "; ".join(faults))
+        raise NonConformingReplyError(f"{self._operation.id}: " + "; ".join(errors))
 
     def _created_at(self, content: Any) -> bytes:
-        """Return the created object's address: the link's runtime expressions point into the body."""
+        """Return the address of the created object. The link's runtime expressions point into the body."""
         template, parameters = self._location or ("", {})
         for name, expression in parameters.items():
             value: Any = content
@@ -81,21 +82,16 @@ class ResponseBuilder:
         return template.encode()
 
 
-def _raw(result: RawReply) -> Reply:
-    headers = _headers(result.headers)
-    return Reply(result.status, headers, result.body, cacheable=_says_how_long(headers))
-
-
-def _says_how_long(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def _controls_caching(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return any(name == b"cache-control" for name, _ in headers)
 
 
-def _headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in given.items()]
+def _headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
 
 
-def make_conditional(reply: Reply, exchange: RequestContext) -> Reply:
-    """Give a reply its strong `ETag`, and turn it into a 304 for a client that has it already."""
+def make_conditional(reply: Reply, request: RequestContext) -> Reply:
+    """Add a strong `ETag`; return a 304 instead if the client already has this version."""
     if reply.status != 200:
         return reply
     digest = hashlib.blake2b(reply.body, digest_size=16).digest()
@@ -104,15 +100,15 @@ def make_conditional(reply: Reply, exchange: RequestContext) -> Reply:
     if not reply.cacheable:
         reply.headers += [(b"cache-control", b"private, no-cache"), (b"vary", b"Authorization")]
         reply.cacheable = True
-    if _has(exchange.headers(b"if-none-match"), tag):
+    if _matches(request.headers(b"if-none-match"), tag):
         kept = [(name, value) for name, value in reply.headers if name != b"content-type"]
         return Reply(304, kept, cacheable=True)
     return reply
 
 
-def _has(given: list[bytes], tag: bytes) -> bool:
-    """Compare weakly, as `If-None-Match` asks (RFC 9110, 13.1.2)."""
-    for line in given:
-        if line.strip() == b"*" or any(one.removeprefix(b"W/") == tag for one in _TAG.findall(line)):
+def _matches(if_none_match: list[bytes], tag: bytes) -> bool:
+    """True if a header lists the tag, by weak comparison (RFC 9110, 13.1.2)."""
+    for line in if_none_match:
+        if line.strip() == b"*" or any(listed.removeprefix(b"W/") == tag for listed in _TAG.findall(line)):
             return True
     return False

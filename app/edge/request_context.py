@@ -1,4 +1,4 @@
-"""One request and its reply while they are inside the edge."""
+"""A request and its response inside the edge."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from schemas.replies import Stream
 
 
 class Budget(NamedTuple):
-    """What a credential may still send: requests left, and whole seconds until there are more."""
+    """The rest of a credential's request budget, and the seconds until it is reset."""
 
     remaining: int
     reset: int
@@ -19,23 +19,23 @@ class Budget(NamedTuple):
 
 @dataclass(slots=True)
 class Reply:
-    """An answer that has not been sent: every header but the edge's own ones."""
+    """A response that has not been sent, with all headers that the middleware does not add."""
 
     status: int
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
     body: bytes = b""
     secret: bool = False
-    """It shows a secret: a stored copy must be encrypted."""
+    """True if the body shows a secret: a stored copy must be encrypted."""
     cacheable: bool = False
-    """Its headers say how long it may be kept; other replies may not be kept at all."""
+    """True if the headers control caching; other responses are sent with `no-store`."""
     code: str | None = None
     """The error code, or why a stream ended early, for logs and metrics."""
     stream: Stream | None = None
-    """The body, where it comes block by block; `body` is empty then."""
+    """The body of a streamed response; `body` is empty then."""
 
 
 class RequestContext:
-    """A request on its way through the edge; what is learnt about it is written here."""
+    """The state of one request; each step of the pipeline adds what it learns."""
 
     __slots__ = (
         "budget",
@@ -57,19 +57,19 @@ class RequestContext:
         self.request_id = new_id("req")
         self.started_at = time.perf_counter()
         self.header: Callable[[bytes], bytes | None] = dict(scope["headers"]).get
-        """Returns the header of a lower-case name; the last one of several."""
+        """Returns a header by its lower-case name; if it is repeated, the last value."""
         self.operation_id: str | None = None
         self.principal: Principal | None = None
         self.budget: Budget | None = None
         self.reply: Reply | None = None
 
     def headers(self, name: bytes) -> list[bytes]:
-        """Return every header of this lower-case name."""
+        """Return all values of a header, by its lower-case name."""
         return [value for key, value in self.scope["headers"] if key == name]
 
 
 class Headers(Mapping[str, str]):
-    """The request's headers as text by lower-case name, decoded when they are asked for; of several the first."""
+    """Headers as text by lower-case name, decoded on access; if a header is repeated, the first value."""
 
     __slots__ = ("_raw",)
 

@@ -1,0 +1,78 @@
+"""The outermost middleware: request id, error envelope, sending, access log."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from app.edge.access_log import AccessLog
+from app.edge.errors import ErrorMapper
+from app.edge.request_context import Reply, RequestContext
+from app.edge.streaming import send_stream
+
+_NOSNIFF = (b"x-content-type-options", b"nosniff")
+_NO_STORE = (b"cache-control", b"no-store")
+_WITHOUT_BODY = (204, 304)
+
+
+class RequestMiddleware:
+    """Wraps the whole application."""
+
+    def __init__(self, app: Callable[..., Awaitable[None]], *, errors: ErrorMapper, log: AccessLog) -> None:
+        self._app = app
+        self._errors = errors
+        self._log = log
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Respond to one request, also if the application raises."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = RequestContext(scope, receive, send)
+        scope["request_context"] = request
+        inner_send = _HeaderInjectingSend(request)
+        try:
+            await self._app(scope, receive, inner_send)
+            reply = request.reply
+        except Exception as error:
+            if inner_send.status is not None:
+                raise
+            reply = self._errors.reply(error, request)
+        status = inner_send.status if reply is None else reply.status
+        if reply is not None:
+            await _send(request, reply)
+        self._log.write(request, status or 500, reply.code if reply else None, time.perf_counter() - request.started_at)
+
+
+class _HeaderInjectingSend:
+    """Adds the common headers to responses that pages send themselves."""
+
+    __slots__ = ("_request", "status")
+
+    def __init__(self, request: RequestContext) -> None:
+        self._request = request
+        self.status: int | None = None
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            request_id = (b"x-request-id", self._request.request_id.encode())
+            message = {**message, "headers": [*message.get("headers", ()), request_id, _NOSNIFF]}
+        await self._request.send(message)
+
+
+async def _send(request: RequestContext, reply: Reply) -> None:
+    headers = [(b"x-request-id", request.request_id.encode()), _NOSNIFF, *reply.headers]
+    if request.budget is not None:
+        headers.append((b"ratelimit-remaining", b"%d" % max(0, request.budget.remaining)))
+        headers.append((b"ratelimit-reset", b"%d" % request.budget.reset))
+    if not reply.cacheable:
+        headers.append(_NO_STORE)
+    if reply.status not in _WITHOUT_BODY and reply.stream is None:
+        headers.append((b"content-length", b"%d" % len(reply.body)))
+    start = {"type": "http.response.start", "status": reply.status, "headers": headers}
+    if reply.stream is not None:
+        reply.code = await send_stream(request, start, reply.stream)
+        return
+    await request.send(start)
+    body = b"" if request.scope["method"] == "HEAD" else reply.body
+    await request.send({"type": "http.response.body", "body": body})

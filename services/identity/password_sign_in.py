@@ -1,0 +1,90 @@
+"""Sign-in with a password, and password reset by a mailed link."""
+
+from datetime import timedelta
+
+from models.organizations import User
+from rules.errors import ServiceError
+from services.core.unit_of_work import UnitOfWork
+from services.identity import devices, one_time_tokens, sessions, throttle
+from services.identity.account_audit import audit_account
+from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
+from services.identity.sessions import SignedIn
+from services.mail.outbox import enqueue_mail
+
+LINK_LIFETIME = timedelta(hours=1)
+
+
+def sign_in(uow: UnitOfWork, email: str, password: str) -> SignedIn:
+    """Start a session of the person with this address and password.
+
+    Raise `wrong_credentials`, the same for an unknown address and a wrong password and after the same work, and
+    `rate_limited` after 10 failures for an account, or 30 from a network address, within 15 minutes.
+    """
+    hasher = uow.dependencies.password_hasher
+    with hasher.slot():
+        email = normalize_email(email)
+        counted = throttle.count_attempt(uow, "sign_in", account=email, address=uow.caller.address)
+        found = find_account(uow, email)
+        stored = found.password_hash if found is not None and found.email_verified_at is not None else None
+        with uow.outside_transaction():
+            right = hasher.verify(stored, password)
+            renewed = hasher.hash(password) if right and stored is not None and hasher.is_outdated(stored) else None
+        user = find_account(uow, email, lock=True)
+        if not right or user is None or user.password_hash != stored:
+            message = "Incorrect e-mail address or password, or the address is not confirmed yet."
+            raise ServiceError("wrong_credentials", message)
+        counted.reset()
+        user.password_hash = renewed or stored
+        return sessions.start(uow, user)
+
+
+def forgot_password(uow: UnitOfWork, email: str) -> None:
+    """Mail a link to reset the password of an account; the response does not reveal whether there is one.
+
+    Raise `rate_limited` after 5 mails to an address, or 30 from a network address, within an hour.
+    """
+    email = normalize_email(email)
+    throttle.count_attempt(uow, "mail", account=email, address=uow.caller.address)
+    user = find_account(uow, email)
+    if user is not None:
+        _mail_link(uow, user.id, email)
+        return
+    with dummy_work(uow):
+        _mail_link(uow, "", email)
+
+
+def _mail_link(uow: UnitOfWork, user_id: str, email: str) -> None:
+    token = one_time_tokens.issue(uow, "reset_password", user_id, LINK_LIFETIME)
+    enqueue_mail(uow, email, "reset_password", url=f"{uow.dependencies.web_url}/reset?token={token}")
+
+
+def reset_password(uow: UnitOfWork, token: str, password: str) -> None:
+    """Set a new password by a mailed link and revoke all sessions of the account.
+
+    Raise `not_found` if the link is used, unknown or expired, and `weak_password`.
+    """
+    hasher = uow.dependencies.password_hasher
+    with hasher.slot():
+        known = one_time_tokens.peek(uow, "reset_password", token)
+        user = uow.session.get(User, known.subject) if known is not None else None
+        if user is None:
+            raise _expired_link()
+        require_strong_password(password, user.email)
+        with uow.outside_transaction():
+            hashed = hasher.hash(password)
+        if one_time_tokens.consume(uow, "reset_password", token) is None:
+            raise _expired_link()
+        devices.revoke_approvals(
+            uow, user.id
+        )  # first: it waits for a device that is signing in, whose session then ends
+        user = uow.session.get_one(User, user.id, with_for_update=True, populate_existing=True)
+        user.password_hash = hashed
+        user.email_verified_at = user.email_verified_at or uow.now
+        one_time_tokens.invalidate(uow, "reset_password", user.id)
+        sessions.revoke_all(uow, user.id)
+        throttle.reset(uow, "sign_in", user.email)
+        audit_account(uow, user, "user.password_changed", ("user", user.id, user.name))
+
+
+def _expired_link() -> ServiceError:
+    return ServiceError("not_found", "This link is invalid or has expired. Request a new one.")

@@ -1,0 +1,105 @@
+"""Sign-up: a mailed link confirms the address, and the account is created when the link is followed.
+
+Until then name and password are stored with the token of the link, separately for each sign-up. Following the link is
+not enough: the password of that sign-up must be entered too. Otherwise somebody could sign up with an address that is
+not theirs, and its owner would create an account with a password that a stranger knows. A sign-up with the address of
+an existing account gets the same response; the owner gets a mail that explains it.
+"""
+
+from datetime import timedelta
+from typing import cast
+
+from sqlalchemy import text
+
+from models.identity import OneTimeToken
+from models.organizations import User
+from rules.errors import ServiceError
+from rules.ids import new_id
+from services.core.unit_of_work import UnitOfWork
+from services.identity import one_time_tokens, throttle
+from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
+from services.mail.outbox import enqueue_mail
+
+LINK_LIFETIME = timedelta(hours=24)
+_INCORRECT = (
+    "Incorrect password. Enter the password that you chose when you requested this link, "
+    "or sign up again to get a new link."
+)
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended('sign-up ' || :email, 0))")
+
+
+def sign_up(uow: UnitOfWork, name: str, email: str, password: str) -> None:
+    """Mail a link that creates an account, or a notice if the account exists; the response is the same.
+
+    Raise `weak_password`, and `rate_limited` after 5 mails to an address, or 30 from a network address, within an hour.
+    """
+    hasher = uow.dependencies.password_hasher
+    with hasher.slot():
+        email = normalize_email(email)
+        require_strong_password(password, email)
+        throttle.count_attempt(uow, "mail", account=email, address=uow.caller.address)
+        with uow.outside_transaction():
+            hashed = hasher.hash(password)
+        web = uow.dependencies.web_url
+        details = {"name": name.strip(), "passwordHash": hashed}
+        if find_account(uow, email) is None:
+            token = one_time_tokens.issue(uow, "verify_email", email, LINK_LIFETIME, details=details)
+            enqueue_mail(uow, email, "verify_email", url=f"{web}/verify?token={token}")
+            return
+        with dummy_work(uow):
+            one_time_tokens.issue(uow, "verify_email", email, LINK_LIFETIME, details=details)
+        enqueue_mail(uow, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
+
+
+def verify_email(uow: UnitOfWork, token: str, password: str) -> User:
+    """Create the account of a mailed link, given the password of its sign-up.
+
+    Raise `not_found` if the link is used, unknown or expired; `wrong_credentials`, after which the link stays valid;
+    and `rate_limited` after 10 wrong passwords for an address, or 30 from a network address, within 15 minutes.
+    """
+    hasher = uow.dependencies.password_hasher
+    with hasher.slot():
+        known = one_time_tokens.peek(uow, "verify_email", token)
+        if known is None:
+            raise _expired_link()
+        stored = cast(str, known.details["passwordHash"])
+        counted = throttle.count_attempt(
+            uow, "sign_in", account=_throttle_subject(known.subject), address=uow.caller.address
+        )
+        with uow.outside_transaction():
+            right = hasher.verify(stored, password)
+        if not right:
+            raise ServiceError("wrong_credentials", _INCORRECT)
+        uow.session.execute(_LOCK, {"email": known.subject})
+        row = one_time_tokens.consume(uow, "verify_email", token)
+        if row is None or find_account(uow, row.subject) is not None:
+            raise _expired_link()
+        counted.reset()
+        throttle.reset(uow, "sign_in", row.subject)
+        return _create_account(uow, row)
+
+
+def _create_account(uow: UnitOfWork, row: OneTimeToken) -> User:
+    """Create the account and invalidate all other links for its address."""
+    user = User(
+        id=new_id("usr"),
+        email=row.subject,
+        name=cast(str, row.details["name"]),
+        password_hash=cast(str, row.details["passwordHash"]),
+        created_at=uow.now,
+        email_verified_at=uow.now,
+    )
+    uow.session.add(user)
+    row.details = {}
+    one_time_tokens.invalidate(uow, "verify_email", row.subject)
+    uow.session.flush()
+    return user
+
+
+def _throttle_subject(email: str) -> str:
+    """Return the subject under which wrong passwords of links are counted, apart from failed sign-ins."""
+    return f"confirming {email}"
+
+
+def _expired_link() -> ServiceError:
+    return ServiceError("not_found", "This link is invalid or has expired. Sign up again to get a new one.")

@@ -121,6 +121,10 @@ class Config:
     database_url: Annotated[str, Variable("PostgreSQL, as the owner; processes take on a lesser role", _DATABASE)] = (
         field(repr=False)
     )
+    database_direct_url: Annotated[
+        str,
+        Variable("PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)", _DATABASE),
+    ] = field(default="", repr=False)
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
     secret_key: Annotated[
         str,
@@ -249,6 +253,7 @@ def load_config(environment: Mapping[str, str] | None = None) -> Config:
             faults.append(f"{other} is required where {name} is set")
     if faults:
         raise ConfigurationError("\n".join(faults))
+    values.setdefault("database_direct_url", values["database_url"])
     values.setdefault("cursor_secret", secrets.token_urlsafe(32))
     return Config(**values)
 

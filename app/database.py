@@ -12,7 +12,7 @@ import orjson
 import psycopg
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
-from sqlalchemy import Engine, create_engine, make_url
+from sqlalchemy import Engine, NullPool, create_engine, make_url
 
 from services.core.read_context import Parameters
 
@@ -42,6 +42,25 @@ def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
         pool_timeout=POOL_TIMEOUT_SECONDS,
         json_deserializer=orjson.loads,  # a page of a list has hundreds of small objects: a fifth of the time
         connect_args={"options": _OPTIONS.format(role=role) + durability, "connect_timeout": _CONNECT_SECONDS},
+    )
+
+
+def make_lock_engine(database_url: str) -> Engine:
+    """Return the engine of the connection whose lock shows that this process lives; it pools nothing.
+
+    Both sides notice within half a minute that the other's host, or the network, is lost.
+    """
+    keepalives = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+    server = "".join(f" -c tcp_{name}={value}" for name, value in keepalives.items() if name.startswith("keepalives"))
+    return create_engine(
+        make_url(database_url).set(drivername="postgresql+psycopg"),
+        poolclass=NullPool,
+        hide_parameters=True,
+        connect_args={
+            "options": _OPTIONS.format(role=WORKER_ROLE) + server + " -c idle_session_timeout=0",
+            "connect_timeout": _CONNECT_SECONDS,
+            **keepalives,
+        },
     )
 
 

@@ -1,13 +1,16 @@
 """Making the parts that a process is built of from its configuration."""
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
+import sqlalchemy.exc
 from sqlalchemy import Engine
 
 from app.config import Config
-from app.database import WORKER_ROLE, make_engine
+from app.database import WORKER_ROLE, make_engine, make_lock_engine
 from integrations.github import BranchHeads, GitHub, GitHubSettings, graphql_url_of
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
@@ -15,6 +18,7 @@ from jobs.context import Context
 from rules.rate_budget import RateLimits
 from services.bypass_detection.detection import note_tips
 from services.core.clock import DatabaseClock
+from services.core.lease_holder import HolderLock
 from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.freezes.completion import mark_complete
@@ -22,6 +26,8 @@ from services.installations.status import refresh_status
 from services.pull_request_exceptions.ending import see_pushes
 from services.reconcile.observers import PassObservers
 from services.reconcile.reconciler import Reconciler
+
+logger = logging.getLogger(__name__)
 
 WORKER_CONNECTIONS = 6
 """Of a worker or sweeper: its own work, what goes on beside it, and a sweeper's clock and seals."""
@@ -75,9 +81,23 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
     )
 
 
+def take_lock(context: Context) -> None:
+    """Take the lock that shows that this process lives; raise PooledConnectionError if a pooler shares the session.
+
+    While PostgreSQL is away, that waits for the first work.
+    """
+    lock = context.uow_factory.dependencies.lease_holder
+    try:
+        if lock is not None:
+            lock.take()
+    except sqlalchemy.exc.OperationalError as error:
+        logger.warning("PostgreSQL is not available yet: %s", error.orig)
+
+
 def job_context(config: Config, engine: Engine | None = None) -> Context:
     """Return what the jobs of a worker or sweeper work with; raises ValueError without a GitHub App."""
-    dependencies = dependencies_of(config)
+    lease_holder = HolderLock(make_lock_engine(config.database_direct_url))
+    dependencies = replace(dependencies_of(config), lease_holder=lease_holder)
     if dependencies.github is None:
         raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required: jobs talk to the code host")
     wakeups = RedisWakeups(config.redis_url)

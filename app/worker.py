@@ -24,9 +24,10 @@ from app import logs
 from app.commands.command_line import parser_of
 from app.config import ConfigurationError, load_config
 from app.gc_tuning import freeze_gc
-from app.wiring import job_context
+from app.wiring import job_context, take_lock
 from integrations.wakeups import QUEUE, connect
 from jobs import context
+from services.core.lease_holder import PooledConnectionError
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +63,12 @@ def main(arguments: Sequence[str]) -> int:
     parser_of("worker", "Run jobs from Redis until SIGTERM or SIGINT.").parse_args(arguments)
     try:
         config = load_config()
-        context.set_context(job_context(config))
-    except (ConfigurationError, ValueError) as error:
+        made = job_context(config)
+        take_lock(made)
+    except (ConfigurationError, PooledConnectionError, ValueError) as error:
         sys.stderr.write(f"The worker cannot start.\n{error}\n")
         return 3
+    context.set_context(made)
     logs.configure(config.log_level)
     queue = Queue(QUEUE, connection=connect(config.redis_url, timeout=SOCKET_SECONDS), serializer=JSONSerializer)
     logging.getLogger("rq").setLevel(max(logging.WARNING, logging.getLevelName(config.log_level)))

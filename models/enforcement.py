@@ -9,6 +9,7 @@ from sqlalchemy.ext.hybrid import hybrid_property
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.leases import Leased
 from models.predicates import choose, is_null
 
 
@@ -63,7 +64,7 @@ class WrittenRuleset(Base):
     written_at: Mapped[datetime]
 
 
-class EnforcementSetup(Base):
+class EnforcementSetup(Leased, Base):
     """A setup that was asked for, until its rulesets are written by a job or with an administrator's authorisation."""
 
     __tablename__ = "enforcement_setups"
@@ -75,13 +76,8 @@ class EnforcementSetup(Base):
     """`queued`, `awaiting_authorization`, `done` or `failed`."""
     requested_by: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
-    due_at: Mapped[datetime | None]
-    lease_until: Mapped[datetime | None]
-    attempts: Mapped[int] = mapped_column(server_default="0")
     total: Mapped[int] = mapped_column(server_default="0")
     written: Mapped[int] = mapped_column(server_default="0")
-    last_error_code: Mapped[str | None]
-    last_error_message: Mapped[str | None]
     state_hash: Mapped[bytes | None] = mapped_column(LargeBinary)
     """SHA-256 of the `state` that the code host sends back; used once."""
     code_verifier: Mapped[str | None]

@@ -8,6 +8,7 @@ from sqlalchemy.ext.hybrid import hybrid_method
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.leases import Leased
 from models.predicates import and_, is_null, not_
 from rules.access.invitations import InvitationState
 
@@ -69,7 +70,7 @@ class OneTimeToken(Base):
     used_at: Mapped[datetime | None]
 
 
-class Mail(Base):
+class Mail(Leased, Base):
     """A letter of the outbox: written with the change that it tells of, sent by a job.
 
     `sealed` holds what its template is filled with, encrypted, since links are secrets; it is erased once sent.
@@ -84,12 +85,7 @@ class Mail(Base):
     template: Mapped[str]
     sealed: Mapped[bytes | None] = mapped_column(LargeBinary)
     created_at: Mapped[datetime]
-    due_at: Mapped[datetime | None]
-    """When it is to be tried next; none once it was sent, or given up."""
-    lease_until: Mapped[datetime | None]
-    attempts: Mapped[int] = mapped_column(server_default="0")
     sent_at: Mapped[datetime | None]
-    last_error: Mapped[str | None]
 
 
 class ThrottledAttempt(Base):

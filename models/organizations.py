@@ -7,6 +7,7 @@ from sqlalchemy import ForeignKey, Index, LargeBinary, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.leases import Leased
 
 
 class Organization(Base):
@@ -19,11 +20,6 @@ class Organization(Base):
             "deleted_at",
             postgresql_where=text("deleted_at IS NOT NULL AND purged_at IS NULL"),
         ),
-        Index(
-            "ix_organizations_withdrawal",
-            "withdrawal_due_at",
-            postgresql_where=text("withdrawal_due_at IS NOT NULL"),
-        ),
     )
 
     id: Mapped[Id]
@@ -35,10 +31,15 @@ class Organization(Base):
     deleted_at: Mapped[datetime | None]
     purged_at: Mapped[datetime | None]
     """When its data was erased, 30 days after its deletion."""
-    withdrawal_due_at: Mapped[datetime | None]
-    """Of a deleted one: when the rules that we wrote for it are to be removed next; none once that is over."""
-    withdrawal_lease_until: Mapped[datetime | None]
-    withdrawal_attempts: Mapped[int] = mapped_column(server_default="0")
+
+
+class Withdrawal(Leased, Base):
+    """The rules that we wrote at GitHub for a deleted organisation are to be removed."""
+
+    __tablename__ = "withdrawals"
+    __table_args__ = (Index("ix_withdrawals_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
+
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), primary_key=True)
 
 
 class User(Base):

@@ -7,6 +7,7 @@ from sqlalchemy import BigInteger, Index, LargeBinary, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base
+from models.leases import Leased
 
 
 class IdempotencyKey(Base):
@@ -29,7 +30,7 @@ class IdempotencyKey(Base):
     __table_args__ = (Index("ix_idempotency_keys_created_at", "created_at"),)
 
 
-class WebhookDelivery(Base):
+class WebhookDelivery(Leased, Base):
     """A verified delivery of the code host. Its id makes a second one of it a no-op (I11)."""
 
     __tablename__ = "webhook_deliveries"
@@ -40,10 +41,9 @@ class WebhookDelivery(Base):
     payload: Mapped[dict[str, Any]]
     received_at: Mapped[datetime]
     processed_at: Mapped[datetime | None]
-    attempts: Mapped[int] = mapped_column(server_default="0")
 
     __table_args__ = (
-        Index("ix_webhook_deliveries_waiting", "received_at", postgresql_where=text("processed_at IS NULL")),
+        Index("ix_webhook_deliveries_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
         Index("ix_webhook_deliveries_received_at", "received_at"),
     )
 

@@ -9,7 +9,7 @@ from integrations.github.application import GitHub
 from integrations.github.budget import Allowance, Budget
 from integrations.github.client import InstallationClient
 from integrations.github.errors import ErrorKind, GitHubError
-from integrations.github.settings import GitHubSettings, graphql_url_of
+from integrations.github.settings import CALL_DEADLINE_SECONDS, GitHubSettings, graphql_url_of
 from integrations.github.values import (
     BranchHeads,
     BranchInfo,
@@ -26,6 +26,7 @@ from integrations.github.values import (
 )
 
 __all__ = [
+    "CALL_DEADLINE_SECONDS",
     "Activity",
     "Allowance",
     "BranchHeads",

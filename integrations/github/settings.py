@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+CALL_DEADLINE_SECONDS = 20.0
+"""How long one call to GitHub may take."""
+
 
 def graphql_url_of(api_url: str) -> str:
     """Return the GraphQL address that belongs to a REST base.
@@ -41,7 +44,7 @@ class GitHubSettings:
     web_url: str = "https://github.com"
     """Where people sign in at GitHub."""
     api_version: str = "2026-03-10"
-    deadline_seconds: float = 20.0
+    deadline_seconds: float = CALL_DEADLINE_SECONDS
     """The whole of one call: connecting, sending, waiting, and reading the last byte of the answer."""
     check_batch: int = 25
     """Check runs written by one GraphQL request."""

@@ -25,7 +25,9 @@ from rules.ids import new_id
 from rules.rate_budget import RateLimits
 from rules.time.instants import format_instant
 from services.core.clock import Clock
+from services.core.lease_holder import HolderLock
 from services.core.password_hashing import PasswordHasher
+from services.core.queue_observer import IgnoreQueue, QueueObserver
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +87,10 @@ class Dependencies:
     rate_limits: RateLimits = field(default_factory=RateLimits)
     """Rate limits for requests to GitHub, per installation."""
     password_hasher: PasswordHasher = field(default_factory=PasswordHasher)
+    lease_holder: HolderLock | None = None
+    """Shows that this process lives; without it, leases end with their time alone."""
+    queue_observer: QueueObserver = field(default_factory=IgnoreQueue)
+    """Counts the work of queues."""
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 `progress` of a row: `writing` is there while a ruleset is being written, so that one whose record was lost is
 recognised; `headsAskedAt`, since when the heads of the branches are to have their verdicts; `position`, the repository
-that the job did last; `failures`, what could not be written and why; `tries`, faults of the code host in a row.
+that the job did last; `failures`, what could not be written and why.
 """
 
 from collections.abc import Callable, Collection, Iterable

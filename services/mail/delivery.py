@@ -1,129 +1,108 @@
-"""Sending what waits in the outbox, one mail at a time.
+"""Delivery of the mails in the outbox, one at a time.
 
-A mail is leased, so that no two processes send it; it is sent again only if a process dies between the server's answer
-and our record of it, under the same Message-ID. Once sent, given up or too old to be of use, what it said is erased.
-What a server says is kept as its code alone, because its words may repeat the letter's.
+A mail is leased, so that no two processes send it; it is sent a second time only if a process dies between the server's
+answer and the record of it, under the same Message-ID. The contents of a mail that was sent, given up, or has become
+too old to be useful are erased. Of a server's answer only the code is stored, because its text may repeat the mail's.
 """
 
 import logging
-import random
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import orjson
-from sqlalchemy import text
+from sqlalchemy import Row, select, update
 
 from integrations.mail.smtp import DelayedError, Envelope, MailServer, RefusedError, ServerError
 from integrations.mail.templates import TEMPLATES, render
+from models.identity import Mail
 from services.core.encryption import DecryptionError, decrypt
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import Lease, RetryPolicy, WorkQueue
 from services.mail.outbox import USE, bound_to
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(minutes=2)
-"""More than a letter can take."""
-FIRST_RETRY = timedelta(seconds=30)
-LONGEST_RETRY = timedelta(minutes=5)
-_MOST_DOUBLINGS = 10
-
-_WAITING = "due_at <= :now AND (lease_until IS NULL OR lease_until <= :now)"
-_LEASE = text(f"""
-    UPDATE mails SET lease_until = :until, attempts = attempts + 1 WHERE id = (
-        SELECT id FROM mails WHERE {_WAITING} ORDER BY due_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
-    RETURNING id, recipient, template, sealed, created_at, attempts, lease_until
-""")  # noqa: S608 - a constant of ours
-_WAITS = text(f"SELECT EXISTS (SELECT FROM mails WHERE {_WAITING})")  # noqa: S608 - the same
-_SENT = text("""
-    UPDATE mails SET sent_at = :now, due_at = NULL, lease_until = NULL, sealed = NULL, last_error = NULL
-    WHERE id = :id AND lease_until = :mine
-""")
-_GIVEN_UP = text("""
-    UPDATE mails SET due_at = NULL, lease_until = NULL, sealed = NULL, last_error = :error
-    WHERE id = :id AND lease_until = :mine
-""")
-_PUT_OFF = text("""
-    UPDATE mails SET due_at = :due, lease_until = NULL, last_error = :error WHERE id = :id AND lease_until = :mine
-""")
-_PUT_ALL_OFF = text("UPDATE mails SET due_at = :due WHERE due_at < :due AND lease_until IS NULL")
+MAILS = WorkQueue(
+    "mail",
+    Mail,
+    select(Mail.id, Mail.recipient, Mail.template, Mail.sealed, Mail.created_at, Mail.attempts).order_by(
+        Mail.due_at, Mail.id
+    ),
+    lease=timedelta(minutes=2),  # more than the delivery of one mail can take
+    retry=RetryPolicy(timedelta(seconds=30), timedelta(minutes=5)),
+)
 
 
-@dataclass(frozen=True, slots=True)
-class _Leased:
-    """A mail that is ours until `lease_until`."""
-
-    id: str
-    recipient: str
-    template: str
-    sealed: bytes | None
-    created_at: datetime
-    attempts: int
-    lease_until: datetime
-
-    def values(self, secret: bytes) -> Mapping[str, Any]:
-        """Return what fills its template; raises CannotOpenError."""
-        if self.sealed is None:
-            raise DecryptionError
-        values: dict[str, Any] = orjson.loads(decrypt(secret, USE, bound_to(self.id, self.recipient), self.sealed))
-        return values
-
-
-def mails_wait(uow: UnitOfWork) -> bool:
-    """Tell whether a mail is due that could be sent; for the sweeper."""
-    return uow.dependencies.mail is not None and bool(uow.session.scalar(_WAITS, {"now": uow.now}))
+def has_mail(uow: UnitOfWork) -> bool:
+    """Return whether a mail is due, and a server is configured that could take it."""
+    return uow.dependencies.mail is not None and MAILS.has_work(uow)
 
 
 def send_due(uow_factory: UnitOfWorkFactory) -> bool:
-    """Send one mail that is due; False when none is, when there is no server, or when it takes none now."""
+    """Send one mail that is due; False if none is, if no server is configured, or if it takes no mail now."""
     server = uow_factory.dependencies.mail
     if server is None:
         return False
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        row = uow.session.execute(_LEASE, {"now": uow.now, "until": uow.now + LEASE}).one_or_none()
-        now = uow.now
-    if row is None:
+        lease = MAILS.acquire(uow)
+    if lease is None:
         return False
-    mail = _Leased(**row._mapping)  # noqa: SLF001 - SQLAlchemy's public name of it
-    if mail.template not in TEMPLATES or now >= mail.created_at + TEMPLATES[mail.template].useful:
-        _give_up(uow_factory, mail, "it came to be of no use any more")
+    mail = lease.row
+    if mail.template not in TEMPLATES or lease.acquired_at >= mail.created_at + TEMPLATES[mail.template].useful:
+        _give_up(uow_factory, lease, "expired", "it is too old to be useful")
         return True
-    return _send(uow_factory, server, mail)
+    return _send(uow_factory, server, lease)
 
 
-def _send(uow_factory: UnitOfWorkFactory, server: MailServer, mail: _Leased) -> bool:
+def _send(uow_factory: UnitOfWorkFactory, server: MailServer, lease: Lease) -> bool:
+    mail = lease.row
     try:
-        letter = render(mail.template, mail.values(uow_factory.dependencies.secret_key))
+        letter = render(mail.template, _values(mail, uow_factory.dependencies.secret_key))
         server.send(letter, Envelope(mail.recipient, mail.id, mail.created_at))
     except (DecryptionError, KeyError):
-        _give_up(uow_factory, mail, "it was sealed under another SECRET_KEY")
+        _give_up(uow_factory, lease, "undecryptable", "it was encrypted under another SECRET_KEY")
     except RefusedError as error:
-        _give_up(uow_factory, mail, str(error))
+        _give_up(uow_factory, lease, "refused", str(error))
     except DelayedError as error:
-        _put_off(uow_factory, mail, str(error), everything=False)
+        _retry(uow_factory, lease, str(error), delay_all=False)
     except ServerError as error:
-        _put_off(uow_factory, mail, str(error), everything=True)
+        _retry(uow_factory, lease, str(error), delay_all=True)
         return False
     else:
         with uow_factory.open(SYSTEM_CALLER) as uow:
-            uow.session.execute(_SENT, {"now": uow.now, "id": mail.id, "mine": mail.lease_until})
+            if lease.release(uow):
+                _erase(uow, mail.id, sent_at=uow.now)
     return True
 
 
-def _give_up(uow_factory: UnitOfWorkFactory, mail: _Leased, error: str) -> None:
-    logger.error("mail %s (%s) is given up: %s", mail.id, mail.template, error)
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        uow.session.execute(_GIVEN_UP, {"error": error, "id": mail.id, "mine": mail.lease_until})
+def _values(mail: Row[Any], secret: bytes) -> Mapping[str, Any]:
+    """Return the values of the template's fields; raise DecryptionError if they cannot be read."""
+    if mail.sealed is None:
+        raise DecryptionError
+    values: dict[str, Any] = orjson.loads(decrypt(secret, USE, bound_to(mail.id, mail.recipient), mail.sealed))
+    return values
 
 
-def _put_off(uow_factory: UnitOfWorkFactory, mail: _Leased, error: str, *, everything: bool) -> None:
-    """Have it tried again later; where the server is at fault, every other mail waits as long."""
-    wait = min(FIRST_RETRY * 2 ** min(mail.attempts - 1, _MOST_DOUBLINGS), LONGEST_RETRY)
-    wait *= 0.75 + random.random() / 4  # noqa: S311 - jitter, no secret
-    logger.warning("mail %s (%s) is tried again in %.0f s: %s", mail.id, mail.template, wait.total_seconds(), error)
+def _give_up(uow_factory: UnitOfWorkFactory, lease: Lease, code: str, message: str) -> None:
+    logger.error("mail %s (%s) is given up: %s", lease.row.id, lease.row.template, message)
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        due = uow.now + wait
-        uow.session.execute(_PUT_OFF, {"due": due, "error": error, "id": mail.id, "mine": mail.lease_until})
-        if everything:
-            uow.session.execute(_PUT_ALL_OFF, {"due": due})
+        if lease.fail(uow, code, message, None):
+            _erase(uow, lease.row.id)
+
+
+def _erase(uow: UnitOfWork, mail_id: str, **changes: Any) -> None:
+    uow.session.execute(update(Mail).where(Mail.id == mail_id).values(sealed=None, **changes))
+
+
+def _retry(uow_factory: UnitOfWorkFactory, lease: Lease, message: str, *, delay_all: bool) -> None:
+    """Try the mail again later; where the server itself fails, every other mail waits as long."""
+    mail = lease.row
+    delay = MAILS.retry.delay(mail.attempts)
+    logger.warning("mail %s (%s) is tried again in %.0f s: %s", mail.id, mail.template, delay.total_seconds(), message)
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        due_at = uow.now + delay
+        lease.fail(uow, "server_unavailable", message, due_at)
+        if delay_all:
+            waiting = update(Mail).where(Mail.due_at < due_at, Mail.lease_until.is_(None))
+            uow.session.execute(waiting.values(due_at=due_at))

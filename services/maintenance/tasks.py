@@ -10,24 +10,24 @@ from datetime import timedelta
 from sqlalchemy import Row, func, select, text
 
 from models.freezes import Freeze
-from models.requests import WebhookDelivery
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
 from services.bypass_detection.detection import landings_wait
 from services.bypass_detection.reports import clear_what_is_over
 from services.core.batch import acquire_periodic, for_each_isolated
+from services.core.lease_holder import remove_dead_holders
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.enforcement.applying import setups_wait
+from services.enforcement.applying import SETUPS
 from services.enforcement.probe_claims import probes_wait
 from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes.completion import repair_completion
 from services.freezes.end import expire_freeze
 from services.identity import signing_keys
-from services.mail.delivery import mails_wait
-from services.offboarding.withdrawal import withdrawals_wait
+from services.mail.delivery import has_mail
+from services.offboarding.withdrawal import WITHDRAWALS
 from services.pull_request_exceptions.ending import next_end as next_end_of_exceptions
 from services.repository_sync.sync import ask_every_installation, sync_waits
-from services.webhooks.deliveries import still_waiting
+from services.webhooks.deliveries import DELIVERIES
 
 logger = logging.getLogger(__name__)
 
@@ -99,16 +99,15 @@ def work_waiting(uow_factory: UnitOfWorkFactory) -> set[str]:
             ),
             {"now": uow.now},
         )
-        waiting = uow.session.scalar(select(select(WebhookDelivery.delivery_id).where(still_waiting()).exists()))
         found = {
             "reconcile": due,
-            "webhooks": waiting,
+            "webhooks": DELIVERIES.has_work(uow),
             "sync": sync_waits(uow),
             "verify": probes_wait(uow),
-            "setup": setups_wait(uow),
+            "setup": SETUPS.has_work(uow),
             "landings": landings_wait(uow),
-            "mail": mails_wait(uow),
-            "withdraw": withdrawals_wait(uow),
+            "mail": has_mail(uow),
+            "withdraw": WITHDRAWALS.has_work(uow),
         }
     return {name for name, waits in found.items() if waits}
 
@@ -157,6 +156,7 @@ def tidy(uow_factory: UnitOfWorkFactory) -> bool:
         ):
             uow.session.execute(text(statement), {"before": uow.now - age})
         clear_what_is_over(uow)
+        remove_dead_holders(uow.session, uow.now)
     return True
 
 

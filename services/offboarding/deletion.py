@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import select, text
 
 from models.freezes import IN_FORCE, Freeze
-from models.organizations import Membership, Organization, User
+from models.organizations import Membership, Organization, User, Withdrawal
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
@@ -38,8 +38,9 @@ _END_TOKENS = text("""
 """)
 _END_SETUPS = text("""
     UPDATE enforcement_setups
-    SET state = 'failed', due_at = NULL, lease_until = NULL, state_hash = NULL, code_verifier = NULL,
-        finished_at = :now, last_error_code = 'organization_deleted',
+    SET state = 'failed', due_at = NULL, lease_token = NULL, lease_holder = NULL, lease_until = NULL,
+        state_hash = NULL, code_verifier = NULL, finished_at = :now,
+        last_error_code = 'organization_deleted',
         last_error_message = 'The organisation was deleted.'
     WHERE organization_id = :organization AND state IN ('queued', 'awaiting_authorization')
 """)
@@ -65,7 +66,8 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
     if name != organization.name:
         message = "name is not the name of this organisation"
         raise ServiceError("validation_failed", message, details=(Detail("/name", message),))
-    organization.deleted_at, organization.withdrawal_due_at = uow.now, uow.now + WITHDRAWN_AFTER
+    organization.deleted_at = uow.now
+    uow.session.add(Withdrawal(organization_id=organization.id, due_at=uow.now + WITHDRAWN_AFTER, attempts=0))
     purged_at = uow.now + PURGED_AFTER
     after = {"deletedAt": uow.now, "purgedAt": purged_at}
     uow.audit("organization.deleted", _target(organization), before={"deletedAt": None, "purgedAt": None}, after=after)

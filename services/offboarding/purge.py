@@ -66,7 +66,7 @@ def _erase_a_piece(uow_factory: UnitOfWorkFactory) -> bool:
             return False
         if not _erase_rows(uow, organization.id):
             organization.name, organization.slug, organization.settings = "", organization.id, {}
-            organization.purged_at, organization.withdrawal_due_at = uow.now, None
+            organization.purged_at = uow.now
             logger.info("organisation %s was purged", organization.id)
     return True
 

@@ -1,129 +1,77 @@
-"""Taking back what a deleted organisation leaves at the code host: the rules that we wrote for it.
+"""Withdrawal of the rulesets that we wrote at GitHub for an organisation that was deleted.
 
-One lease does one organisation, prolonged before each ruleset. What fails for a while is tried again, for a day; then,
-or when nobody but a person can mend it, the owners are told what is left. A worker that dies leaves the lease to run
-out: what it had removed is recorded, and the rest is done by whoever comes next.
+The lease of one organisation is renewed before each ruleset. What fails for a while is retried, for a day; after that,
+and where only a person can help, the owners get a mail that lists what is left. A process that dies has recorded what
+it had removed; the next one removes the rest.
 """
 
 import logging
-import random
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from sqlalchemy import text
+from sqlalchemy import select
 
-from integrations.github import GitHub
+from integrations.github import CALL_DEADLINE_SECONDS, GitHub
+from models.organizations import Organization, Withdrawal
 from rules.access.permissions import SYSTEM
-from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
+from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQueue
 from services.enforcement.withdrawing import Left, withdraw
 from services.mail.outbox import enqueue_mail
 from services.offboarding.deletion import owners
 
 logger = logging.getLogger(__name__)
 
-LEASE = timedelta(minutes=3)
-"""Longer than the calls that one ruleset takes."""
-FIRST_RETRY = timedelta(seconds=30)
-LONGEST_RETRY = timedelta(hours=1)
-MOST_TRIES = 30
+MAX_ATTEMPTS = 30
 """About a day."""
-_MOST_DOUBLINGS = 10
-
-_WAITING = (
-    "withdrawal_due_at <= :now AND (withdrawal_lease_until IS NULL OR withdrawal_lease_until <= :now) "
-    "AND purged_at IS NULL"
+WITHDRAWALS = WorkQueue(
+    "withdraw",
+    Withdrawal,
+    select(Withdrawal.organization_id, Organization.name, Withdrawal.attempts)
+    .join(Organization, Organization.id == Withdrawal.organization_id)
+    .where(Organization.purged_at.is_(None))
+    .order_by(Withdrawal.due_at, Withdrawal.organization_id),
+    lease=timedelta(minutes=3),  # longer than the calls for one ruleset
+    retry=RetryPolicy(timedelta(seconds=30), timedelta(hours=1)),
+    call_timeout=timedelta(seconds=CALL_DEADLINE_SECONDS),
 )
-_WAITS = text(f"SELECT EXISTS (SELECT FROM organizations WHERE {_WAITING})")  # noqa: S608 - a constant of ours
-_LEASE = text(f"""
-    UPDATE organizations SET withdrawal_lease_until = :until, withdrawal_attempts = withdrawal_attempts + 1
-    WHERE id = (SELECT id FROM organizations WHERE {_WAITING}
-                ORDER BY withdrawal_due_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
-    RETURNING id, name, withdrawal_attempts
-""")  # noqa: S608 - the same
-_KEEP = text("""
-    UPDATE organizations SET withdrawal_lease_until = :until
-    WHERE id = :id AND withdrawal_lease_until = :mine AND withdrawal_lease_until > :now
-    RETURNING withdrawal_lease_until
-""")
-_RELEASE = text("""
-    UPDATE organizations SET withdrawal_lease_until = NULL, withdrawal_due_at = :due
-    WHERE id = :id AND withdrawal_lease_until = :mine
-    RETURNING id
-""")
-
-
-class LeaseLostError(Exception):
-    """Somebody else may be at this organisation by now."""
-
-
-@dataclass(slots=True)
-class _Lease:
-    """One organisation, ours until `until`."""
-
-    uow_factory: UnitOfWorkFactory
-    organization_id: str
-    name: str
-    tries: int
-    until: datetime
-
-    @property
-    def caller(self) -> Caller:
-        return Caller(self.organization_id, SYSTEM, "system")
-
-    def keep(self) -> None:
-        """Prolong the lease; raises `LeaseLostError` if it has run out."""
-        with self.uow_factory.open(self.caller) as uow:
-            values = {"id": self.organization_id, "mine": self.until, "now": uow.now, "until": uow.now + LEASE}
-            renewed: datetime | None = uow.session.execute(_KEEP, values).scalar()
-        if renewed is None:
-            raise LeaseLostError
-        self.until = renewed
-
-    def release(self, uow: UnitOfWork, due: datetime | None) -> None:
-        """Give the organisation back, due at that time; raises `LeaseLostError`."""
-        values = {"id": self.organization_id, "mine": self.until, "due": due}
-        if uow.session.execute(_RELEASE, values).scalar() is None:
-            raise LeaseLostError
-
-
-def withdrawals_wait(uow: UnitOfWork) -> bool:
-    """Tell whether a deleted organisation's rules are to be removed and nobody is at it; for the sweeper."""
-    return bool(uow.session.scalar(_WAITS, {"now": uow.now}))
 
 
 def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
-    """Remove the rules of one deleted organisation; False when none is due."""
+    """Remove the rulesets of one deleted organisation; False if none is due."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        until = uow.now + LEASE
-        row = uow.session.execute(_LEASE, {"now": uow.now, "until": until}).one_or_none()
-    if row is None:
+        lease = WITHDRAWALS.acquire(uow)
+    if lease is None:
         return False
-    lease = _Lease(uow_factory, row.id, row.name, row.withdrawal_attempts, until)
+    caller = Caller(lease.row.organization_id, SYSTEM, "system")
+
+    def renew() -> None:
+        with uow_factory.open(caller) as uow:
+            lease.require(uow)
+
     try:
-        _settle(lease, withdraw(uow_factory, github, lease.caller, lease.keep))
+        _settle(uow_factory, caller, lease, withdraw(uow_factory, github, caller, renew))
     except LeaseLostError:
-        logger.warning("the rules of %s took longer to remove than the lease", lease.organization_id)
+        logger.warning("the lease of the withdrawal for %s was lost", caller.organization_id)
     return True
 
 
-def _settle(lease: _Lease, left: list[Left]) -> None:
-    """Be done, or have another try, or tell the owners."""
-    with lease.uow_factory.open(lease.caller) as uow:
-        if any(each.transient for each in left) and lease.tries < MOST_TRIES:
-            lease.release(uow, uow.now + _wait(lease.tries))
+def _settle(uow_factory: UnitOfWorkFactory, caller: Caller, lease: Lease, left: list[Left]) -> None:
+    """Finish, or retry later, or send the owners the list of what is left."""
+    organization = lease.row
+    with uow_factory.open(caller) as uow:
+        retry = any(each.transient for each in left) and organization.attempts + 1 < MAX_ATTEMPTS
+        if retry:
+            lease.fail(uow, "rules_left", left[0].message, uow.now + WITHDRAWALS.retry.delay(organization.attempts))
             return
-        lease.release(uow, None)
+        settled = lease.fail(uow, "rules_left", left[0].message, None) if left else lease.release(uow)
+        if not settled:
+            raise LeaseLostError
         if not left:
             return
         lines = [_line(each) for each in left]
-        uow.audit("organization.rules_left", ("organization", lease.organization_id, lease.name), left=lines)
+        uow.audit("organization.rules_left", ("organization", uow.organization, organization.name), left=lines)
         for owner in owners(uow):
-            enqueue_mail(uow, owner, "rules_left", organization=lease.name, left=lines)
-
-
-def _wait(tries: int) -> timedelta:
-    longest: timedelta = min(FIRST_RETRY * 2 ** min(tries - 1, _MOST_DOUBLINGS), LONGEST_RETRY)
-    return longest * (0.5 + random.random() / 2)  # noqa: S311 - jitter, no secret
+            enqueue_mail(uow, owner, "rules_left", organization=organization.name, left=lines)
 
 
 def _line(left: Left) -> str:

@@ -8,12 +8,13 @@ wish of its own: it is heeded once, on the facts of the day.
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import timedelta
 from math import isfinite
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, and_, select, text, update
+from sqlalchemy import select, text, update
 
 from integrations.github import GitHub, GitHubError
 from integrations.github.events import BranchHint, ButtonHint, Hint, InstallationHint, RepositoryHint, read_event
@@ -21,6 +22,7 @@ from integrations.github.signatures import verify
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
 from services.core.unit_of_work import GITHUB_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import Lease, WorkQueue
 from services.enforcement_status.probe_requests import schedule_installation_probes, schedule_repository_probes
 from services.github_access import client
 from services.installations.status import refresh_status
@@ -32,7 +34,16 @@ from services.repository_sync import sync
 logger = logging.getLogger(__name__)
 
 BATCH = 200
-MOST_ATTEMPTS = 20
+MAX_ATTEMPTS = 20
+"""More than an hour."""
+DELIVERIES = WorkQueue(
+    "webhooks",
+    WebhookDelivery,
+    select(
+        WebhookDelivery.delivery_id, WebhookDelivery.event, WebhookDelivery.payload, WebhookDelivery.attempts
+    ).order_by(WebhookDelivery.attempts, WebhookDelivery.received_at),
+    lease=timedelta(minutes=2),
+)
 
 
 def receive(uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str, delivery_id: str) -> dict[str, Any]:
@@ -54,6 +65,7 @@ def receive(uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str,
         "payload": json.dumps(payload) if hints else "{}",
         "now": uow.now,
         "processed": None if hints else uow.now,
+        "due": uow.now if hints else None,
     }
     stored = uow.session.execute(_STORE, values).first()
     if hints:
@@ -62,8 +74,8 @@ def receive(uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str,
 
 
 _STORE = text("""
-    INSERT INTO webhook_deliveries (delivery_id, event, installation_id, payload, received_at, processed_at, attempts)
-    VALUES (:id, :event, :installation, CAST(:payload AS jsonb), :now, :processed, 0)
+    INSERT INTO webhook_deliveries (delivery_id, event, installation_id, payload, received_at, processed_at, due_at)
+    VALUES (:id, :event, :installation, CAST(:payload AS jsonb), :now, :processed, :due)
     ON CONFLICT DO NOTHING RETURNING delivery_id
 """)
 
@@ -110,58 +122,64 @@ def _installation_of(payload: dict[str, Any]) -> int | None:
     return found if 0 < found < 2**63 else None
 
 
-def still_waiting() -> ColumnElement[bool]:
-    """Return the condition for deliveries that are worth reading: not done, and not given up."""
-    return and_(WebhookDelivery.processed_at.is_(None), WebhookDelivery.attempts < MOST_ATTEMPTS)
-
-
 def process(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
-    """Read a batch of waiting deliveries; False when there was none that could be finished."""
-    asking: dict[str, Sequence[Hint]] = {}
+    """Process a batch of due deliveries; False if none is due.
+
+    Hints at branches are followed in the transaction that acquires the deliveries; the other hints need GitHub, or
+    transactions of their own, and may fail.
+    """
     with uow_factory.open(GITHUB_CALLER) as uow:
-        waiting = uow.session.scalars(
-            select(WebhookDelivery)
-            .where(still_waiting())
-            .order_by(WebhookDelivery.attempts, WebhookDelivery.received_at)
-            .limit(BATCH)
-            .with_for_update(skip_locked=True)
-        ).all()
-        branches: list[BranchHint] = []
-        for delivery in waiting:
-            hints = read_event(delivery.event, delivery.payload, app_id=github.settings.app_id)
-            branches += [hint for hint in hints if isinstance(hint, BranchHint)]
-            elsewhere = [hint for hint in hints if isinstance(hint, InstallationHint | RepositoryHint | ButtonHint)]
-            delivery.attempts += 1
-            if elsewhere:  # has to be done outside of this transaction, and waits until it is
-                asking[delivery.delivery_id] = elsewhere
-            else:
-                delivery.processed_at = uow.now
+        lease = DELIVERIES.acquire(uow, limit=BATCH)
+        if lease is None:
+            return False
+        hints = {
+            row.delivery_id: read_event(row.event, row.payload, app_id=github.settings.app_id) for row in lease.rows
+        }
+        branches = [hint for found in hints.values() for hint in found if isinstance(hint, BranchHint)]
+        others = {each: rest for each, found in hints.items() if (rest := _not_branches(found))}
         mark_due(uow, branches)
-        finished = len(waiting) - len(asking)
+        _finish(uow, lease, hints.keys() - others.keys())
     watch_what_is_named(uow_factory, GITHUB_CALLER, _names(branches))
-    answered = _ask(uow_factory, github, asking)
-    return finished + answered > 0
+    if others:
+        _follow_all(uow_factory, github, lease, others)
+    return True
 
 
-def _ask(uow_factory: UnitOfWorkFactory, github: GitHub, asking: Mapping[str, Sequence[Hint]]) -> int:
-    """Follow the hints of each delivery, each hint once; returns how many deliveries are done with."""
-    followed: dict[Hint, bool] = {}
-    answered = []
-    for delivery_id, hints in asking.items():
-        for hint in hints:
-            if hint not in followed:
-                followed[hint] = _follow(uow_factory, github, hint)
-        if all(followed[hint] for hint in hints):
-            answered.append(delivery_id)
-    if answered:
+def _not_branches(hints: Iterable[Hint]) -> list[Hint]:
+    return [hint for hint in hints if not isinstance(hint, BranchHint)]
+
+
+def _finish(uow: UnitOfWork, lease: Lease, delivery_ids: Collection[str]) -> None:
+    """Record that deliveries are done."""
+    if released := lease.release(uow, delivery_ids):
+        done = update(WebhookDelivery).where(WebhookDelivery.delivery_id.in_(released))
+        uow.session.execute(done.values(processed_at=uow.now))
+
+
+def _follow_all(
+    uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease, hints: Mapping[str, Sequence[Hint]]
+) -> None:
+    """Follow the hints of each delivery, each hint once, and record which deliveries are done."""
+    errors: dict[Hint, GitHubError | None] = {}
+    attempts = {row.delivery_id: row.attempts for row in lease.rows}
+    for delivery_id, found in hints.items():
+        for hint in found:
+            if hint not in errors:
+                with uow_factory.open(GITHUB_CALLER) as uow:
+                    lease.renew(uow, hints)
+                errors[hint] = _follow(uow_factory, github, hint)
+        error = next((errors[hint] for hint in found if errors[hint] is not None), None)
         with uow_factory.open(GITHUB_CALLER) as uow:
-            done = update(WebhookDelivery).where(WebhookDelivery.delivery_id.in_(answered))
-            uow.session.execute(done.values(processed_at=uow.now))
-    return len(answered)
+            if error is None:
+                _finish(uow, lease, [delivery_id])
+            else:
+                given_up = attempts[delivery_id] + 1 >= MAX_ATTEMPTS
+                due_at = None if given_up else uow.now + DELIVERIES.retry.delay(attempts[delivery_id])
+                lease.fail(uow, error.code, error.message, due_at, keys=[delivery_id])
 
 
-def _follow(uow_factory: UnitOfWorkFactory, github: GitHub, hint: Hint) -> bool:
-    """Read anew what the hint names, and the rules there; False when that is to be tried again."""
+def _follow(uow_factory: UnitOfWorkFactory, github: GitHub, hint: Hint) -> GitHubError | None:
+    """Read again what the hint names, and the rules there; return the error if that has to be retried."""
     _ask_for_probes(uow_factory, hint)
     try:
         if isinstance(hint, InstallationHint):
@@ -174,8 +192,8 @@ def _follow(uow_factory: UnitOfWorkFactory, github: GitHub, hint: Hint) -> bool:
             sync.refresh_repository(uow_factory, github, hint.github_id)
     except GitHubError as error:
         logger.warning("a hint of a delivery could not be followed: %s", error)
-        return False
-    return True
+        return error
+    return None
 
 
 def _ask_for_probes(uow_factory: UnitOfWorkFactory, hint: Hint) -> None:

@@ -14,7 +14,7 @@ from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
 from models.installations import Installation
-from models.organizations import Organization, User
+from models.organizations import Organization, User, Withdrawal
 from models.pull_requests import PullRequest
 from models.repositories import RemoteBranchList, Repository, WatchedBranch
 from models.requests import IdempotencyKey
@@ -216,6 +216,7 @@ def of_people(organization: Organization) -> list[Base]:
             created_at=now,
             expires_at=now,
         ),
+        Withdrawal(organization_id=organization.id),
         Mail(
             id=new_id("mai"),
             organization_id=organization.id,

@@ -14,6 +14,7 @@ BELONG_TO_NOBODY = {
     "periodic_tasks",
     "github_api_usage",
     "throttled_attempts",
+    "lease_holders",
 }
 """Tables whose rows belong to no organisation; what the application may do with them is tested all the same."""
 BELONG_TO_MEMBERS = {"users"}

@@ -126,6 +126,7 @@ class Stack:
                 seconds,
                 seconds,
             )
+            self.sql("UPDATE webhook_deliveries SET due_at = due_at - make_interval(secs => %s)", seconds)
             self.sql("UPDATE installations SET paused_until = paused_until - make_interval(secs => %s)", seconds)
 
     def look_everywhere(self) -> None:

@@ -84,7 +84,7 @@ def test_a_delivery_that_comes_again_and_a_second_press_change_nothing(town: Tow
     deliveries = post.take()
     for _ in range(2):
         post.hand_over(deliveries)
-        town.sql("UPDATE webhook_deliveries SET processed_at = NULL")
+        town.sql("UPDATE webhook_deliveries SET processed_at = NULL, due_at = received_at")
         town.hear()
     assert [found[2]["id"] for found in requested(town)] in (["octocat"], ["hubot"])
     assert town.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]

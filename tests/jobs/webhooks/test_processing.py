@@ -4,7 +4,7 @@ import pytest
 
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import Caller
-from services.webhooks.deliveries import MOST_ATTEMPTS
+from services.webhooks.deliveries import MAX_ATTEMPTS
 from tests import factories
 from tests.jobs.conftest import Town
 from tests.jobs.webhooks.happenings import change, cut, head_of, propose, push
@@ -206,6 +206,10 @@ class TestInstallations:
         assert set(town.conclusions().values()) == {"success"}
 
 
+def make_deliveries_due(town: Town) -> None:
+    town.sql("UPDATE webhook_deliveries SET due_at = received_at WHERE due_at IS NOT NULL")
+
+
 class TestDeliveries:
     def test_what_cannot_be_followed_now_is_followed_later(self, town: Town, post: Post) -> None:
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
@@ -213,6 +217,9 @@ class TestDeliveries:
         post.hand_over(post.take())
         [[waiting]] = town.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL")
         town.host.faults.clear(down.id)
+        town.hear()
+        assert town.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(waiting,)]
+        make_deliveries_due(town)
         town.hear()
         assert town.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
         assert town.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
@@ -222,9 +229,10 @@ class TestDeliveries:
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
         town.host.faults.add("error", status=500)
         post.hand_over(post.take())
-        for _ in range(MOST_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
+            make_deliveries_due(town)
             town.hear()
-        assert town.sql("SELECT max(attempts) FROM webhook_deliveries") == [(MOST_ATTEMPTS,)]
+        assert town.sql("SELECT max(attempts), count(due_at) FROM webhook_deliveries") == [(MAX_ATTEMPTS, 0)]
 
     def test_nonsense_and_strangers_are_read_once_and_change_nothing(self, town: Town, post: Post) -> None:
         before = town.sql("SELECT id, wanted_generation, due_at FROM watched_branches ORDER BY id")
@@ -241,8 +249,8 @@ class TestDeliveries:
                 ]
             ):
                 uow.session.connection().exec_driver_sql(
-                    "INSERT INTO webhook_deliveries (delivery_id, event, payload, received_at, attempts)"
-                    " VALUES (%s, %s, %s, now(), 0)",
+                    "INSERT INTO webhook_deliveries (delivery_id, event, payload, received_at, due_at)"
+                    " VALUES (%s, %s, %s, now(), now())",
                     (str(number), event, payload),
                 )
         town.hear()

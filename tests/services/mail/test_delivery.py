@@ -18,7 +18,7 @@ from rules.access.permissions import NOBODY
 from services.core.encryption import DecryptionError, decrypt, encrypt
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.mail import delivery
-from services.mail.delivery import LEASE, send_due
+from services.mail.delivery import MAILS, send_due
 from services.mail.outbox import enqueue_mail
 from services.maintenance.tasks import tidy, work_waiting
 from tests import factories
@@ -77,7 +77,9 @@ def half_done(people: UnitOfWorkFactory) -> None:
 
 def mails(session: Session) -> Rows:
     session.rollback()
-    query = "SELECT recipient, due_at, lease_until, sealed, sent_at, last_error, attempts FROM mails ORDER BY id"
+    query = (
+        "SELECT recipient, due_at, lease_until, sealed, sent_at, last_error_message, attempts FROM mails ORDER BY id"
+    )
     return list(session.execute(text(query)).all())
 
 
@@ -144,7 +146,7 @@ class TestSending:
         [letter] = box.mailbox.to(ADA)
         assert letter.links == [URL]
         [row] = mails(session)
-        assert (row.due_at, row.lease_until, row.sealed, row.last_error) == (None, None, None, None)
+        assert (row.due_at, row.lease_until, row.sealed, row.last_error_message) == (None, None, None, None)
         assert row.sent_at is not None
 
     def test_sends_it_once_whoever_else_is_at_it(
@@ -180,7 +182,7 @@ class TestSending:
                 send_due(jobs)
         drained(jobs)
         assert box.mailbox.mails == []
-        clock.ahead += LEASE
+        clock.ahead += MAILS.lease
         drained(jobs)
         assert len(box.mailbox.mails) == 1
 
@@ -191,8 +193,8 @@ class TestSending:
         session.execute(
             text(
                 "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
-                "CREATE TRIGGER lost BEFORE UPDATE ON mails FOR EACH ROW WHEN (NEW.sent_at IS NOT NULL) "
-                "EXECUTE FUNCTION lose()"
+                "CREATE TRIGGER lost BEFORE UPDATE ON mails FOR EACH ROW "
+                "WHEN (NEW.due_at IS NULL OR NEW.sent_at IS NOT NULL) EXECUTE FUNCTION lose()"
             )
         )
         session.commit()
@@ -201,7 +203,7 @@ class TestSending:
         finally:
             session.execute(text("DROP FUNCTION lose() CASCADE"))
             session.commit()
-        clock.ahead += LEASE
+        clock.ahead += MAILS.lease
         drained(jobs)
         first, second = box.mailbox.to(ADA)
         assert first.headers["Message-ID"] == second.headers["Message-ID"]
@@ -215,8 +217,10 @@ class TestSending:
         original = MailServer.send
 
         def slow(server: MailServer, *letter: Any) -> None:
-            clock.ahead += LEASE
-            session.execute(text("UPDATE mails SET lease_until = lease_until + interval '1 hour'"))
+            clock.ahead += MAILS.lease
+            session.execute(
+                text("UPDATE mails SET lease_token = 'other', lease_until = lease_until + interval '1 hour'")
+            )
             session.commit()
             original(server, *letter)
 
@@ -255,7 +259,7 @@ class TestWhatCannotBeSent:
         drained(jobs)
         [row] = mails(session)
         assert (row.due_at, row.sealed, row.sent_at) == (None, None, None)
-        assert row.last_error == "the server refuses this recipient: 550"
+        assert row.last_error_message == "the server refuses this recipient: 550"
         assert "is given up" in caplog.text
         assert ADA not in caplog.text
         assert "a-secret" not in caplog.text

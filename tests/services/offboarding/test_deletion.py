@@ -17,11 +17,11 @@ from jobs.sweep import Sweeper
 from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
 from services.enforcement import withdrawing
-from services.enforcement.applying import LEASE as SETUP_LEASE
+from services.enforcement.applying import SETUPS
 from services.enforcement.confirming import BUDGET
 from services.maintenance.tasks import work_waiting
 from services.offboarding.deletion import WITHDRAWN_AFTER, delete, end_what_came_late
-from services.offboarding.withdrawal import LEASE, MOST_TRIES, withdraw_due
+from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town, build, fake_github, private_key, town
 from tests.services.conftest import MovedClock
@@ -183,7 +183,7 @@ class TestItsRules:
     def test_are_mailed_too_when_a_day_of_trying_did_not_help(self, town: Town, written: int, owner: str) -> None:
         gone(town)
         town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
-        town.sql("UPDATE organizations SET withdrawal_attempts = :tries", tries=MOST_TRIES - 1)
+        town.sql("UPDATE withdrawals SET attempts = :attempts", attempts=MAX_ATTEMPTS - 1)
         withdrawn(town)
         assert mails(town) == [("rules_left", owner)]
         pass_time(town, days=1)
@@ -223,7 +223,7 @@ class TestItsRules:
             with pytest.raises(SystemExit):
                 withdraw_due(town.jobs, town.github)
         assert not waits(town)
-        pass_time(town, seconds=LEASE.total_seconds() + 1)
+        pass_time(town, seconds=WITHDRAWALS.lease.total_seconds() + 1)
         withdrawn(town)
         assert written not in town.host.world.rulesets
 
@@ -236,7 +236,7 @@ class TestItsRules:
             with pytest.raises(SystemExit):
                 withdraw_due(town.jobs, town.github)
         assert written not in town.host.world.rulesets
-        pass_time(town, seconds=LEASE.total_seconds() + 1)
+        pass_time(town, seconds=WITHDRAWALS.lease.total_seconds() + 1)
         withdrawn(town)
         assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
         assert mails(town) == []
@@ -249,7 +249,7 @@ class TestItsRules:
         original = withdrawing._carry_out
 
         def slow(*arguments: Any) -> Any:
-            town.sql("UPDATE organizations SET withdrawal_lease_until = now() + interval '1 hour'")
+            town.sql("UPDATE withdrawals SET lease_token = 'other', lease_until = now() + interval '1 hour'")
             return original(*arguments)
 
         with monkeypatch.context() as patched:
@@ -258,7 +258,7 @@ class TestItsRules:
         assert mails(town) == []
 
     def test_wait_until_a_setup_that_is_being_written_must_have_ended(self, town: Town, written: int) -> None:
-        assert WITHDRAWN_AFTER >= SETUP_LEASE
+        assert SETUPS.lease <= WITHDRAWN_AFTER
         assert timedelta(seconds=BUDGET + town.github.settings.deadline_seconds) < WITHDRAWN_AFTER
         leave(town)
         assert not waits(town)
@@ -347,5 +347,6 @@ def test_nothing_is_deleted_without_its_audit(town: Town, written: int) -> None:
             leave(town)
     finally:
         town.sql("GRANT INSERT ON audit_entries TO change_freeze_app")
-    assert town.sql("SELECT deleted_at, withdrawal_due_at FROM organizations") == [(None, None)]
+    assert town.sql("SELECT deleted_at FROM organizations") == [(None,)]
+    assert town.sql("SELECT count(*) FROM withdrawals") == [(0,)]
     assert town.sql("SELECT count(*) FROM mails") == [(0,)]

@@ -1,0 +1,283 @@
+"""The work queue: rows that are due, and the leases of the processes that work on them.
+
+A table of work has the columns of `models/leases.py`. A row is *due* from `due_at` on. A process *acquires* due rows:
+it writes a token, its number and a time into them, and commits. Until that time no other process acquires them. Before
+each call to another server the process *renews* the lease. In the end it *releases* the row, which records that the
+work is done, *postpones* it, or *fails* it, which counts an attempt and makes the row due again after a back-off with
+jitter. What is requested while a lease is held is not lost: the row stays due when it is released.
+
+A lease ends
+
+* with its time, for a process that hangs, or whose host or network is lost;
+* at once, when PostgreSQL sees that the process is dead (`services/core/lease_holder.py`).
+
+The row is then acquired by another process, and `taken_over` says that the lease before it was never released. The old
+holder may still live: it was paused, or the connection of its lock broke. So every transaction that records something
+begins with `renew`, `require`, `release`, `postpone` or `fail`, which have no effect for a lease that has ended. A call
+that a dead process has sent may still be on its way; where that matters, `call_timeout` makes the others wait for it.
+"""
+
+import random
+import secrets
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    DateTime,
+    Integer,
+    Row,
+    Select,
+    and_,
+    any_,
+    bindparam,
+    case,
+    inspect,
+    literal_column,
+    null,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.sql.dml import ReturningUpdate
+
+from models.base import Base
+from services.core.lease_holder import DEAD_HOLDERS, IS_ALIVE
+from services.core.unit_of_work import UnitOfWork
+
+_MAX_DOUBLINGS = 10
+_MAX_MESSAGE_LENGTH = 500
+_INSTANT = DateTime(timezone=True)
+NOW: ColumnElement[datetime] = bindparam("now", type_=_INSTANT)
+"""The present, in the query of a queue's candidates."""
+_DEAD = literal_column(DEAD_HOLDERS, ARRAY(Integer))
+_ALIVE = text(f"(CAST(:holder AS integer) IS NULL OR {IS_ALIVE})")
+REQUEST = """
+    CASE WHEN {row}.lease_until > :now THEN greatest(:now, {row}.due_at + interval '1 microsecond')
+         ELSE least(:now, {row}.due_at) END
+"""
+"""SQL: the `due_at` of a row whose work is requested now; later than its lease, if it has one, so that it stays due."""
+
+
+class LeaseLostError(Exception):
+    """The lease has ended, and another process may work on the row: nothing more may be recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long to wait after a failed attempt."""
+
+    first: timedelta = timedelta(seconds=2)
+    longest: timedelta = timedelta(minutes=5)
+
+    def delay(self, attempts: int) -> timedelta:
+        """Return how long to wait after one more failure than `attempts`: twice as long each time.
+
+        With jitter, so that rows which failed together do not become due together.
+        """
+        longest: timedelta = min(self.longest, self.first * 2 ** min(attempts, _MAX_DOUBLINGS))
+        return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing
+
+
+class WorkQueue:
+    """The work of one kind.
+
+    `candidates` selects from the table and what it is joined with. Its first column is the primary key of the table,
+    its conditions are those of rows that may be acquired now (`NOW`), and its order is their priority. The rows of a
+    lease have its columns, and `taken_over`.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        model: type[Base],
+        candidates: Select[*tuple[Any, ...]],
+        *,
+        lease: timedelta,
+        retry: RetryPolicy | None = None,
+        call_timeout: timedelta | None = None,
+    ) -> None:
+        self.kind = kind
+        self.lease = lease
+        """How long a lease lasts that is not renewed."""
+        self.retry = retry or RetryPolicy()
+        columns = model.__table__.c
+        self._model = model
+        self._taken_over = columns.lease_token.is_not(None).label("taken_over")
+        self._key = next(iter(inspect(model).primary_key))
+        holder_died = columns.lease_holder == any_(_DEAD)
+        if call_timeout is not None:
+            holder_died = and_(holder_died, columns.lease_until <= NOW + (lease - call_timeout))
+        self._candidates = candidates.where(
+            columns.due_at <= NOW, or_(columns.lease_until.is_(None), columns.lease_until <= NOW, holder_died)
+        )
+        self._has_work = select(self._candidates.order_by(None).exists())
+        self._first = self._candidates.limit(1)
+        self._mine = (
+            select(self._key)
+            .where(
+                self._key == any_(bindparam("keys", type_=ARRAY(self._key.type))),
+                columns.lease_token == bindparam("token"),
+                columns.lease_until > NOW,
+                _ALIVE,
+            )
+            .order_by(self._key)
+            .with_for_update(key_share=True)
+            .cte("mine")
+        )
+        self.renewing = self._change_mine(lease_until=bindparam("until"))
+        given_back: dict[str, Any] = {
+            "lease_token": null(),
+            "lease_holder": null(),
+            "lease_until": null(),
+            "due_at": case(
+                (columns.due_at > bindparam("acquired_at"), columns.due_at), else_=bindparam("next_due", type_=_INSTANT)
+            ),
+        }
+        self.postponing = self._change_mine(**given_back)
+        self.releasing = self._change_mine(**given_back, attempts=0, last_error_code=null(), last_error_message=null())
+        self.failing = self._change_mine(
+            **given_back,
+            attempts=columns.attempts + bindparam("counted", type_=Integer),
+            last_error_code=bindparam("code"),
+            last_error_message=bindparam("message"),
+        )
+
+    def _change_mine(self, **values: Any) -> ReturningUpdate[Any]:
+        """Return the statement that changes the rows of a lease which has not ended, locked in the order of keys."""
+        return (
+            update(self._model)
+            .values(**values)
+            .where(self._key == self._mine.c[self._key.name])
+            .returning(self._key)
+            .execution_options(synchronize_session=False)
+        )
+
+    def has_work(self, uow: UnitOfWork) -> bool:
+        """Return whether a row is due that no process works on."""
+        return bool(uow.session.scalar(self._has_work, {"now": uow.now}))
+
+    def first(self, uow: UnitOfWork) -> Row[Any] | None:
+        """Return the row that would be acquired next, or None; it is not locked."""
+        return uow.session.execute(self._first, {"now": uow.now}).first()
+
+    def acquire(self, uow: UnitOfWork, *conditions: ColumnElement[bool], limit: int = 1) -> "Lease | None":
+        """Lease due rows that fulfil further conditions; None if there is none that is not being acquired already."""
+        lock = uow.dependencies.lease_holder
+        holder = None if lock is None else lock.number(uow.session)
+        due = (
+            self._candidates.add_columns(self._taken_over)
+            .where(*conditions)
+            .limit(limit)
+            .with_for_update(of=self._model, skip_locked=True, key_share=True)
+            .cte("due")
+        )
+        statement = (
+            update(self._model)
+            .values(
+                lease_token=bindparam("token"),
+                lease_holder=bindparam("holder"),
+                lease_until=bindparam("until"),
+                due_at=NOW,
+            )
+            .where(self._key == due.c[self._key.name])
+            .returning(*due.c)
+            .execution_options(synchronize_session=False)
+        )
+        token = secrets.token_hex(8)
+        values = {"now": uow.now, "token": token, "holder": holder, "until": uow.now + self.lease}
+        rows = tuple(uow.session.execute(statement, values))
+        if not rows:
+            return None
+        uow.dependencies.queue_observer.acquired(self.kind, len(rows), sum(row.taken_over for row in rows))
+        return Lease(self, token, holder, uow.now, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Rows that this process has acquired together."""
+
+    queue: WorkQueue
+    token: str
+    holder: int | None
+    acquired_at: datetime
+    rows: tuple[Row[Any], ...]
+    """As they were when they were acquired."""
+
+    @property
+    def row(self) -> Row[Any]:
+        """The row of a lease of one."""
+        [row] = self.rows
+        return row
+
+    @property
+    def keys(self) -> list[Any]:
+        """The keys of all rows."""
+        return [row[0] for row in self.rows]
+
+    def renew(self, uow: UnitOfWork, keys: Collection[Any] | None = None) -> set[Any]:
+        """Renew the leases that have not ended, and return their keys; the rows stay locked until the commit."""
+        return self._execute(uow, self.queue.renewing, keys, until=uow.now + self.queue.lease)
+
+    def require(self, uow: UnitOfWork) -> None:
+        """Renew the lease; raise LeaseLostError if that of any row has ended."""
+        if len(self.renew(uow)) < len(self.rows):
+            raise LeaseLostError
+
+    def release(
+        self, uow: UnitOfWork, keys: Collection[Any] | None = None, *, due_at: datetime | None = None
+    ) -> set[Any]:
+        """Record that work is done; a row is due again at `due_at`, and at once if it was requested meanwhile.
+
+        Return the keys of the rows whose lease had not ended.
+        """
+        released = self._execute(uow, self.queue.releasing, keys, acquired_at=self.acquired_at, next_due=due_at)
+        uow.dependencies.queue_observer.released(self.queue.kind, len(released))
+        return released
+
+    def postpone(self, uow: UnitOfWork, due_at: datetime, keys: Collection[Any] | None = None) -> set[Any]:
+        """Give back rows whose work is not done and has not failed, due at that time."""
+        postponed = self._execute(uow, self.queue.postponing, keys, acquired_at=self.acquired_at, next_due=due_at)
+        uow.dependencies.queue_observer.postponed(self.queue.kind, len(postponed))
+        return postponed
+
+    def fail(
+        self,
+        uow: UnitOfWork,
+        code: str,
+        message: str,
+        due_at: datetime | None,
+        *,
+        keys: Collection[Any] | None = None,
+        counted: bool = True,
+    ) -> set[Any]:
+        """Record why work failed; it is due again at that time, or given up (None). What is not `counted` only waits.
+
+        Return the keys of the rows whose lease had not ended.
+        """
+        failed = self._execute(
+            uow,
+            self.queue.failing,
+            keys,
+            acquired_at=self.acquired_at,
+            next_due=due_at,
+            counted=int(counted),
+            code=code,
+            message=message[:_MAX_MESSAGE_LENGTH],
+        )
+        uow.dependencies.queue_observer.failed(self.queue.kind, code, len(failed))
+        return failed
+
+    def _execute(
+        self, uow: UnitOfWork, statement: ReturningUpdate[Any], keys: Collection[Any] | None, **values: Any
+    ) -> set[Any]:
+        wanted = self.keys if keys is None else list(keys)
+        held = {"keys": wanted, "token": self.token, "holder": self.holder, "now": uow.now}
+        found = set(uow.session.scalars(statement, {**held, **values})) if wanted else set()
+        if len(found) < len(wanted):
+            uow.dependencies.queue_observer.lost(self.queue.kind, len(wanted) - len(found))
+        return found

@@ -49,7 +49,7 @@ MADE_ON_THE_WAY = {
     r"key_\w+…": r'"apiKey":\{"id":"(key_\w+)"',
     r"(?<=device_code=)\w+…": r'"device_code":"([\w-]+)"',
 }
-"""How the README shows what an answer tells, and where the answer tells it."""
+"""How the documents show a value of an answer, and where the answer has it."""
 
 
 def values_in(answer: str) -> dict[str, str]:
@@ -59,15 +59,29 @@ def values_in(answer: str) -> dict[str, str]:
 
 
 def with_values(command: str, met: dict[str, str]) -> str:
-    """Return a command of the README with what earlier answers told."""
+    """Return a documented command with values of earlier answers."""
     for shown, value in met.items():
         command = re.sub(shown, value, command)
     return command
 
 
-def readme_commands() -> list[str]:
-    """Return the README's curl commands, each with its continuation lines."""
-    lines = iter((ROOT / "README.md").read_text().splitlines())
+WALK: dict[str, list[int]] = {
+    "README.md": [200, 201, 200, 200],
+    "docs/guide/freezes.md": [422],
+    "docs/guide/exceptions.md": [201, 201, 200],
+    "docs/guide/audit.md": [200, 200],
+    "docs/guide/overview.md": [200],
+    "docs/guide/enforcement.md": [200, 202, 200, 200, 202],
+    "docs/guide/schedules.md": [201, 200],
+    "docs/guide/people-and-keys.md": [200, 200, 201, 200],
+    "docs/guide/cli-sign-in.md": [200, 400],
+}
+"""The documents that show commands, in the order in which a reader runs them, with the statuses that they promise."""
+
+
+def documented_commands(document: str) -> list[str]:
+    """Return the curl commands of a document, each with its continuation lines."""
+    lines = iter((ROOT / document).read_text().splitlines())
     found = []
     for line in lines:
         if line.startswith("$ curl "):
@@ -236,21 +250,22 @@ class TestOnceItIsReady:
         pasted = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=False)
         assert pasted.returncode == 0, pasted.stdout + pasted.stderr
 
-    def test_the_readmes_walk_through_answers_as_it_says(self, sandbox: Run, tmp_path: Path) -> None:
+    def test_commands_of_the_documents_answer_as_they_say(self, sandbox: Run, tmp_path: Path) -> None:
         exports = "\n".join(line for line in sandbox.output.splitlines() if line.startswith("  export "))
-        statuses, met = [], dict[str, str]()
-        for command in readme_commands():
-            measured = with_values(command, met) + " -s -w '\\n%{http_code}'"
-            script = f"{exports}\n{measured}"
-            run = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-            answer = run.stdout
-            statuses.append(answer.rpartition("\n")[2])
-            met = values_in(answer) | met
-        freezes, rules = ["200", "201", "200", "200", "422"], ["200", "202", "200", "200", "202"]
-        exceptions, looking, schedules = ["201", "201", "200"], ["200", "200", "200"], ["201", "200"]
-        people, keys, devices = ["200", "200"], ["201", "200"], ["200", "400"]
-        assert statuses == [*freezes, *exceptions, *looking, *rules, *schedules, *people, *keys, *devices]
+        statuses: dict[str, list[int]] = {document: [] for document in WALK}
+        known = dict[str, str]()
+        for document in WALK:
+            for command in documented_commands(document):
+                script = f"{exports}\n{with_values(command, known)} -s -w '\\n%{{http_code}}'"
+                run = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+                statuses[document].append(int(run.stdout.rpartition("\n")[2]))
+                known = values_in(run.stdout) | known
+        assert statuses == WALK
         assert (tmp_path / "audit.csv").read_text().startswith("id,at,action,")
+
+    def test_every_document_with_commands_is_part_of_the_walk(self) -> None:
+        documents = [path for path in ROOT.glob("docs/**/*.md") if documented_commands(str(path.relative_to(ROOT)))]
+        assert {str(path.relative_to(ROOT)) for path in documents} <= set(WALK)
 
     def test_a_second_one_in_the_same_directory_is_refused(self, sandbox: Run) -> None:
         second = subprocess.run(

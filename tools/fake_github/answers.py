@@ -21,7 +21,6 @@ class Answer:
     status: int
     body: Any = None
     headers: dict[str, str] = field(default_factory=dict)
-    slow_seconds: float = 0.0  # spread the body over this time
 
     def encoded(self) -> bytes:
         """Return the body's bytes."""

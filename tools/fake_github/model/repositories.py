@@ -5,7 +5,7 @@ import re
 from tools.fake_github.model.branches import make_commit
 from tools.fake_github.model.identifiers import node_id
 from tools.fake_github.model.records import Account, Repository
-from tools.fake_github.model.refusals import Refusal, validation_failed
+from tools.fake_github.model.refusals import validation_failed
 from tools.fake_github.model.world import Actor, Event, World
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -120,14 +120,6 @@ def delete(world: World, actor: Actor, repository: Repository) -> None:
     for key in [key for key in world.queues if key[0] == repository.id]:
         world.queues.pop(key)
     world.rules_version += 1
-
-
-def refuse_unless_owned(world: World, login: str) -> Account:
-    """Return the account of a login that must exist."""
-    account = world.logins.get(login.lower())
-    if account is None:
-        raise Refusal(404, "Not Found")
-    return account
 
 
 def _move_name(world: World, repository: Repository, old: str, change: object) -> None:

@@ -26,7 +26,6 @@ from tools.fake_github.webhooks.posting import Poster
 KEPT = 1000
 WORKERS = 4
 LAST_WORDS = 1.0  # seconds that a post under way has at the end
-ALWAYS_SENT = {"installation", "installation_repositories"}
 ONLY_TO_OWNER = {"rerequested", "requested_action"}
 
 

@@ -10,6 +10,7 @@ embedded ones start. What a test asks for:
 - `redis`: a client of an empty Redis; `redis_url` is its address.
 """
 
+import gc
 import itertools
 import os
 import shutil
@@ -27,12 +28,21 @@ from redis import Redis
 from sqlalchemy import make_url
 
 from app.commands.migrate import migrate
+from tests.harness.contracts import validate_contracts_once
+from tests.harness.engines import dispose_engines
 from tests.support.seeds import exploring
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=not exploring())
 hypothesis.settings.load_profile("tests")
+validate_contracts_once()
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what collecting has made, hundreds of thousands of objects, from each garbage collection to come."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
@@ -158,7 +168,9 @@ def new_database(server: str, name: str, template: str | None = None) -> Iterato
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(str(source)))
     with psycopg.connect(as_libpq(server), autocommit=True) as connection:
         connection.execute(create)
-        yield on_database(server, name)
+        url = on_database(server, name)
+        yield url
+        dispose_engines(url)
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

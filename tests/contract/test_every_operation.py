@@ -175,7 +175,7 @@ class TestUnhappyDays:
     def test_one_request_too_many_is_told_when_to_come_back(
         self, served_with_one_request_a_minute: str, acme: Tenant, operation: Operation
     ) -> None:
-        with httpx.Client(base_url=served_with_one_request_a_minute, timeout=30) as http:
+        with client_of(served_with_one_request_a_minute) as http:
             key = entitled(acme, operation)
             send(http, operation, key)
             response = send(http, operation, key)
@@ -223,7 +223,7 @@ class TestTheService:
         assert ready.json()["checks"]["redis"] == "ok"
 
     def test_without_a_database_it_lives_and_is_not_ready(self, served_without_database: str) -> None:
-        with httpx.Client(base_url=served_without_database, timeout=30) as http:
+        with client_of(served_without_database) as http:
             assert http.get("/healthz").status_code == 200
             assert code(http.get("/readyz")) == (503, "database_unavailable")
 

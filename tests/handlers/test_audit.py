@@ -1,14 +1,14 @@
 """Operations of the tag Audit."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from app.database import WORKER_ROLE, make_engine
+from app.database import WORKER_ROLE
 from models.audit import AuditEntry
 from rules.audit.actions import ACTIONS
 from rules.ids import new_id
@@ -20,6 +20,7 @@ from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
+from tests.harness.engines import engine_of
 
 PATH = "/v1/audit"
 ADA = {"type": "user", "id": "usr_ada", "name": "Ada"}
@@ -66,12 +67,10 @@ def paged(caller: Caller, **params: Any) -> list[str]:
 
 
 @pytest.fixture
-def seal(database: str) -> Iterator[Seal]:
+def seal(database: str) -> Seal:
     """Have the sealer look."""
-    engine = make_engine(database, 2, role=WORKER_ROLE)
-    uow_factory = UnitOfWorkFactory(engine, DatabaseClock(), RecordedWakeups())
-    yield lambda: seal_entries(uow_factory)
-    engine.dispose()
+    uow_factory = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), DatabaseClock(), RecordedWakeups())
+    return lambda: seal_entries(uow_factory)
 
 
 class TestListAuditEntries:

@@ -1,13 +1,12 @@
 """Operations of the tag Sign-in on sessions that are open: where they act, which there are, ending one; the keys."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import jwt
-import psycopg
 import pytest
 from sqlalchemy.orm import Session
 
-from app.database import WORKER_ROLE, make_engine
+from app.database import WORKER_ROLE
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.identity.signing_keys import PUBLISH_BEFORE, SIGNING_PERIOD, VERIFICATION_PERIOD
 from services.maintenance.tasks import rotate_keys
@@ -15,8 +14,8 @@ from tests import factories
 from tests.handlers.accounts import HERE, Client, account
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
+from tests.harness.engines import engine_of
 from tests.support.clocks import MovableClock
-from tests.support.product import address_of
 
 Later = Callable[..., None]
 
@@ -142,13 +141,10 @@ class TestRevokeSession:
 
 class TestGetJwks:
     @pytest.fixture
-    def sweep(
-        self, shared_database: psycopg.Connection, clock: MovableClock, wakeups: RecordedWakeups
-    ) -> Iterator[Callable[[], bool]]:
-        engine = make_engine(address_of(shared_database), 1, role=WORKER_ROLE)
+    def sweep(self, database: str, clock: MovableClock, wakeups: RecordedWakeups) -> Callable[[], bool]:
+        engine = engine_of(database, WORKER_ROLE)
         uow_factory = UnitOfWorkFactory(engine, clock, wakeups, Dependencies(secret_key=factories.SECRET_KEY.encode()))
-        yield lambda: rotate_keys(uow_factory)
-        engine.dispose()
+        return lambda: rotate_keys(uow_factory)
 
     def published(self, eve: Client) -> list[str]:
         answer = eve.http.get("/.well-known/jwks.json")

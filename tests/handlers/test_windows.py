@@ -1,6 +1,5 @@
 """Ending and beginning windows by hand: `thaw_override_freeze` and `run_schedule_now`."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.database import make_engine
+from app.database import WORKER_ROLE
 from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.repositories import WatchedBranch
@@ -22,6 +21,7 @@ from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
 from tests.handlers.guards import takes_credentials
+from tests.harness.engines import engine_of
 from tests.support.clocks import MovableClock
 
 REASON = "The release was moved to this weekend"
@@ -243,11 +243,9 @@ class TestRunScheduleNow:
 
 class TestEveryRead:
     @pytest.fixture
-    def jobs(self, database: str, clock: MovableClock) -> Iterator[UnitOfWorkFactory]:
+    def jobs(self, database: str, clock: MovableClock) -> UnitOfWorkFactory:
         """Units as a sweeper opens them."""
-        engine = make_engine(database, 2, role="change_freeze_worker")
-        yield UnitOfWorkFactory(engine, clock, RecordedWakeups(), Dependencies())
-        engine.dispose()
+        return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, RecordedWakeups(), Dependencies())
 
     def told(self, acme: Tenant, schedule: Schedule) -> tuple[Any, ...]:
         """Return what freeze state, freezes, occurrences and the schedule tell."""

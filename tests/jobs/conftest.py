@@ -8,10 +8,10 @@ import pytest
 import requests
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from sqlalchemy import CursorResult, create_engine, text
+from sqlalchemy import CursorResult, text
 from sqlalchemy.orm import Session
 
-from app.database import make_engine
+from app.database import WORKER_ROLE
 from app.wiring import make_reconciler
 from integrations.github import GitHub, GitHubSettings
 from models.organizations import Organization
@@ -23,6 +23,7 @@ from services.freezes.start import NewFreeze, start
 from services.reconcile.reconciler import Reconciler
 from services.webhooks.deliveries import process
 from tests import factories
+from tests.harness.engines import engine_of, owner_engine_of
 from tests.services.conftest import Listener, MovedClock
 from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.control.dump import dump_checks
@@ -146,15 +147,10 @@ def town(fake_github: Handle, database: str, private_key: rsa.RSAPrivateKey) -> 
         webhook_secret=SECRET,
     )
     github = GitHub(settings)
-    owner, api, worker = (
-        create_engine(database),
-        make_engine(database, 4),
-        make_engine(database, 4, "change_freeze_worker"),
-    )
     clock, listener = MovedClock(), Listener()
     dependencies = Dependencies(github, cursor_secret=b"a secret of the tests")
-    jobs = UnitOfWorkFactory(worker, clock, listener, dependencies)
-    with Session(owner, expire_on_commit=False) as session:
+    jobs = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, listener, dependencies)
+    with Session(owner_engine_of(database), expire_on_commit=False) as session:
         acme = factories.organization(session)
         session.commit()
         yield Town(
@@ -162,13 +158,11 @@ def town(fake_github: Handle, database: str, private_key: rsa.RSAPrivateKey) -> 
             fake_github.base_url,
             session,
             acme,
-            UnitOfWorkFactory(api, clock, listener, dependencies),
+            UnitOfWorkFactory(engine_of(database), clock, listener, dependencies),
             jobs,
             github,
             make_reconciler(jobs, github, "http://web.test"),
         )
-    for engine in (owner, api, worker):
-        engine.dispose()
 
 
 Builder = Callable[..., list[PullRequest]]

@@ -5,15 +5,15 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.database import make_engine
 from models.organizations import Organization
 from rules.access.permissions import Actor
 from services.core.clock import whole_milliseconds
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
+from tests.harness.engines import engine_of, owner_engine_of
 
 ADA = Actor("user", "usr_ada", "Ada")
 Opener = Callable[[Organization], AbstractContextManager[UnitOfWork]]
@@ -50,10 +50,8 @@ def listener() -> Listener:
 
 
 @pytest.fixture
-def engine(database: str) -> Iterator[Engine]:
-    engine = make_engine(database, 8)
-    yield engine
-    engine.dispose()
+def engine(database: str) -> Engine:
+    return engine_of(database)
 
 
 @pytest.fixture
@@ -64,10 +62,8 @@ def uow_factory(engine: Engine, clock: MovedClock, listener: Listener) -> UnitOf
 @pytest.fixture
 def session(database: str) -> Iterator[Session]:
     """Open a session that sees everything, and commits when told to."""
-    engine = create_engine(database)
-    with Session(engine, expire_on_commit=False) as session:
+    with Session(owner_engine_of(database), expire_on_commit=False) as session:
         yield session
-    engine.dispose()
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
+
+from tests.harness.engines import owner_engine_of
 
 
 @contextmanager
 def committing(database_url: str) -> Iterator[Session]:
     """Open a session where what is added or changed is committed at once."""
-    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
-    with Session(engine, expire_on_commit=False) as session:
+    with Session(owner_engine_of(database_url, autocommit=True), expire_on_commit=False) as session:
         yield session
-    engine.dispose()

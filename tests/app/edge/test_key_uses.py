@@ -17,7 +17,7 @@ from app.main import create_app
 from tests.support.clocks import MovableClock
 from tests.support.processes import eventually
 from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import serving
+from tests.support.serving import client_of, serving
 from tests.support.tenants import Tenant, tenant
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
@@ -45,7 +45,7 @@ class Process:
     @contextmanager
     def running(self) -> Iterator[httpx.Client]:
         parts = product_parts(clock=self.clock, wakeups=NoWakeups())
-        with serving(create_app(self._config, parts)) as url, httpx.Client(base_url=url, timeout=30) as client:
+        with serving(create_app(self._config, parts)) as url, client_of(url) as client:
             yield client
 
     def use(self, *uses: tuple[str, datetime], path: str = "/v1/freezes") -> list[int]:

@@ -1,17 +1,18 @@
 """Entries as services write them, and the sealer as the sweeper runs it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from app.database import WORKER_ROLE, make_engine
+from app.database import WORKER_ROLE
 from models.audit import AuditEntry, AuditSeal
 from models.organizations import Organization
 from services.core.unit_of_work import UnitOfWork, UnitOfWorkFactory
 from tests import factories
+from tests.harness.engines import engine_of
 from tests.services.conftest import Listener, MovedClock, Opener
 
 Record = Callable[..., str]
@@ -26,10 +27,8 @@ def entry_of(uow: UnitOfWork, name: str = "Quarter-end close", **details: Any) -
 
 
 @pytest.fixture
-def worker_engine(database: str) -> Iterator[Engine]:
-    engine = make_engine(database, 4, role=WORKER_ROLE)
-    yield engine
-    engine.dispose()
+def worker_engine(database: str) -> Engine:
+    return engine_of(database, WORKER_ROLE)
 
 
 @pytest.fixture

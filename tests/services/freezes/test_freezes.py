@@ -9,7 +9,7 @@ from sqlalchemy import create_engine, func, select, text
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import Session
 
-from app.database import make_engine
+from app.database import WORKER_ROLE, make_engine
 from models.audit import AuditEntry
 from models.freezes import Freeze, FreezeTarget
 from models.organizations import Organization
@@ -23,6 +23,7 @@ from services.freezes import end, targets, views
 from services.freezes.start import NewFreeze, extend, start
 from services.maintenance.tasks import end_freezes
 from tests import factories
+from tests.harness.engines import engine_of
 from tests.services.conftest import ADA, Listener, MovedClock, Opener
 
 EVERYTHING = {"type": "organization"}
@@ -173,10 +174,8 @@ class TestEnding:
             ends_at = uow.now + timedelta(hours=1)
         freeze = begin(unit_of, acme, ends_at=ends_at)
         clock.ahead = timedelta(hours=2)
-        engine = make_engine(database, 2, role="change_freeze_worker")
-        sweeping = UnitOfWorkFactory(engine, clock, uow_factory.wakeups)
+        sweeping = UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, uow_factory.wakeups)
         assert end_freezes(sweeping) + end_freezes(sweeping) == 1
-        engine.dispose()
         row = session.get_one(Freeze, freeze.id)
         assert (row.ended_at, row.end_reason) == (ends_at, "expired")
         actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.at)).all()

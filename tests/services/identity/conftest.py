@@ -1,6 +1,6 @@
 """Units of the realm for people, as the API opens them, with a clock that tests move."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -8,11 +8,12 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
+from app.database import IDENTITY_ROLE, WORKER_ROLE
 from models.organizations import User
 from rules.access.permissions import NOBODY
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
 from tests import factories
+from tests.harness.engines import engine_of
 from tests.harness.passwords import HASHER, hash_password
 from tests.services.conftest import Listener, MovedClock
 
@@ -21,10 +22,8 @@ Opener = Callable[[], AbstractContextManager[UnitOfWork]]
 
 
 @pytest.fixture
-def engine(database: str) -> Iterator[Engine]:
-    engine = make_engine(database, 8, role=IDENTITY_ROLE)
-    yield engine
-    engine.dispose()
+def engine(database: str) -> Engine:
+    return engine_of(database, IDENTITY_ROLE)
 
 
 @pytest.fixture
@@ -47,11 +46,10 @@ def uow(uow_factory: UnitOfWorkFactory) -> Opener:
 
 
 @pytest.fixture
-def worker_units(database: str, clock: MovedClock, listener: Listener) -> Iterator[UnitOfWorkFactory]:
+def worker_units(database: str, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
     """Return units as the sweeper opens them."""
-    engine = make_engine(database, 1, role=WORKER_ROLE)
-    yield UnitOfWorkFactory(engine, clock, listener, Dependencies(secret_key=factories.SECRET_KEY.encode()))
-    engine.dispose()
+    dependencies = Dependencies(secret_key=factories.SECRET_KEY.encode())
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, listener, dependencies)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
-from app.database import IDENTITY_ROLE, WORKER_ROLE, make_engine
+from app.database import IDENTITY_ROLE, WORKER_ROLE
 from integrations.mail.smtp import MailServer
 from jobs import background_thread, context, mail
 from jobs.context import Context
@@ -22,6 +22,7 @@ from services.mail.delivery import MAILS, send_due
 from services.mail.outbox import enqueue_mail
 from services.maintenance.tasks import tidy, work_waiting
 from tests import factories
+from tests.harness.engines import engine_of
 from tests.services.conftest import Listener, MovedClock
 from tests.support.mail import mail_server, mailbox
 from tools.mailbox import Handle
@@ -43,24 +44,20 @@ def around(box: Handle) -> Dependencies:
     return Dependencies(secret_key=b"a secret of the tests", mail=mail_server(box))
 
 
-def opened(
-    database: str, role: str, clock: MovedClock, listener: Listener, around: Dependencies
-) -> Iterator[UnitOfWorkFactory]:
-    engine = make_engine(database, 4, role)
-    yield UnitOfWorkFactory(engine, clock, listener, around)
-    engine.dispose()
+def opened(database: str, role: str, clock: MovedClock, listener: Listener, around: Dependencies) -> UnitOfWorkFactory:
+    return UnitOfWorkFactory(engine_of(database, role), clock, listener, around)
 
 
 @pytest.fixture
-def people(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> Iterator[UnitOfWorkFactory]:
+def people(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> UnitOfWorkFactory:
     """Units of the web origin."""
-    yield from opened(database, IDENTITY_ROLE, clock, listener, around)
+    return opened(database, IDENTITY_ROLE, clock, listener, around)
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> Iterator[UnitOfWorkFactory]:
+def jobs(database: str, clock: MovedClock, listener: Listener, around: Dependencies) -> UnitOfWorkFactory:
     """Units of a worker."""
-    yield from opened(database, WORKER_ROLE, clock, listener, around)
+    return opened(database, WORKER_ROLE, clock, listener, around)
 
 
 def written(people: UnitOfWorkFactory, *recipients: str) -> None:

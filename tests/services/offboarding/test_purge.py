@@ -1,6 +1,5 @@
 """What is left of an organisation 30 days after its deletion: one row with an id, and nothing of any other touched."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from threading import Barrier, Thread
 from typing import Any
@@ -10,7 +9,7 @@ import sqlalchemy.exc
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from app.database import WORKER_ROLE, make_engine
+from app.database import WORKER_ROLE
 from models import Base
 from models.installations import Installation
 from models.organizations import Organization, User
@@ -18,6 +17,7 @@ from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFa
 from services.offboarding import purge
 from services.offboarding.purge import _erase_a_piece, erased_tables, purge_deleted
 from tests import factories
+from tests.harness.engines import engine_of
 from tests.services.conftest import Listener, MovedClock
 from tests.support.estates import Estate, estate
 
@@ -25,10 +25,8 @@ Rows = dict[str, list[Any]]
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovedClock, listener: Listener) -> Iterator[UnitOfWorkFactory]:
-    engine = make_engine(database, 4, WORKER_ROLE)
-    yield UnitOfWorkFactory(engine, clock, listener, Dependencies())
-    engine.dispose()
+def jobs(database: str, clock: MovedClock, listener: Listener) -> UnitOfWorkFactory:
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, listener, Dependencies())
 
 
 def founded(session: Session, name: str) -> Estate:

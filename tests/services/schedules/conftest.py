@@ -1,6 +1,5 @@
 """An organisation with a watched branch, whose clock stands where a test puts it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.database import WORKER_ROLE, make_engine
+from app.database import WORKER_ROLE
 from models.audit import AuditEntry
 from models.freezes import Freeze
 from models.organizations import Organization
@@ -20,6 +19,7 @@ from services.schedules import deleting, saving, skipping, views
 from services.schedules.beginning import begin_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
+from tests.harness.engines import engine_of
 from tests.services.conftest import ADA, Listener, Opener
 from tests.services.schedules.windows import Planned
 from tests.support.clocks import MovableClock
@@ -121,11 +121,10 @@ def clock() -> MovableClock:
 
 
 @pytest.fixture
-def jobs(database: str, clock: MovableClock, listener: Listener) -> Iterator[UnitOfWorkFactory]:
+def jobs(database: str, clock: MovableClock, listener: Listener) -> UnitOfWorkFactory:
     """Open units of every organisation, as the sweeper does."""
-    engine = make_engine(database, 4, role=WORKER_ROLE)
-    yield UnitOfWorkFactory(engine, clock, listener, Dependencies(web_url="https://freeze.test"))
-    engine.dispose()
+    dependencies = Dependencies(web_url="https://freeze.test")
+    return UnitOfWorkFactory(engine_of(database, WORKER_ROLE), clock, listener, dependencies)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from sqlalchemy import event, text, update
+from sqlalchemy import text, update
 
 from models.schedules import Schedule
 from rules.errors import ServiceError
@@ -14,6 +14,7 @@ from services.schedules import months, previewing, running_now, saving
 from services.schedules.missing import record_missed
 from services.schedules.planning import extend_plans
 from services.schedules.verifying import verify_windows
+from tests.harness.engines import listening
 from tests.services.schedules.conftest import NIGHTS, Office, utc
 from tests.services.schedules.windows import HOUR, Planned
 
@@ -155,8 +156,8 @@ class TestAtTheSameMoment:
                 office.session.execute(update(Schedule).values(enabled=False, windows=None))
                 office.session.commit()
 
-        event.listen(office.uow_factory.engine, "after_cursor_execute", disable)
-        with pytest.raises(ServiceError, match="overlap with those of 'Nights'"):
+        changing = listening(office.uow_factory.engine, "after_cursor_execute", disable)
+        with changing, pytest.raises(ServiceError, match="overlap with those of 'Nights'"):
             office.create()
 
     def test_a_calendar_shows_what_an_edit_plans_while_it_is_read(self, office: Office) -> None:
@@ -167,8 +168,8 @@ class TestAtTheSameMoment:
             if "width_bucket" in about[2] and left:
                 office.update(made, window=NOON_TO_SIX | {"start_time": left.pop()})
 
-        event.listen(office.uow_factory.engine, "after_cursor_execute", edit)
-        with office.uow_factory.open(office.caller) as uow:
+        editing = listening(office.uow_factory.engine, "after_cursor_execute", edit)
+        with editing, office.uow_factory.open(office.caller) as uow:
             days = months.calendar_of(uow, "2026-11", None, None)["days"]
         assert not left
         shown = {day["date"].day: [f"{one['starts_at']:%H:%M}" for one in day["occurrences"]] for day in days[19:]}
@@ -182,8 +183,8 @@ class TestAtTheSameMoment:
             if "width_bucket" in about[2]:
                 office.update(made, window=NOON_TO_SIX | {"start_time": next(starts)})
 
-        event.listen(office.uow_factory.engine, "after_cursor_execute", edit)
-        with office.uow_factory.open(office.caller) as uow:
+        editing = listening(office.uow_factory.engine, "after_cursor_execute", edit)
+        with editing, office.uow_factory.open(office.caller) as uow:
             days = months.calendar_of(uow, "2026-11", None, None)["days"]
         assert [day["occurrences"] for day in days] == [[]] * 30
 

@@ -41,7 +41,7 @@ def revoke_invitation(uow: UnitOfWork, invitation_id: str) -> None:
 
 def get_invitation_link(uow: UnitOfWork, invitation_id: str) -> SecretReply:
     """Mint a link to a pending invitation."""
-    return SecretReply(inviting.link(uow, invitation_id))
+    return SecretReply(inviting.create_link(uow, invitation_id))
 
 
 def list_pending_invitations(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:

@@ -19,11 +19,11 @@ from jobs.context import Context
 from services.audit.hash_chain import seal_entries
 from services.maintenance.tasks import (
     end_freezes,
-    full_pass,
-    give_receipts,
+    full_resync,
+    purge_expired,
+    repair_completions,
     rotate_keys,
     seconds_to_next,
-    tidy,
     work_waiting,
 )
 from services.offboarding.deletion import end_what_came_late
@@ -92,9 +92,9 @@ class Sweeper:
             partial(clear_what_is_over, uow_factory),
             partial(extend_plans, uow_factory),
             partial(look_for_overlaps, uow_factory),
-            partial(give_receipts, uow_factory),
-            partial(full_pass, uow_factory, self.full_pass_every),
-            partial(tidy, uow_factory),
+            partial(repair_completions, uow_factory),
+            partial(full_resync, uow_factory, self.full_pass_every),
+            partial(purge_expired, uow_factory),
             partial(end_what_came_late, uow_factory),
             partial(purge_deleted, uow_factory),
             partial(rotate_keys, uow_factory),

@@ -1,7 +1,7 @@
-"""The one exception that every layer below the edge raises to refuse a request.
+"""The exception with which every layer below the edge reports an error to the client.
 
-It carries a code of the contract's catalogue (`x-error-catalogue` in `openapi.yaml`); status, type and
-documentation address follow from the code, so no layer below the edge knows HTTP.
+It has a code of the contract's catalogue (`x-error-catalogue` in `openapi.yaml`). Status, type and documentation URL
+follow from the code, so no layer below the edge knows HTTP.
 """
 
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One failing field.
+    """An error in one field.
 
-    `path` is a JSON Pointer into the body (`/scope/patterns/0`) or a parameter's name (`limit`).
-    `extra` holds additive members of the row, such as the schedule that an overlap names.
+    `path` is a JSON Pointer into the body (`/scope/patterns/0`) or the name of a parameter (`limit`).
+    `extra` has additional members of the row, such as the schedule of an overlap.
     """
 
     path: str
@@ -24,7 +24,7 @@ class Detail:
 
 
 class ServiceError(Exception):
-    """A refusal with a code of the catalogue, a message for people, and a row for each failing field."""
+    """An error with a code of the catalogue, a message for people, and a row for each invalid field."""
 
     def __init__(
         self,
@@ -41,18 +41,18 @@ class ServiceError(Exception):
         self.message = message
         self.details = details
         self.retry_after = retry_after
-        """Seconds until the same request can succeed, where that is known."""
+        """Seconds until the same request may succeed, if known."""
         self.commit_on_error = commit_on_error
-        """What was done before the refusal is kept, because the way on that the refusal shows needs it."""
+        """True if changes are committed in spite of the error, because the client's next step needs them."""
         self.secret = secret
-        """Its details show a secret: a stored copy of the reply must be encrypted."""
+        """True if the details show a secret: a stored copy of the response must be encrypted."""
 
 
-def together(faults: Sequence[ServiceError]) -> ServiceError:
-    """Return one refusal for several faults of a request: the first one's code, and the rows of all."""
-    first, *others = faults
+def merge_errors(errors: Sequence[ServiceError]) -> ServiceError:
+    """Return one error for several, with the code of the first and the details of all."""
+    first, *others = errors
     if not others:
         return first
-    more = f"{len(others)} more fault{'s'[: len(others) > 1]} in details"
-    details = tuple(detail for fault in faults for detail in fault.details)
+    more = f"{len(others)} more error{'s'[: len(others) > 1]} in details"
+    details = tuple(detail for error in errors for detail in error.details)
     return ServiceError(first.code, f"{first.message} ({more})", details=details)

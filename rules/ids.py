@@ -1,7 +1,7 @@
-"""Opaque ids: a prefix and 26 lower-case characters that sort by time of creation.
+"""Opaque ids: a prefix and 26 lower-case characters that sort by creation time.
 
-The 128 bits are those of a UUIDv7 without its version bits: 48 bits of Unix milliseconds, 80 of randomness,
-in base32hex, whose alphabet sorts like the bytes it stands for.
+The 128 bits are a UUIDv7 without version bits: 48 bits of Unix milliseconds and 80 random bits, in base32hex, whose
+alphabet preserves the order of the bytes.
 """
 
 import os
@@ -14,13 +14,13 @@ _SHAPE = re.compile(r"([a-z]{3})_[0-9a-v]{26}")
 
 
 def new_id(prefix: str) -> str:
-    """Return a fresh id such as `frz_06aq1…`: `prefix`, an underscore and 26 characters."""
+    """Return a new id such as `frz_06aq1…`: `prefix`, an underscore and 26 characters."""
     bits = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
     pairs = _PAIRS
     return f"{prefix}_" + "".join([pairs[bits >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def has_prefix(value: str, prefix: str) -> bool:
-    """Tell whether `value` has the shape of an id with this prefix."""
+    """True if `value` has the form of an id with this prefix."""
     match = _SHAPE.fullmatch(value)
     return match is not None and match[1] == prefix

@@ -1,4 +1,4 @@
-"""What each plan includes. Billing fills an organisation's plan; nothing here ever lifts a freeze or blocks a thaw."""
+"""Entitlements and quotas of the plans. Billing sets the plan; a plan never lifts a freeze or prevents lifting one."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from rules.errors import ServiceError
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One plan: its features, and its quotas (None: no limit)."""
+    """A plan with its features and quotas (None: unlimited)."""
 
     name: str
     entitlements: frozenset[str]
@@ -27,25 +27,25 @@ PLANS = {
 
 
 def plan_named(name: str) -> Plan:
-    """Return a plan; a name that this version does not know has what the free plan has."""
+    """Return a plan by name; an unknown name gets the free plan."""
     return PLANS.get(name, PLANS["free"])
 
 
 def require_watched_branches(plan: str, watched: int, added: int) -> None:
-    """Raise `feature_not_available`, naming limit and usage, if the plan does not reach for `added` more branches."""
+    """Raise `feature_not_available`, with limit and usage, if `added` more branches would exceed the quota."""
     limit = plan_named(plan).watched_branches
     if added and limit is not None and watched + added > limit:
         raise ServiceError(
             "feature_not_available",
-            f"The {plan} plan includes {limit} watched branches; {watched} are watched and this would add {added}.",
+            f"The {plan} plan includes {limit} watched branches. You have {watched}, and this would add {added}.",
         )
 
 
 def require_schedules(plan: str, existing: int, added: int) -> None:
-    """Raise `feature_not_available`, naming limit and usage, if the plan does not reach for `added` more schedules."""
+    """Raise `feature_not_available`, with limit and usage, if `added` more schedules would exceed the quota."""
     limit = plan_named(plan).schedules
     if added and limit is not None and existing + added > limit:
         raise ServiceError(
             "feature_not_available",
-            f"The {plan} plan includes {limit} schedules; there are {existing} and this would add {added}.",
+            f"The {plan} plan includes {limit} schedules. You have {existing}, and this would add {added}.",
         )

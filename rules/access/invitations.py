@@ -1,4 +1,4 @@
-"""Invitations: how long one is good, and the states that it can have."""
+"""Lifetime and states of invitations."""
 
 from datetime import timedelta
 from typing import Literal

@@ -1,7 +1,7 @@
-"""From nothing to the first freeze: six steps, each done or what to do next, from facts alone.
+"""Onboarding: six steps up to the first freeze, each done or with the next action, derived from facts.
 
-Nobody ticks a step off: one that was done and is not any more, such as an installation that was removed, is to be done
-again, whatever comes after it.
+A step is never marked as done by hand. A step that was done can become undone, for example when the installation is
+removed, regardless of later steps.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,26 +10,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What an organisation has."""
+    """The state of an organisation's set-up."""
 
     organization: str
-    """Its name."""
+    """The name of the organisation."""
     installation: str = "none"
-    """State of its installation: `none`, `pending`, `active`, `suspended` or `removed`."""
+    """State of the installation: `none`, `pending`, `active`, `suspended` or `removed`."""
     account: str = ""
     missing_permissions: Sequence[str] = ()
     covered: int = 0
-    """Repositories that the installation covers, and how many of them are enabled."""
+    """Number of repositories that the installation covers, and of those that are enabled."""
     enabled: int = 0
     watched: int = 0
-    """Watched branches of enabled repositories, and how many of them a freeze is not known to block."""
+    """Number of watched branches of enabled repositories, and of those without confirmed enforcement."""
     unenforced: int = 0
     frozen_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An operation of the contract that brings a step on."""
+    """An operation of the contract that completes a step."""
 
     operation_id: str
     method: str
@@ -58,69 +58,70 @@ _FREEZE = Action("create_freeze", "POST", "/v1/freezes")
 
 
 def steps(facts: Facts | None) -> list[Step]:
-    """Return every step in its order; `facts` is None for somebody who acts in no organisation."""
+    """Return all steps in order; `facts` is None if no organisation is selected."""
     return list(_steps(facts))
 
 
 def _steps(facts: Facts | None) -> Iterator[Step]:
     if facts is None:
-        told = "You act in no organisation. This makes one, or has you act in one of yours."
-        yield Step("organization", False, told, _BOOTSTRAP)
+        message = "No organisation selected. Create one, or select one of yours."
+        yield Step("organization", False, message, _BOOTSTRAP)
         facts = Facts("")
     else:
-        yield Step("organization", True, f"You act in {facts.organization}.")
+        yield Step("organization", True, f"You are working in {facts.organization}.")
     yield _installation(facts)
     yield _repositories(facts)
     yield _branches(facts)
     yield _enforcement(facts)
     if facts.frozen_once:
-        yield Step("first_freeze", True, "A freeze was started.")
+        yield Step("first_freeze", True, "First freeze started.")
     else:
-        yield Step("first_freeze", False, "Start a freeze; POST /v1/scope/preview tells what it would reach.", _FREEZE)
+        message = "Start a freeze. Preview what it covers with POST /v1/scope/preview."
+        yield Step("first_freeze", False, message, _FREEZE)
 
 
 def _installation(facts: Facts) -> Step:
     missing = ", ".join(facts.missing_permissions)
     todo = {
-        "none": ("Install the GitHub App: open the address that this gives.", _INSTALL),
-        "pending": ("Install the GitHub App at the address you were given, then claim the installation.", _CLAIM),
-        "suspended": (f"The App is suspended in {facts.account}: an owner has to let it work again there.", _STATUS),
-        "removed": ("The App was uninstalled. Install it again: open the address that this gives.", _INSTALL),
+        "none": ("Install the GitHub App from the returned URL.", _INSTALL),
+        "pending": ("Install the GitHub App from the URL you received, then claim the installation.", _CLAIM),
+        "suspended": (f"The GitHub App is suspended in {facts.account}. An owner must unsuspend it.", _STATUS),
+        "removed": ("The GitHub App was uninstalled. Install it again from the returned URL.", _INSTALL),
     }
     if facts.installation in todo:
         message, action = todo[facts.installation]
         return Step("installation", False, message, action)
     if missing:
-        told = f"An owner of {facts.account} has to grant the App what it is missing: {missing}."
-        return Step("installation", False, told, _STATUS)
-    return Step("installation", True, f"The App is installed in {facts.account}.")
+        message = f"The GitHub App lacks permissions in {facts.account}: {missing}. An owner must grant them."
+        return Step("installation", False, message, _STATUS)
+    return Step("installation", True, f"The GitHub App is installed in {facts.account}.")
 
 
 def _repositories(facts: Facts) -> Step:
     if facts.enabled:
-        return Step("repositories", True, f"{_counted(facts.enabled, 'repository', 'repositories')} enabled.")
+        return Step("repositories", True, f"{_count(facts.enabled, 'repository', 'repositories')} enabled.")
     if facts.covered:
-        told = f"Enable repositories: the App covers {facts.covered}."
-        return Step("repositories", False, told, _ENABLE)
-    return Step("repositories", False, "Have the repositories read that the App covers.", _SYNC)
+        message = f"Enable repositories. The GitHub App covers {facts.covered}."
+        return Step("repositories", False, message, _ENABLE)
+    return Step("repositories", False, "Sync the repositories that the GitHub App covers.", _SYNC)
 
 
 def _branches(facts: Facts) -> Step:
     if facts.watched:
-        return Step("branches", True, f"{_counted(facts.watched, 'branch', 'branches')} watched.")
-    told = "Watch a branch of an enabled repository; enabling one watches its default branch."
-    return Step("branches", False, told, _WATCH)
+        return Step("branches", True, f"{_count(facts.watched, 'branch', 'branches')} watched.")
+    message = "Watch a branch of an enabled repository. Enabling a repository watches its default branch."
+    return Step("branches", False, message, _WATCH)
 
 
 def _enforcement(facts: Facts) -> Step:
     if facts.watched and not facts.unenforced:
-        return Step("enforcement", True, "Every watched branch is blocked by a freeze.")
-    told = "Once branches are watched, have the rules written that require our check."
+        return Step("enforcement", True, "All watched branches are enforced.")
+    message = "Once branches are watched, set up the rules that require our check."
     if facts.watched:
-        unenforced = _counted(facts.unenforced, "branch is", "branches are")
-        told = f"Have the rules written that require our check: {unenforced} not known to be blocked by a freeze."
-    return Step("enforcement", False, told, _SET_UP)
+        unenforced = _count(facts.unenforced, "branch is", "branches are")
+        message = f"Set up the rules that require our check: {unenforced} not known to be blocked by a freeze."
+    return Step("enforcement", False, message, _SET_UP)
 
 
-def _counted(count: int, one: str, many: str) -> str:
+def _count(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"

@@ -1,4 +1,4 @@
-"""What an organisation can set for itself, and what holds where it has set nothing."""
+"""Settings of an organisation, with their defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ Approval = Literal["admin", "member"]
 
 @dataclass(frozen=True, slots=True)
 class OrganizationSettings:
-    """The settings in force."""
+    """The effective settings."""
 
     approval: Approval = "admin"
-    """The least role that grants, denies and revokes exceptions."""
+    """The least role that may grant, deny and revoke exceptions."""
     self_approval: bool = False
-    """Whether people may decide on requests of their own."""
+    """True if people may decide on their own requests."""
     timezone: str = "UTC"
-    """IANA name of the zone in which times are shown, and which new schedules begin with."""
+    """IANA name of the time zone for display, and the default for new schedules."""
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "OrganizationSettings":
-        """Return the settings that a row holds, each one missing by its default; what is unknown is left out."""
+        """Return the settings of a row, with defaults for missing ones; unknown ones are ignored."""
         defaults = cls()
         return cls(
             approval=stored.get("approval", defaults.approval),
@@ -29,5 +29,5 @@ class OrganizationSettings:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the settings by their names in the contract, as a row and the audit hold them."""
+        """Return the settings by their names in the contract, as stored in the row and the audit log."""
         return {"approval": self.approval, "selfApproval": self.self_approval, "timezone": self.timezone}

@@ -1,4 +1,4 @@
-"""Who may do what: roles, scopes, and the principal that a credential stands for."""
+"""Roles, scopes, actors, and the principal of a credential."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Source = Literal["dashboard", "api", "mcp", "compat", "slack", "schedule", "code
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who did something, as the audit and every `createdBy` tell it."""
+    """Who did something, in the audit log and in every `createdBy`."""
 
     type: ActorType
     id: str | None
@@ -31,39 +31,39 @@ NOBODY = Actor("user", None, "somebody who is not signed in")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """What a verified credential stands for: one organisation, and either a key's scopes or a user's role."""
+    """The identity of a verified credential: an organisation, with a key's scopes or a user's role."""
 
     kind: Literal["api_key", "session"]
     id: str
-    """`key_…` or `usr_…`: what idempotency keys and write budgets are bound to."""
+    """`key_…` or `usr_…`: the owner of idempotency keys and write budgets."""
     name: str
     organization_id: str | None
     plan: str = "free"
     scopes: frozenset[str] = field(default_factory=frozenset)
     role: Role | None = None
     support: bool = False
-    """A support session: reads everything, changes nothing."""
+    """True for a support session, which is read-only."""
     session_id: str | None = None
-    """The sign-in of a session."""
+    """The id of the session, if the credential is one."""
 
     @property
     def actor(self) -> Actor:
-        """The principal as an actor."""
+        """The principal as audit actor."""
         if self.support:
             return Actor("support", self.id, self.name)
         return Actor("user" if self.kind == "session" else "api_key", self.id, self.name)
 
     @property
     def source(self) -> Source:
-        """Where a change by this principal is said to come from."""
+        """The audit source of changes by this principal."""
         return "dashboard" if self.kind == "session" else "api"
 
 
 def role_reaches(role: Role | None, least: Role) -> bool:
-    """Tell whether `role` has every right of `least`; the roles are ordered."""
+    """True if `role` includes `least`; roles are ordered."""
     return role is not None and ROLES.index(role) >= ROLES.index(least)
 
 
 def scopes_reach(scopes: Collection[str], any_of: Collection[str]) -> bool:
-    """Tell whether a key with `scopes` may call an operation that takes any one of `any_of`."""
+    """True if a key with `scopes` may call an operation that requires any of `any_of`."""
     return any(scope in scopes for scope in any_of)

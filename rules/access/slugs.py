@@ -1,17 +1,17 @@
-"""Slugs: short names for addresses, made from names that people chose."""
+"""Slugs: short names for URLs, derived from display names."""
 
 import re
 import unicodedata
 
-LONGEST_SLUG = 40
-NAMELESS = "organization"
+MAX_SLUG_LENGTH = 40
+FALLBACK = "organization"
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
 def slug_of(name: str) -> str:
-    """Return `name` in lower-case ASCII letters, digits and single hyphens, at most 40 of them.
+    """Return `name` as lower-case ASCII letters, digits and single hyphens, at most 40 characters.
 
-    Accents are dropped; a name of which nothing is left becomes `organization`.
+    Accents are dropped. A name without any such character becomes `organization`.
     """
     plain = unicodedata.normalize("NFKD", name.replace("'", "")).encode("ascii", "ignore").decode().lower()
-    return _NOT_PLAIN.sub("-", plain).strip("-")[:LONGEST_SLUG].rstrip("-") or NAMELESS
+    return _NOT_PLAIN.sub("-", plain).strip("-")[:MAX_SLUG_LENGTH].rstrip("-") or FALLBACK

@@ -1,15 +1,15 @@
-"""What the audit tells of a change: what is different, and nothing else."""
+"""Differences between two states of an object, for the audit log."""
 
 from collections.abc import Mapping
 from typing import Any
 
-Told = dict[str, Any]
+Fields = dict[str, Any]
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Told, Told]:
-    """Return the entries of two objects with the same keys that differ, before and after; objects inside likewise."""
-    old: Told = {}
-    new: Told = {}
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Fields, Fields]:
+    """Return the fields that differ between two objects with the same keys, before and after; recursively."""
+    old: Fields = {}
+    new: Fields = {}
     for name, value in before.items():
         if value == after[name]:
             continue

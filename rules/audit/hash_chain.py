@@ -1,7 +1,7 @@
-"""The chain of the audit: what the hash of a seal is made of.
+"""The hash chain of the audit log: how the hash of a seal is computed.
 
-hash = SHA-256(hash of the seal before ‖ the entry as canonical JSON); before the first come 32 zero bytes. Canonical:
-the entry's properties as the API shows them, `at` with microseconds, keys sorted by code point, no white space, UTF-8.
+hash = SHA-256(hash of the previous seal ‖ the entry as canonical JSON); 32 zero bytes precede the first seal. Canonical
+JSON: the entry's properties as in the API, `at` with microseconds, keys sorted by code point, no white space, UTF-8.
 """
 
 import json
@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-NOTHING_BEFORE = bytes(32)
-"""What the first seal of an organisation follows."""
+GENESIS = bytes(32)
+"""The hash that precedes the first seal of an organisation."""
 
 
 def canonical(entry: Mapping[str, Any]) -> bytes:
-    """Return the bytes that stand for an entry, given as the columns of `audit_entries`; ids as text, `at` aware."""
+    """Return the canonical bytes of an entry, given as the columns of `audit_entries`; ids are text, `at` is aware."""
     at: datetime = entry["at"]
-    shown = {
+    properties = {
         "id": entry["id"],
         "organizationId": entry["organization_id"],
         "at": at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
@@ -28,9 +28,9 @@ def canonical(entry: Mapping[str, Any]) -> bytes:
         "requestId": entry["request_id"],
         "details": entry["details"],
     }
-    return json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(properties, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def seal_hash(previous: bytes, entry: Mapping[str, Any]) -> bytes:
-    """Return the hash of the seal of an entry that follows the seal with the hash `previous` (32 bytes)."""
+    """Return the hash of an entry's seal, which follows the seal with hash `previous` (32 bytes)."""
     return sha256(previous + canonical(entry)).digest()

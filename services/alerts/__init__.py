@@ -1,1 +1,1 @@
-"""Alerts: what needs attention in an organisation is opened and resolved here."""
+"""Alerts: conditions that need a person's attention. At most one alert per key is open in an organisation."""

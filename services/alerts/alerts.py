@@ -1,7 +1,7 @@
-"""What needs somebody's attention: items that are raised once for each cause, and cleared when it has gone.
+"""Alerts ("attention items" in the API): opened once per cause, and resolved when the cause is gone.
 
-At most one item of a key is open in an organisation. Raising it again changes its words and keeps `since`; raising it
-after it was cleared opens another one.
+At most one alert per key is open in an organisation. Opening it again updates its text and keeps `since`; opening it
+after it was resolved creates a new one.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,27 +20,27 @@ Severity = Literal["info", "warning", "critical"]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something to look at. `key` names its cause: a second one with the same key changes the open one's words."""
+    """Something that needs attention. `key` identifies the cause: the same key updates the open alert."""
 
     key: str
     type: str
     severity: Severity
     subject: tuple[str, str, str]
-    """Type, id and name of the object that it is about."""
+    """Type, id and name of the object concerned."""
     message: str
     action: tuple[str, str]
-    """Label, and the address where something can be done: a page of the code host's."""
+    """Label and URL of where to act, such as a page at GitHub."""
 
 
 def open_alert(uow: UnitOfWork, item: Alert) -> None:
-    """Open an item of the unit's organisation, or bring the open one of the same key up to date."""
+    """Open an alert in the unit's organisation, or update the open one with the same key."""
     open_alerts(uow, (item,))
 
 
 def open_alerts(uow: UnitOfWork, items: Sequence[Alert]) -> None:
-    """Do what `raise_item` does for all of them at once; of two with one key the last one counts.
+    """Open or update several alerts at once; for a repeated key the last one counts.
 
-    Rows are written in the order of their keys, so that two callers never wait for each other in a circle.
+    Rows are written in the order of their keys, so that concurrent callers cannot deadlock.
     """
     latest = {item.key: item for item in items}
     if not latest:
@@ -78,7 +78,7 @@ def _row(uow: UnitOfWork, item: Alert) -> dict[str, object]:
     }
 
 
-_CLEAR = text("""
+_RESOLVE = text("""
     WITH open AS (
         SELECT id FROM attention_items
         WHERE organization_id = :organization AND key = ANY(:keys) AND cleared_at IS NULL ORDER BY key FOR UPDATE
@@ -88,11 +88,11 @@ _CLEAR = text("""
 
 
 def resolve_alert(uow: UnitOfWork, key: str) -> None:
-    """Close the open item of that key, if there is one."""
+    """Resolve the open alert of the key, if there is one."""
     resolve_alerts(uow, (key,))
 
 
 def resolve_alerts(uow: UnitOfWork, keys: Collection[str]) -> None:
-    """Close the open items of all these keys in one statement; keys without one are passed over."""
+    """Resolve the open alerts of all these keys in one statement; keys without one are ignored."""
     if keys:
-        uow.session.execute(_CLEAR, {"organization": uow.organization, "keys": list(keys), "now": uow.now})
+        uow.session.execute(_RESOLVE, {"organization": uow.organization, "keys": list(keys), "now": uow.now})

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement
 from models.audit import AuditEntry, AuditSeal
 from rules.access.entitlements import plan_named
 from rules.audit.actions import ACTIONS
-from rules.errors import Detail, ServiceError, together
+from rules.errors import Detail, ServiceError, merge_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def _check(filters: AuditFilters) -> None:
     if filters.since is not None and filters.until is not None and filters.until <= filters.since:
         faults.append(_refused("to", "to has to be later than from"))
     if faults:
-        raise together(faults)
+        raise merge_errors(faults)
 
 
 def _refused(name: str, message: str) -> ServiceError:

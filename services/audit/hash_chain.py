@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy.exc
 from sqlalchemy import text
 
-from rules.audit.hash_chain import NOTHING_BEFORE, seal_hash
+from rules.audit.hash_chain import GENESIS, seal_hash
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 
 logger = logging.getLogger(__name__)
@@ -93,7 +93,7 @@ def _seal_piece(uow: UnitOfWork, organization_id: str) -> int:
     entries = [row._asdict() for row in committed]
     if entries:
         head = uow.session.execute(_HEAD, {"organization": organization_id}).one_or_none()
-        rows = _chained(entries, *(head or (0, NOTHING_BEFORE, uow.now)), now=uow.now)
+        rows = _chained(entries, *(head or (0, GENESIS, uow.now)), now=uow.now)
         uow.session.execute(_SEAL, rows)
         uow.session.execute(_DONE, {"entries": rows["entries"]})
     return len(entries)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from sqlalchemy import Row, select, text
 
 from models.organizations import Organization
-from rules.audit.hash_chain import NOTHING_BEFORE, seal_hash
+from rules.audit.hash_chain import GENESIS, seal_hash
 from services.audit.hash_chain import LATE
 from services.core.unit_of_work import UnitOfWork
 from services.offboarding.deletion import PURGED_AFTER
@@ -102,7 +102,7 @@ def verify(uow: UnitOfWork, organization_id: str, slug: str, known: Known | None
 
 def _walk(uow: UnitOfWork, organization_id: str, known: Known | None) -> tuple[int, bytes, list[Fault]]:
     """Return how many seals are sound from the first, the hash of the last of them, and what is wrong with the next."""
-    sealed, head, sealed_at = 0, NOTHING_BEFORE, _BEGINNING
+    sealed, head, sealed_at = 0, GENESIS, _BEGINNING
     values: dict[str, Any] = {"organization": organization_id, "late": LATE}
     with uow.session.execute(_CHAIN, values, execution_options={"yield_per": _AT_ONCE}) as chain:
         for seal in chain:

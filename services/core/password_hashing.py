@@ -19,7 +19,7 @@ from threading import BoundedSemaphore
 import argon2
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from rules.access.passwords import readable
+from rules.access.passwords import normalize
 from rules.errors import ServiceError
 
 TIME_COST = 3
@@ -51,12 +51,12 @@ class PasswordHasher:
 
     def hash(self, password: str) -> str:
         """Return the Argon2id hash of a password with its salt and costs, as a PHC string."""
-        return self._threads.submit(self._hasher.hash, readable(password)).result()
+        return self._threads.submit(self._hasher.hash, normalize(password)).result()
 
     def verify(self, stored: str | None, password: str) -> bool:
         """True if a password has this hash; without a hash it takes as long, and the result is False."""
         compared = self.dummy_hash if stored is None else stored
-        return self._threads.submit(self._verify, compared, readable(password)).result() and stored is not None
+        return self._threads.submit(self._verify, compared, normalize(password)).result() and stored is not None
 
     def is_outdated(self, stored: str) -> bool:
         """True if a hash was made with other costs than those of this hasher."""

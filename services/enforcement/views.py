@@ -12,7 +12,7 @@ from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.lights import LIGHTS, counts, light_of, reached
-from services.repositories.repositories import visible
+from services.repositories.repositories import get_visible
 
 _LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
 """Errors of a branch that waits for the code host's limits to pass, and has not failed."""
@@ -54,7 +54,7 @@ def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, l
     """
     query = _rows().where(*reached(uow))
     if filters.repo is not None:
-        query = query.where(WatchedBranch.repository_id == visible(uow, filters.repo).id)
+        query = query.where(WatchedBranch.repository_id == get_visible(uow, filters.repo).id)
     if filters.light is not None:
         query = query.where(BranchEnforcement.shown_light == filters.light)
     keys = (WatchedBranch.created_at, WatchedBranch.id)

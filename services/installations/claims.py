@@ -1,13 +1,13 @@
-"""Claiming: an installation of the App becomes an organisation's, once somebody has proved to administer it.
+"""Claiming an installation: it is connected to an organisation once a person has proved to administer it.
 
-What holds: the `state` in the address has 256 random bits, of which the database keeps a hash; it is good for one hour,
-for one claim, and for the person and the organisation that asked for it. An id alone proves nothing, since anybody can
-write one into an address: the `code` that GitHub gives the person with the installation is exchanged for a token of
-theirs, which has to list the installation, and its account has to be theirs, or they one of its owners. Being listed
-would not do: everybody who can read a repository is. The token is revoked at the end and never stored.
+The `state` in the install URL has 256 random bits, of which the database stores a hash. It is valid for one hour, for
+one claim, and for the person and organisation that requested it. An id alone proves nothing, since anyone can put one
+into a URL: the `code` that GitHub passes along is exchanged for a user token. With it the installation must be listed,
+and its account must be the person's own or one that they own. Being listed alone is not enough, because everybody who
+can read a repository sees the installation. The token is revoked at the end and never stored.
 
-Accepted: GitHub is asked before anything is locked, so what it told may have changed by the commit. The comparison of
-repositories that a claim asks for notices.
+Accepted: GitHub is called before anything is locked, so its answers may be outdated by the commit. The sync that a
+claim requests corrects this.
 """
 
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_installation_probes
 from services.github_access import client
 from services.identity import one_time_tokens
-from services.installations.status import ask, look_at_everything, record
+from services.installations.status import fetch, save_state, schedule_reread
 from services.installations.sync_requests import request_comparison
-from services.installations.views import NOT_REMOVED, own, unknown, view
+from services.installations.views import NOT_REMOVED, not_found, own, view
 from services.organizations import organizations
 
-VALID = timedelta(hours=1)
+STATE_LIFETIME = timedelta(hours=1)
 _CLAIM = text("SELECT claim_installation(:id, :account, :now)")
-# What belonged to a removed installation of the same account goes on under the new one: GitHub gives each its own id.
+# Rows of a removed installation of the same account move to the new one: GitHub gives each installation a new id.
 _INHERIT = """
     WITH left_behind AS (
         SELECT t.{key} FROM {table} t JOIN installations f ON f.id = t.installation_id
@@ -46,7 +46,7 @@ _INHERIT = """
     UPDATE {table} t SET installation_id = :id FROM left_behind l
     WHERE l.{key} = t.{key} AND t.organization_id = :organization
 """
-_HEIRLOOMS = tuple(
+_INHERITED = tuple(
     text(_INHERIT.format(table=table, key=key))
     for table, key in {"repositories": "id", "written_rulesets": "ruleset_id"}.items()
 )
@@ -54,22 +54,22 @@ _HEIRLOOMS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """What GitHub told before anything was locked."""
+    """What GitHub returned before anything was locked."""
 
     info: InstallationInfo
     login: str
-    """Who administers the installation, by their name at GitHub."""
+    """GitHub login of the person who administers the installation."""
     gone: frozenset[int]
-    """Installations that we took for the organisation's, and that are there no more."""
+    """Installations of the organisation that no longer exist at GitHub."""
 
 
 def install_url(uow: UnitOfWork) -> dict[str, Any]:
-    """Return GitHub's address where the App is installed, carrying a fresh state; raises `github_unavailable`."""
+    """Return the URL for installing the App, with a new state. Raise `github_unavailable`."""
     slug = client.github(uow).settings.app_slug
     if not slug:
-        raise ServiceError("github_unavailable", "The GitHub App's name is not configured here (GITHUB_APP_SLUG).")
-    state = one_time_tokens.issue(uow, "installation", _person(uow), VALID, organization_id=uow.organization)
-    expires_at = uow.now + VALID
+        raise ServiceError("github_unavailable", "The GitHub App is not configured (GITHUB_APP_SLUG is missing).")
+    state = one_time_tokens.issue(uow, "installation", _person(uow), STATE_LIFETIME, organization_id=uow.organization)
+    expires_at = uow.now + STATE_LIFETIME
     organization = uow.session.get_one(Organization, uow.organization)
     uow.audit("installation.requested", ("organization", organization.id, organization.name))
     return {
@@ -79,105 +79,105 @@ def install_url(uow: UnitOfWork) -> dict[str, Any]:
 
 
 def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[str, Any]:
-    """Make an installation the organisation's, and have its repositories read; claiming it again changes nothing.
+    """Connect an installation to the organisation and request a sync; claiming it again changes nothing.
 
-    Raises `invalid_parameter` (pointers) for a state or code that is not good, `installation_not_found` for what the
-    person cannot reach, `github_permission_denied` for what they do not administer, `invalid_state` where the
-    organisation has another one, `installation_claimed_by_other_org`, and what GitHub answers.
+    Raise `invalid_parameter` (with pointers) if state or code is invalid, `installation_not_found` if the person cannot
+    access it, `github_permission_denied` if they do not administer it, `invalid_state` if the organisation has another
+    one, `installation_claimed_by_other_org`, and GitHub's own errors.
     """
     _require_own(uow, one_time_tokens.peek(uow, "installation", state))
     github = client.github(uow)
     proof = _prove(uow, github, installation_id, code)
-    organizations.locked(uow)
+    organizations.lock_current(uow)
     _require_own(uow, one_time_tokens.consume(uow, "installation", state))
-    _forget_what_is_gone(uow, proof)
+    _save_removals(uow, proof)
     if not uow.session.scalar(_CLAIM, {"id": proof.info.id, "account": proof.info.account_login, "now": uow.now}):
         message = (
-            "Another organisation has claimed this installation. If that one is yours and was deleted, uninstall the "
-            "App at GitHub and install it again."
+            "Another organisation has claimed this installation. If it was yours and is deleted, uninstall the "
+            "GitHub App and install it again."
         )
         raise ServiceError("installation_claimed_by_other_org", message)
     installation = uow.session.get_one(Installation, proof.info.id, with_for_update=True, populate_existing=True)
     target = ("installation", str(installation.id), proof.info.account_login)
     after = {"state": installation.state, "repositorySelection": proof.info.repository_selection}
     uow.audit("installation.claimed", target, before=None, after=after, provedBy=proof.login)
-    record(uow, installation, proof.info)
-    _take_over(uow, installation)
+    save_state(uow, installation, proof.info)
+    _request_rereads(uow, installation)
     return view(installation)
 
 
 def _person(uow: UnitOfWork) -> str:
     if uow.caller.principal_id is None:
-        raise RuntimeError("nobody is signed in")
+        raise RuntimeError("not signed in")
     return uow.caller.principal_id
 
 
 def _require_own(uow: UnitOfWork, token: Any) -> None:
-    """Refuse a state that is unknown, used or too old, or was given to another person or organisation: all alike."""
+    """Raise `invalid_parameter` if a state is unknown, used, expired, or of another person or organisation."""
     if token is None or token.subject != _person(uow) or token.organization_id != uow.organization:
         message = (
-            "is not one that you were given for this organisation in the last hour, or was used already; "
-            "ask GET /v1/github/install-url for a new address"
+            "is invalid, expired or already used, or was issued for another person or organisation; "
+            "get a new URL from GET /v1/github/install-url"
         )
         detail = Detail("/state", message, "invalid_parameter")
         raise ServiceError("invalid_parameter", f"state {message}.", details=(detail,))
 
 
 def _prove(uow: UnitOfWork, github: GitHub, installation_id: int, code: str) -> _Proof:
-    """Ask GitHub who the code stands for, and whether they administer the installation; no lock is held meanwhile."""
+    """Check with GitHub whose code it is and whether they administer the installation; no lock is held meanwhile."""
     people = github.installers
     if people is None:
-        message = "Nobody can prove to administer an installation here: GITHUB_APP_CLIENT_ID is not configured."
+        message = "Installations cannot be claimed: GITHUB_APP_CLIENT_ID is not configured."
         raise ServiceError("github_unavailable", message)
     others = uow.session.scalars(_others(uow, installation_id)).all()
-    with _readable(installation_id), _exchanged(people, code) as person, person.together():
+    with _translate_errors(installation_id), _user_client(people, code) as person, person.together():
         login = _administrator(person, installation_id)
         info = github.installation(installation_id)
-        gone = frozenset(each.id for each in others if ask(github, each.id) is None)
+        gone = frozenset(each.id for each in others if fetch(github, each.id) is None)
     return _Proof(info, login, gone)
 
 
 @contextmanager
-def _readable(installation_id: int) -> Iterator[None]:
-    """Turn what GitHub does not show, and a fault of our own App, into codes that a claim answers."""
+def _translate_errors(installation_id: int) -> Iterator[None]:
+    """Translate GitHub errors about the installation or our App into codes of this operation."""
     try:
         yield
     except GitHubError as error:
         if error.kind in {ErrorKind.INSTALLATION_REMOVED, ErrorKind.NOT_FOUND}:
-            raise unknown(installation_id) from None
+            raise not_found(installation_id) from None
         if error.kind is ErrorKind.APP_REFUSED:
             raise ServiceError("github_unavailable", error.message) from None
         raise
 
 
 @contextmanager
-def _exchanged(people: People, code: str) -> Iterator[PersonClient]:
-    """Yield a client of the person whose code it is; refuses one that GitHub does not accept any more."""
+def _user_client(people: People, code: str) -> Iterator[PersonClient]:
+    """Yield a client for the user whose code it is. Raise `invalid_parameter` if GitHub rejects the code."""
     try:
         with people.acting(code=code) as person:
             yield person
     except GitHubError as error:
         if error.kind is not ErrorKind.REJECTED or "bad_verification_code" not in error.message:
             raise
-        message = "was not given out by GitHub, or was used already, or is older than ten minutes"
+        message = "is invalid, already used, or older than ten minutes"
         detail = Detail("/code", message, "invalid_parameter")
         raise ServiceError("invalid_parameter", f"code {message}.", details=(detail,)) from None
 
 
 def _administrator(person: PersonClient, installation_id: int) -> str:
-    """Return the login of a person who administers the installation's account; refuses everybody else."""
+    """Return the login of a user who administers the installation's account. Raise if they do not."""
     account = person.account()
     listed = next((each for each in person.installations() if each.id == installation_id), None)
     if listed is None:
-        raise unknown(installation_id)
+        raise not_found(installation_id)
     if listed.account_type == "Organization":
         administers = person.owns(listed.account_login)
     else:
         administers = listed.account_id == account.id
     if not administers:
         message = (
-            f"{account.login} is no owner of {listed.account_login} at GitHub, or GitHub does not tell. "
-            "An owner has to claim the installation."
+            f"{account.login} is not an owner of {listed.account_login} at GitHub, or GitHub does not disclose it. "
+            "An owner must claim the installation."
         )
         raise ServiceError("github_permission_denied", message)
     return account.login
@@ -188,24 +188,26 @@ def _others(uow: UnitOfWork, installation_id: int) -> Select[Installation]:
     return query.order_by(Installation.id)
 
 
-def _forget_what_is_gone(uow: UnitOfWork, proof: _Proof) -> None:
-    """Record the removal of installations that nobody told us of; refuses a second one beside one that is there."""
+def _save_removals(uow: UnitOfWork, proof: _Proof) -> None:
+    """Save the removal of installations that GitHub no longer has. Raise `invalid_state` if another one exists."""
     for other in uow.session.scalars(_others(uow, proof.info.id).with_for_update()):
         if other.id not in proof.gone:
-            message = f"This organisation has the installation {other.id} of {other.account}; uninstall it first."
+            message = (
+                f"This organisation already has the installation {other.id} of {other.account}. Uninstall it first."
+            )
             raise ServiceError("invalid_state", message)
         person = uow.actor
         uow.bind_organization(uow.organization, CODE_HOST)
-        record(uow, other, None)
+        save_state(uow, other, None)
         uow.bind_organization(uow.organization, person)
 
 
-def _take_over(uow: UnitOfWork, installation: Installation) -> None:
-    """Have everything read anew, and let what a removed installation of the same account left go on."""
+def _request_rereads(uow: UnitOfWork, installation: Installation) -> None:
+    """Move rows of a removed installation of the same account to this one, and request that all is read again."""
     uow.session.flush()
     values = {"id": installation.id, "account": installation.account, "organization": uow.organization}
-    for heirloom in _HEIRLOOMS:
-        uow.session.execute(heirloom, values)
+    for statement in _INHERITED:
+        uow.session.execute(statement, values)
     request_comparison(uow, [installation.id])
-    look_at_everything(uow, installation.id)
+    schedule_reread(uow, installation.id)
     schedule_installation_probes(uow, installation.id)

@@ -1,4 +1,4 @@
-"""What becomes of an installation: the code host is asked, never the payload that made us ask."""
+"""Status of installations. It is always fetched from GitHub's API; a webhook payload only triggers the fetch."""
 
 from sqlalchemy import select, text
 
@@ -14,11 +14,11 @@ from services.github_access.client import page
 
 
 def refresh_status(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int) -> str | None:
-    """Ask the code host about an installation and record its state; None for one that no organisation has claimed.
+    """Fetch an installation from GitHub and save its state; return None if no organisation has claimed it.
 
-    A removed one ends the organisation's freezes: nothing can be written there any more, and what is written stays.
-    One that is active again, or may do more or less than before, gets every branch looked at anew. Where somebody else
-    has recorded an answer while we waited for ours, ours may be the older one: it is asked for once more.
+    If it was removed, the organisation's freezes end: checks can no longer be written, and written ones stay. If it is
+    active again or its permissions changed, all branches are read again. If another process has saved a state while
+    this one waited for GitHub, the own answer may be older, and it is fetched again.
     """
     while True:
         with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
@@ -26,33 +26,33 @@ def refresh_status(uow_factory: UnitOfWorkFactory, github: GitHub, installation_
             owner, status_version = (found.organization_id, found.status_version) if found else (None, 0)
         if owner is None:
             return None
-        info = ask(github, installation_id)
+        info = fetch(github, installation_id)
         with uow_factory.open(Caller(owner, CODE_HOST, "code_host")) as uow:
             installation = uow.session.get_one(Installation, installation_id, with_for_update=True)
             if installation.status_version == status_version:
-                return record(uow, installation, info)
+                return save_state(uow, installation, info)
 
 
-def record(uow: UnitOfWork, installation: Installation, info: InstallationInfo | None) -> str:
-    """Write down what the code host told of an installation that is locked, and react; returns its state."""
+def save_state(uow: UnitOfWork, installation: Installation, info: InstallationInfo | None) -> str:
+    """Save what GitHub returned for a locked installation, apply the consequences, and return the new state."""
     installation.status_version += 1
     before, after = installation.state, _state(info)
-    allowed = installation.permissions
+    permissions = installation.permissions
     installation.state = after
     if info is not None:
         installation.account = info.account_login
         installation.repository_selection = info.repository_selection
         installation.permissions = dict(info.permissions)
-    _attend(uow, installation)
+    _update_permission_alert(uow, installation)
     if before != after:
-        _react(uow, installation, before, after)
-    elif after == "active" and allowed != installation.permissions:
-        look_at_everything(uow, installation.id)
+        _handle_state_change(uow, installation, before, after)
+    elif after == "active" and permissions != installation.permissions:
+        schedule_reread(uow, installation.id)
     return after
 
 
-def _attend(uow: UnitOfWork, installation: Installation) -> None:
-    """Have somebody grant what the App was not granted; a removed or suspended installation is another matter."""
+def _update_permission_alert(uow: UnitOfWork, installation: Installation) -> None:
+    """Open an alert if the App lacks permissions, resolve it otherwise; only active installations have one."""
     key = f"missing_permissions {installation.id}"
     missing = missing_permissions(installation.permissions) if installation.state == "active" else []
     if not missing:
@@ -66,14 +66,15 @@ def _attend(uow: UnitOfWork, installation: Installation) -> None:
             type="missing_permissions",
             severity="critical" if "checks:write" in missing else "warning",
             subject=("installation", str(installation.id), installation.account),
-            message=f"The GitHub App lacks {', '.join(missing)} in {installation.account}. Accept what it asks for.",
+            message=f"The GitHub App lacks {', '.join(missing)} in {installation.account}. "
+            "Accept the requested permissions.",
             action=("Open the installation", settings),
         ),
     )
 
 
-def ask(github: GitHub, installation_id: int) -> InstallationInfo | None:
-    """Return what the code host tells of an installation; None for one that is gone."""
+def fetch(github: GitHub, installation_id: int) -> InstallationInfo | None:
+    """Return the installation from GitHub, or None if it no longer exists."""
     try:
         return github.installation(installation_id)
     except GitHubError as error:
@@ -88,7 +89,7 @@ def _state(info: InstallationInfo | None) -> str:
     return "suspended" if info.suspended_at else "active"
 
 
-def _react(uow: UnitOfWork, installation: Installation, before: str, state: str) -> None:
+def _handle_state_change(uow: UnitOfWork, installation: Installation, before: str, state: str) -> None:
     target = ("installation", str(installation.id), installation.account)
     uow.audit(f"installation.{state}", target, before={"state": before}, after={"state": state})
     if state == "removed":
@@ -99,11 +100,11 @@ def _react(uow: UnitOfWork, installation: Installation, before: str, state: str)
             end(uow, freeze, "installation_removed", uow.now, uow.actor)
             audit_end(uow, "freeze.ended", freeze)
     elif state == "active":
-        look_at_everything(uow, installation.id)
+        schedule_reread(uow, installation.id)
 
 
-def look_at_everything(uow: UnitOfWork, installation_id: int) -> None:
-    """Make every branch of an installation due, to be read back."""
+def schedule_reread(uow: UnitOfWork, installation_id: int) -> None:
+    """Make all branches of an installation due, with a read of their checks from GitHub."""
     uow.session.execute(
         text(
             "WITH every AS (SELECT b.id FROM watched_branches b JOIN repositories r ON r.id = b.repository_id "

@@ -9,13 +9,13 @@ from models.installations import Installation
 from services.core.unit_of_work import UnitOfWork
 
 SYNC_TIMEOUT = timedelta(minutes=5)
-"""After this a comparison that has begun is taken to be lost, and begun anew."""
+"""After this, a started comparison counts as lost and is started again."""
 
 
 def request_comparison(uow: UnitOfWork, installation_ids: Collection[int], *, join: bool = False) -> None:
-    """Mark installations to be compared, unless they are marked already.
+    """Mark installations to be compared, unless they are marked.
 
-    With `join` one that has begun will do; without, it may have read too early, and another follows it.
+    With `join` a comparison that is running is enough; otherwise it may have read too early, and another one follows.
     """
     query = select(Installation).where(Installation.id.in_(installation_ids)).order_by(Installation.id)
     for installation in uow.session.scalars(query.with_for_update()):

@@ -1,4 +1,4 @@
-"""Installations as clients see them, and the way of one: asked for, active, suspended, removed."""
+"""Installations as clients see them, with their states: pending, active, suspended, removed."""
 
 from datetime import datetime
 from typing import Any
@@ -19,20 +19,20 @@ def own(uow: UnitOfWork) -> ColumnElement[bool]:
     return Installation.organization_id == uow.organization
 
 
-def unknown(installation_id: int) -> ServiceError:
-    """Return the refusal of an installation that there is not, or that is not shown: both sound alike."""
-    return ServiceError("installation_not_found", f"There is no installation {installation_id} here.")
+def not_found(installation_id: int) -> ServiceError:
+    """Return the error for an installation that does not exist or is not visible: both are reported alike."""
+    return ServiceError("installation_not_found", f"Installation {installation_id} not found.")
 
 
-def present(uow: UnitOfWork) -> Installation | None:
-    """Return the installation that the organisation has, or else the one that was removed last."""
+def current(uow: UnitOfWork) -> Installation | None:
+    """Return the organisation's installation, or else the one removed last, or None."""
     query = select(Installation).where(own(uow))
     order = (NOT_REMOVED.desc(), Installation.created_at.desc(), Installation.id.desc())
     return uow.session.scalar(query.order_by(*order).limit(1))
 
 
 def pending_until(uow: UnitOfWork) -> datetime | None:
-    """Return until when an installation that somebody was sent to make can be claimed; None: nobody was."""
+    """Return until when a requested installation can be claimed, or None if none was requested."""
     query = select(func.max(OneTimeToken.expires_at)).where(
         OneTimeToken.purpose == "installation",
         OneTimeToken.organization_id == uow.organization,
@@ -43,13 +43,13 @@ def pending_until(uow: UnitOfWork) -> datetime | None:
 
 
 def status(uow: UnitOfWork, installation_id: int | None) -> dict[str, Any]:
-    """Return how far the organisation's installation has come, or the one named; raises `installation_not_found`."""
+    """Return the status of the organisation's installation, or of the given one. Raise `installation_not_found`."""
     if installation_id is None:
-        found = present(uow)
+        found = current(uow)
     else:
         found = uow.session.scalar(select(Installation).where(own(uow), Installation.id == installation_id))
         if found is None:
-            raise unknown(installation_id)
+            raise not_found(installation_id)
     until = pending_until(uow)
     expected = until is not None and installation_id is None and (found is None or found.state == "removed")
     return {
@@ -60,7 +60,7 @@ def status(uow: UnitOfWork, installation_id: int | None) -> dict[str, Any]:
 
 
 def view(installation: Installation) -> dict[str, Any]:
-    """Return an installation as the contract's object."""
+    """Return an installation as in the API."""
     return {
         "installation_id": installation.id,
         "account": installation.account,

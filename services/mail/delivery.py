@@ -19,7 +19,7 @@ from models.identity import Mail
 from services.core.encryption import DecryptionError, decrypt
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import Lease, RetryPolicy, WorkQueue
-from services.mail.outbox import USE, bound_to
+from services.mail.outbox import USE, associated_data
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ def _values(mail: Row[Any], secret: bytes) -> Mapping[str, Any]:
     """Return the values of the template's fields; raise DecryptionError if they cannot be read."""
     if mail.sealed is None:
         raise DecryptionError
-    values: dict[str, Any] = orjson.loads(decrypt(secret, USE, bound_to(mail.id, mail.recipient), mail.sealed))
+    values: dict[str, Any] = orjson.loads(decrypt(secret, USE, associated_data(mail.id, mail.recipient), mail.sealed))
     return values
 
 

@@ -1,6 +1,6 @@
-"""The outbox: a mail is written with the change that it tells of, and leaves only if that change is committed.
+"""The mail outbox: a mail is written in the same transaction as its cause and sent after the commit.
 
-What it is filled with is sealed, since links are secrets; the job `mail` sends it (`services/mail/delivery.py`).
+Its fields are encrypted, since links are secrets. The job `mail` delivers it (`services/mail/delivery.py`).
 """
 
 from datetime import UTC, datetime
@@ -18,25 +18,25 @@ USE = "mails"
 
 
 def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) -> None:
-    """Write a mail to one address; texts, instants and lists of texts fill the fields of its template.
+    """Queue a mail to one address; strings, datetimes and lists of strings fill the fields of its template.
 
     Templates and their fields are in `integrations/mail/templates.py`:
     `verify_email(url)`, `known_address(sign_in_url, forgot_url)`, `reset_password(url)`,
     `invitation(organization, inviter, role, url, expires_at)`,
     `organization_deleted(organization, by, deleted_at, purged_at)`, `rules_left(organization, left)`.
-    Raises ValueError for an unknown template, and for fields that are missing or too many.
+    Raise ValueError if the template is unknown or its fields do not match.
     """
     if template not in TEMPLATES or TEMPLATES[template].fields != values.keys():
-        raise ValueError(f"there is no mail {template} with the fields {', '.join(sorted(values))}")
+        raise ValueError(f"no mail template {template!r} with the fields {', '.join(sorted(values))}")
     mail_id = new_id("mal")
-    told = orjson.dumps({name: _told(value) for name, value in values.items()})
+    fields = orjson.dumps({name: _format(value) for name, value in values.items()})
     uow.session.add(
         Mail(
             id=mail_id,
             organization_id=uow.caller.organization_id,
             recipient=recipient,
             template=template,
-            sealed=encrypt(uow.dependencies.secret_key, USE, bound_to(mail_id, recipient), told),
+            sealed=encrypt(uow.dependencies.secret_key, USE, associated_data(mail_id, recipient), fields),
             created_at=uow.now,
             due_at=uow.now,
             attempts=0,
@@ -45,11 +45,11 @@ def enqueue_mail(uow: UnitOfWork, recipient: str, template: str, **values: Any) 
     uow.wake("mail")
 
 
-def bound_to(mail_id: str, recipient: str) -> str:
-    """Return what a sealed mail is bound to: moved to another row or address, it does not open."""
+def associated_data(mail_id: str, recipient: str) -> str:
+    """Return the associated data of a mail's encryption: moved to another row or address, it does not decrypt."""
     return f"{mail_id} {recipient}"
 
 
-def _told(value: Any) -> Any:
-    """Return an instant as people write it, and anything else as it is."""
+def _format(value: Any) -> Any:
+    """Return a datetime as readable text, and other values unchanged."""
     return f"{value.astimezone(UTC):%-d %B %Y, %H:%M} UTC" if isinstance(value, datetime) else value

@@ -1,1 +1,4 @@
-"""What the sweeper does on a timer: record ends, repair, delete what is kept long enough, request full passes."""
+"""Periodic tasks of the sweeper: record ends, repair lost work, delete old rows, request full resyncs.
+
+Every task is idempotent and safe with any number of sweepers.
+"""

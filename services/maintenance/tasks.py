@@ -1,7 +1,7 @@
-"""What the sweeper does: record what time has done, find what was lost, and look at everything now and then.
+"""Tasks of the sweeper: record what has become due, find lost work, and resync everything from time to time.
 
-Every chore is idempotent and safe with any number of sweepers: rows are locked or skipped, and a chore with a period
-is taken by the one that moves its mark.
+Every task is idempotent and safe with any number of sweepers: rows are locked or skipped, and a periodic task is run
+by the sweeper that acquires its period.
 """
 
 import logging
@@ -31,17 +31,17 @@ from services.webhooks.deliveries import DELIVERIES
 
 logger = logging.getLogger(__name__)
 
-ENDED_AT_ONCE = 200
-KEPT_DELIVERIES = timedelta(days=30)
-KEPT_REPLIES = timedelta(hours=24)
-KEPT_SECRETS = timedelta(hours=1)
-KEPT_HEADS = timedelta(days=30)
-KEPT_SPENDINGS = timedelta(hours=2)
-KEPT_ATTEMPTS = timedelta(days=1)
-KEPT_DEVICES = timedelta(days=1)
-KEPT_TOKENS = timedelta(days=7)
-KEPT_SESSIONS = timedelta(days=30)
-KEPT_MAILS = timedelta(days=30)
+MAX_ENDED_AT_ONCE = 200
+DELIVERY_RETENTION = timedelta(days=30)
+REPLY_RETENTION = timedelta(hours=24)
+SECRET_RETENTION = timedelta(hours=1)
+HEAD_RETENTION = timedelta(days=30)
+USAGE_RETENTION = timedelta(hours=2)
+ATTEMPT_RETENTION = timedelta(days=1)
+DEVICE_RETENTION = timedelta(days=1)
+TOKEN_RETENTION = timedelta(days=7)
+SESSION_RETENTION = timedelta(days=30)
+MAIL_RETENTION = timedelta(days=30)
 _DEAD_HEADS = """
     DELETE FROM head_checks
     WHERE NOT tracked AND NOT unconfirmed AND conclusion = 'failure' AND written_at < :before
@@ -49,7 +49,7 @@ _DEAD_HEADS = """
 
 
 def end_freezes(uow_factory: UnitOfWorkFactory) -> int:
-    """Record the end of freezes whose time has passed, each in a unit of its own; returns how many."""
+    """Record the end of freezes that have reached it, each in its own unit of work; return their number."""
     ended = 0
     while True:
         with uow_factory.open(SYSTEM_CALLER) as uow:
@@ -57,11 +57,11 @@ def end_freezes(uow_factory: UnitOfWorkFactory) -> int:
                 select(Freeze.id, Freeze.organization_id)
                 .where(Freeze.ended_at.is_(None), Freeze.ends_at <= uow.now)
                 .order_by(Freeze.ends_at)
-                .limit(ENDED_AT_ONCE)
+                .limit(MAX_ENDED_AT_ONCE)
             ).all()
         now_ended = for_each_isolated(over, lambda row: _end_one(uow_factory, row))
         ended += now_ended
-        if now_ended < ENDED_AT_ONCE:
+        if now_ended < MAX_ENDED_AT_ONCE:
             return ended
 
 
@@ -72,7 +72,7 @@ def _end_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
 
 
 def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
-    """Return how long it is until time does something: a window begins, a freeze or an exception ends; None: never."""
+    """Return the seconds until the next window start, freeze end or exception end; None if there is none."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         next_start = select(func.min(Occurrence.starts_at)).where(
             Occurrence.is_unsettled, Occurrence.starts_at > uow.now
@@ -83,14 +83,14 @@ def seconds_to_next(uow_factory: UnitOfWorkFactory) -> float | None:
         return min(((at - uow.now).total_seconds() for at in instants if at is not None), default=None)
 
 
-def give_receipts(uow_factory: UnitOfWorkFactory) -> None:
-    """Give the receipts of freezes that a worker left behind."""
+def repair_completions(uow_factory: UnitOfWorkFactory) -> None:
+    """Mark freezes as complete whose worker did not."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         repair_completion(uow)
 
 
 def work_waiting(uow_factory: UnitOfWorkFactory) -> set[str]:
-    """Return the jobs that have something to do: what a lost wake-up, a retry or a lease that ran out left behind."""
+    """Return the jobs with work to do, such as after a lost wake-up, for a retry, or after an expired lease."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         due = uow.session.scalar(
             text(
@@ -112,11 +112,11 @@ def work_waiting(uow_factory: UnitOfWorkFactory) -> set[str]:
     return {name for name, waits in found.items() if waits}
 
 
-def full_pass(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
-    """Have everything read anew, once in each period: every branch, and the list of repositories.
+def full_resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
+    """Request that all branches and repositories are read again, once per period; True if requested.
 
-    Heals webhooks that were missed, and checks that were edited by hand. Installations are locked before branches, as
-    they are by a worker that pauses one and gives its branches back.
+    Heals missed webhooks and checks that were changed by others. Installations are locked before branches, in the same
+    order as by a worker that pauses an installation and releases its branches.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "full_resync", period):
@@ -137,22 +137,22 @@ def full_pass(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:
     return True
 
 
-def tidy(uow_factory: UnitOfWorkFactory) -> bool:
-    """Remove what nobody asks for any more, once an hour."""
+def purge_expired(uow_factory: UnitOfWorkFactory) -> bool:
+    """Delete rows that are past their retention, once per hour; True if it ran."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "purge_expired", timedelta(hours=1)):
             return False
         for statement, age in (
-            ("DELETE FROM webhook_deliveries WHERE received_at < :before", KEPT_DELIVERIES),
-            ("DELETE FROM idempotency_keys WHERE created_at < :before", KEPT_REPLIES),
-            ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", KEPT_SECRETS),
-            (_DEAD_HEADS, KEPT_HEADS),
-            ("DELETE FROM github_api_usage WHERE at < :before", KEPT_SPENDINGS),
-            ("DELETE FROM throttled_attempts WHERE at < :before", KEPT_ATTEMPTS),
-            ("DELETE FROM device_authorizations WHERE expires_at < :before", KEPT_DEVICES),
-            ("DELETE FROM one_time_tokens WHERE expires_at < :before", KEPT_TOKENS),
-            ("DELETE FROM sessions WHERE expires_at < :before", KEPT_SESSIONS),
-            ("DELETE FROM mails WHERE created_at < :before", KEPT_MAILS),
+            ("DELETE FROM webhook_deliveries WHERE received_at < :before", DELIVERY_RETENTION),
+            ("DELETE FROM idempotency_keys WHERE created_at < :before", REPLY_RETENTION),
+            ("UPDATE idempotency_keys SET body = NULL WHERE secret AND created_at < :before", SECRET_RETENTION),
+            (_DEAD_HEADS, HEAD_RETENTION),
+            ("DELETE FROM github_api_usage WHERE at < :before", USAGE_RETENTION),
+            ("DELETE FROM throttled_attempts WHERE at < :before", ATTEMPT_RETENTION),
+            ("DELETE FROM device_authorizations WHERE expires_at < :before", DEVICE_RETENTION),
+            ("DELETE FROM one_time_tokens WHERE expires_at < :before", TOKEN_RETENTION),
+            ("DELETE FROM sessions WHERE expires_at < :before", SESSION_RETENTION),
+            ("DELETE FROM mails WHERE created_at < :before", MAIL_RETENTION),
         ):
             uow.session.execute(text(statement), {"before": uow.now - age})
         clear_what_is_over(uow)
@@ -161,7 +161,7 @@ def tidy(uow_factory: UnitOfWorkFactory) -> bool:
 
 
 def rotate_keys(uow_factory: UnitOfWorkFactory) -> bool:
-    """Publish, retire and remove the keys that sign session tokens, once an hour."""
+    """Publish, retire and delete signing keys, once per hour; True if it ran."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "signing_keys", timedelta(hours=1)):
             return False

@@ -18,7 +18,7 @@ from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import audit_end, end, lock_branches
 from services.mail.outbox import enqueue_mail
-from services.organizations.organizations import locked
+from services.organizations.organizations import lock_current
 
 PURGED_AFTER = timedelta(days=30)
 WITHDRAWN_AFTER = timedelta(seconds=60)
@@ -62,7 +62,7 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
 
     Raises `validation_failed` for another name, and `organization_deleted` for whoever comes second.
     """
-    organization = locked(uow)
+    organization = lock_current(uow)
     if name != organization.name:
         message = "name is not the name of this organisation"
         raise ServiceError("validation_failed", message, details=(Detail("/name", message),))

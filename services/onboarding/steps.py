@@ -1,4 +1,4 @@
-"""Onboarding: how far an organisation has come, read from what there is."""
+"""Onboarding progress of an organisation, derived from its current state."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ from services.installations.views import status
 
 
 def show(uow: UnitOfWork) -> dict[str, Any]:
-    """Return every step, each done or what to do next; for somebody without an organisation all are to be done."""
+    """Return all steps, each done or with its next action; without an organisation none is done."""
     found = steps(_facts(uow))
-    following = next((step.name for step in found if not step.done), None)
-    return {"complete": following is None, "next_step": following, "steps": found}
+    next_step = next((step.name for step in found if not step.done), None)
+    return {"complete": next_step is None, "next_step": next_step, "steps": found}
 
 
 def _facts(uow: UnitOfWork) -> Facts | None:
@@ -54,7 +54,7 @@ def _repositories(uow: UnitOfWork) -> tuple[int, int]:
 
 
 def _branches(uow: UnitOfWork) -> tuple[int, int]:
-    """Count what a freeze can reach, and what of it is red or was never looked at."""
+    """Return the number of branches that freezes can cover, and of those without confirmed enforcement."""
     unknown = or_(BranchEnforcement.verified_at.is_(None), BranchEnforcement.light == "red")
     query = (
         select(func.count(), func.count().filter(unknown))

@@ -1,1 +1,5 @@
-"""Organisations, their members, invitations and plans."""
+"""Organisations, their members, invitations and plans.
+
+An organisation always has at least one owner. An invitation is bound to the e-mail address that it was sent to.
+Changes of members and invitations of one organisation are serialized by its row lock.
+"""

@@ -1,9 +1,8 @@
-"""Invitations as the invited see them: shown by the mailed token, listed by their address, accepted.
+"""Invitations on the recipient's side: preview by the mailed token, list by address, accept.
 
-An invitation is bound to an address: only the account that has confirmed it sees and accepts it. The token in the
-mail shows what one is invited to, and is no right by itself. For everybody else an invitation is not there, and
-neither is one that was accepted, revoked, has expired, or whose organisation has been deleted.
-Everything here runs in units of the realm `identity`.
+An invitation is bound to an address: only the account that has confirmed the address can see and accept it. The token
+in the mail shows the invitation but grants nothing. For everybody else the invitation does not exist; neither does one
+that is accepted, revoked, expired, or of a deleted organisation. Units of work of this module use the realm `identity`.
 """
 
 from typing import Any, NoReturn
@@ -16,23 +15,23 @@ from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
-from services.organizations.memberships import act_in, is_support, person
+from services.organizations.memberships import is_support, person, select_organization
 
 
 def preview(uow: UnitOfWork, token: str) -> dict[str, Any]:
-    """Return the pending invitation that a mailed token is for; raises `invitation_not_found`. Uses nothing up."""
+    """Return the pending invitation of a mailed token without consuming it. Raise `invitation_not_found`."""
     found = one_time_tokens.peek(uow, "invitation", token)
     query = _received(uow).where(Invitation.id == (found.subject if found else None))
     row = uow.session.execute(query).one_or_none()
     if row is None:
-        _refuse()
+        _raise_not_found()
     return _view(uow, *row)
 
 
 def list_pending(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """Return a page of the invitations to the person's address, the newest first.
+    """Return a page of the invitations to the person's address, newest first.
 
-    None for an address that is not confirmed; none for a support session, since they are of other organisations.
+    It is empty if the address is not confirmed, and for support sessions, since these are of other organisations.
     """
     user = person(uow)
     if user.email_verified_at is None or is_support(uow):
@@ -43,26 +42,26 @@ def list_pending(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
 
 
 def accept(uow: UnitOfWork, invitation_id: str, token: str | None = None) -> dict[str, Any]:
-    """Make the person a member, once; all links to the invitation are worthless from then on.
+    """Make the person a member and invalidate all links to the invitation.
 
-    A token is not needed; one that is given has to be of this invitation. The sign-in acts in the organisation if it
-    acted in none. Raises `invitation_not_found`, and `already_exists` for somebody who is a member.
+    A token is optional, but must belong to this invitation. The session selects the organisation if it had none.
+    Raise `invitation_not_found`, and `already_exists` if the person is a member.
     """
     user = person(uow)
-    invitation, organization = _locked(uow, invitation_id, user)
+    invitation, organization = _lock(uow, invitation_id, user)
     if token is not None:
         used = one_time_tokens.consume(uow, "invitation", token)
         if used is None or used.subject != invitation.id:
-            _refuse()
+            _raise_not_found()
     if uow.session.get(Membership, (organization.id, user.id)) is not None:
-        raise ServiceError("already_exists", f"You are a member of {organization.name} already.")
+        raise ServiceError("already_exists", f"You are already a member of {organization.name}.")
     invitation.accepted_at, invitation.accepted_by = uow.now, user.id
     one_time_tokens.invalidate(uow, "invitation", invitation.id)
     uow.session.add(
         Membership(organization_id=organization.id, user_id=user.id, role=invitation.role, created_at=uow.now)
     )
     uow.session.flush()
-    act_in(uow, organization.id)
+    select_organization(uow, organization.id)
     uow.bind_organization(organization.id)
     target = ("invitation", invitation.id, invitation.email)
     uow.audit("invitation.accepted", target, before={"state": "pending"}, after={"state": "accepted"})
@@ -70,10 +69,10 @@ def accept(uow: UnitOfWork, invitation_id: str, token: str | None = None) -> dic
     return _view(uow, invitation, organization)
 
 
-def _locked(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation, Organization]:
-    """Return a pending invitation to this person, and what it is to; of several who come at once, one gets it.
+def _lock(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation, Organization]:
+    """Return a pending invitation to this person and its organisation, with both rows locked.
 
-    The organisation is locked first, as by everybody, so that it is not deleted meanwhile.
+    The organisation is locked first, as everywhere, so that it cannot be deleted meanwhile.
     """
     own = (Invitation.id == invitation_id, Invitation.email == user.email)
     organization = uow.session.scalar(
@@ -85,9 +84,9 @@ def _locked(uow: UnitOfWork, invitation_id: str, user: User) -> tuple[Invitation
     invitation = uow.session.scalar(select(Invitation).where(*own).with_for_update())
     uow.refresh_now()
     if invitation is None or organization is None or organization.deleted_at is not None:
-        _refuse()
+        _raise_not_found()
     if user.email_verified_at is None or invitation.state(uow.now) != "pending":
-        _refuse()
+        _raise_not_found()
     return invitation, organization
 
 
@@ -99,8 +98,8 @@ def _received(uow: UnitOfWork) -> Select[Invitation, Organization]:
     )
 
 
-def _refuse() -> NoReturn:
-    raise ServiceError("invitation_not_found", "There is no such invitation, or it is no longer pending.")
+def _raise_not_found() -> NoReturn:
+    raise ServiceError("invitation_not_found", "Invitation not found, or no longer pending.")
 
 
 def _view(uow: UnitOfWork, invitation: Invitation, organization: Organization) -> dict[str, Any]:
@@ -108,7 +107,7 @@ def _view(uow: UnitOfWork, invitation: Invitation, organization: Organization) -
 
 
 def view(uow: UnitOfWork, invitation: Invitation) -> dict[str, Any]:
-    """Return an invitation as the contract shows it to its organisation."""
+    """Return an invitation as its organisation sees it in the API."""
     return {
         "id": invitation.id,
         "email": invitation.email,

@@ -1,4 +1,4 @@
-"""Invitations as the organisation sees them: sent, listed, revoked, and their links."""
+"""Invitations on the organisation's side: send, list, revoke, get a link."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,18 +18,18 @@ from services.identity import one_time_tokens
 from services.mail import outbox
 from services.organizations.invitations import view
 from services.organizations.members import require_owner
-from services.organizations.organizations import locked
+from services.organizations.organizations import lock_current
 
 PAGE = "/invitation"
-"""Where on the web origin a link leads."""
-MOST_IN_A_DAY = 500
-"""Invitations of one organisation: mails with words of its own go to people who have not asked for any."""
-MOST_TO_ADDRESS = 5
-"""Invitations of one organisation to the same address within an hour."""
+"""Path on the web origin of invitation links."""
+MAX_PER_DAY = 500
+"""Invitations of one organisation per day: they are unsolicited mails with text that the organisation chooses."""
+MAX_PER_ADDRESS = 5
+"""Invitations of one organisation to the same address per hour."""
 
 
 def list_invitations(uow: UnitOfWork, state: InvitationState | None, cursor: str | None, limit: int) -> Page:
-    """Return a page of invitations in a state, or in any, the newest first."""
+    """Return a page of invitations, newest first, optionally in one state."""
     query = select(Invitation).where(Invitation.organization_id == uow.organization)
     if state is not None:
         query = query.where(Invitation.has_state(state, uow.now))
@@ -39,18 +39,18 @@ def list_invitations(uow: UnitOfWork, state: InvitationState | None, cursor: str
 
 
 def invite(uow: UnitOfWork, email: str, role: Role) -> dict[str, Any]:
-    """Invite an address, and mail it a link.
+    """Invite an address and mail it a link.
 
-    Raises `already_exists` for a member or somebody who is invited, `insufficient_permission` for a future owner, and
-    `rate_limited` after 5 mails to an address within an hour, or 500 within a day.
+    Raise `already_exists` if the address belongs to a member or is invited, `insufficient_permission` if somebody other
+    than an owner invites an owner, and `rate_limited` after 5 mails to an address within an hour, or 500 within a day.
     """
-    organization = locked(uow)
+    organization = lock_current(uow)
     if role == "owner":
         require_owner(uow)
     email = email.lower()
     _require_new(uow, email)
-    _limit(uow, MOST_TO_ADDRESS, timedelta(hours=1), Invitation.email == email)
-    _limit(uow, MOST_IN_A_DAY, timedelta(days=1))
+    _limit(uow, MAX_PER_ADDRESS, timedelta(hours=1), Invitation.email == email)
+    _limit(uow, MAX_PER_DAY, timedelta(days=1))
     invitation = Invitation(
         id=new_id("inv"),
         organization_id=organization.id,
@@ -77,17 +77,17 @@ def invite(uow: UnitOfWork, email: str, role: Role) -> dict[str, Any]:
 
 
 def revoke(uow: UnitOfWork, invitation_id: str) -> None:
-    """Take a pending invitation back: its links are worthless at once; raises `invitation_not_found`."""
-    invitation = _pending(uow, invitation_id)
+    """Revoke a pending invitation; its links stop working at once. Raise `invitation_not_found`."""
+    invitation = _lock_pending(uow, invitation_id)
     invitation.revoked_at = uow.now
     one_time_tokens.invalidate(uow, "invitation", invitation.id)
     target = ("invitation", invitation.id, invitation.email)
     uow.audit("invitation.revoked", target, before={"role": invitation.role}, after=None)
 
 
-def link(uow: UnitOfWork, invitation_id: str) -> dict[str, Any]:
-    """Return a fresh link of a pending invitation; those before it go on working. Raises `invitation_not_found`."""
-    invitation = _pending(uow, invitation_id)
+def create_link(uow: UnitOfWork, invitation_id: str) -> dict[str, Any]:
+    """Return a new link for a pending invitation; earlier links still work. Raise `invitation_not_found`."""
+    invitation = _lock_pending(uow, invitation_id)
     uow.audit("invitation.link_minted", ("invitation", invitation.id, invitation.email))
     return {"url": _new_url(uow, invitation), "expires_at": invitation.expires_at}
 
@@ -101,30 +101,30 @@ def _new_url(uow: UnitOfWork, invitation: Invitation) -> str:
 
 
 def _require_new(uow: UnitOfWork, email: str) -> None:
-    """Raise `already_exists` for the address of a member, and for one that is invited."""
+    """Raise `already_exists` if the address belongs to a member or has a pending invitation."""
     member = select(User.id).join(Membership, Membership.user_id == User.id)
     member = member.where(Membership.organization_id == uow.organization, User.email == email)
     if uow.session.scalar(member) is not None:
-        raise ServiceError("already_exists", f"{email} is a member already.")
+        raise ServiceError("already_exists", f"{email} is already a member.")
     invited = select(Invitation.id).where(
         Invitation.organization_id == uow.organization,
         Invitation.email == email,
         Invitation.has_state("pending", uow.now),
     )
     if uow.session.scalar(invited) is not None:
-        raise ServiceError("already_exists", f"{email} is invited already; revoke that invitation to send another.")
+        raise ServiceError("already_exists", f"{email} already has an invitation. Revoke it to send another.")
 
 
-def _limit(uow: UnitOfWork, most: int, within: timedelta, *conditions: ColumnElement[bool]) -> None:
-    """Raise `rate_limited` when as many were sent within that time; the organisation's lock makes the count exact."""
+def _limit(uow: UnitOfWork, limit: int, within: timedelta, *conditions: ColumnElement[bool]) -> None:
+    """Raise `rate_limited` if `limit` were sent within that time; the organisation's lock makes the count exact."""
     query = select(Invitation.created_at).where(Invitation.organization_id == uow.organization, *conditions)
-    before_most = uow.session.scalar(query.order_by(Invitation.created_at.desc()).offset(most - 1).limit(1))
-    if before_most is not None and before_most > uow.now - within:
-        wait = (before_most + within - uow.now).total_seconds()
-        raise ServiceError("rate_limited", "Too many invitations were sent; try again later.", retry_after=wait)
+    oldest = uow.session.scalar(query.order_by(Invitation.created_at.desc()).offset(limit - 1).limit(1))
+    if oldest is not None and oldest > uow.now - within:
+        wait = (oldest + within - uow.now).total_seconds()
+        raise ServiceError("rate_limited", "Too many invitations. Try again later.", retry_after=wait)
 
 
-def _pending(uow: UnitOfWork, invitation_id: str) -> Invitation:
+def _lock_pending(uow: UnitOfWork, invitation_id: str) -> Invitation:
     query = select(Invitation).where(Invitation.id == invitation_id, Invitation.organization_id == uow.organization)
     invitation = uow.session.scalar(query.with_for_update())
     uow.refresh_now()

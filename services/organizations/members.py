@@ -1,7 +1,7 @@
-"""Members of the present organisation: who they are, and what they may do.
+"""Members of the current organisation and their roles.
 
-Only owners make and unmake owners, and there is always at least one: whoever changes who is a member takes the
-organisation's lock first, so that two owners who demote each other at once do it one after the other.
+Only owners may make or remove owners, and there is always at least one. Every change of members locks the organisation
+first, so two owners who demote each other at the same time do so one after the other.
 """
 
 from datetime import datetime
@@ -14,21 +14,21 @@ from rules.access.permissions import Role
 from rules.errors import ServiceError
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.organizations.organizations import locked
+from services.organizations.organizations import lock_current
 
 Member = Row[tuple[str, str, str, str, datetime]]
 
 
 def list_members(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """Return a page of members by name, in any case."""
+    """Return a page of members, by name without regard to case."""
     keys = (func.lower(User.name), User.id)
     page = page_of(uow, "list_members", None, _members(uow), keys, cursor=cursor, limit=limit, ascending=True)
     return Page([_view(*row) for row in page.data], page.next_cursor)
 
 
 def change_role(uow: UnitOfWork, user_id: str, role: Role) -> dict[str, Any]:
-    """Give a member another role; raises `member_not_found`, `insufficient_permission`, `invalid_state`."""
-    membership, name = _found_locked(uow, user_id)
+    """Change a member's role. Raise `member_not_found`, `insufficient_permission`, `invalid_state`."""
+    membership, name = _lock_member(uow, user_id)
     before = membership.role
     if before != role:
         if "owner" in {before, role}:
@@ -43,8 +43,8 @@ def change_role(uow: UnitOfWork, user_id: str, role: Role) -> dict[str, Any]:
 
 
 def remove(uow: UnitOfWork, user_id: str) -> None:
-    """End a membership, which acts at once; raises `member_not_found`, `insufficient_permission`, `invalid_state`."""
-    membership, name = _found_locked(uow, user_id)
+    """Remove a member, effective at once. Raise `member_not_found`, `insufficient_permission`, `invalid_state`."""
+    membership, name = _lock_member(uow, user_id)
     if membership.role == "owner":
         require_owner(uow)
         _require_another_owner(uow, user_id)
@@ -54,10 +54,10 @@ def remove(uow: UnitOfWork, user_id: str) -> None:
 
 
 def require_owner(uow: UnitOfWork) -> None:
-    """Refuse with `insufficient_permission` whoever is not an owner now."""
+    """Raise `insufficient_permission` if the caller is not an owner now."""
     own = uow.session.get(Membership, (uow.organization, uow.caller.principal_id), populate_existing=True)
     if own is None or own.role != "owner":
-        raise ServiceError("insufficient_permission", "Only an owner grants or removes the role owner.")
+        raise ServiceError("insufficient_permission", "Only owners can grant or remove the owner role.")
 
 
 def _require_another_owner(uow: UnitOfWork, user_id: str) -> None:
@@ -65,18 +65,18 @@ def _require_another_owner(uow: UnitOfWork, user_id: str) -> None:
         Membership.organization_id == uow.organization, Membership.role == "owner", Membership.user_id != user_id
     )
     if not uow.session.scalar(others):
-        raise ServiceError("invalid_state", "This is the only owner; make another member an owner first.")
+        raise ServiceError("invalid_state", "This is the only owner. Make another member an owner first.")
 
 
-def _found_locked(uow: UnitOfWork, user_id: str) -> tuple[Membership, str]:
-    locked(uow)
+def _lock_member(uow: UnitOfWork, user_id: str) -> tuple[Membership, str]:
+    lock_current(uow)
     row = uow.session.execute(
         select(Membership, User.name)
         .join(User, User.id == Membership.user_id)
         .where(Membership.organization_id == uow.organization, Membership.user_id == user_id)
     ).one_or_none()
     if row is None:
-        raise ServiceError("member_not_found", f"No member of this organisation has the id {user_id!r}.")
+        raise ServiceError("member_not_found", f"Member {user_id!r} not found in this organisation.")
     return row[0], row[1]
 
 

@@ -1,7 +1,7 @@
-"""A person and their organisations: who I am, where I belong, and the first organisation of somebody without one.
+"""A person's organisations: who am I, list mine, and create the first one.
 
-All of it runs in units of the realm `identity`. A support session shows the one organisation that it was opened for,
-as nobody's member, and nothing else of the person it stands for.
+Units of work of this module use the realm `identity`. A support session sees only the organisation that it was opened
+for, without a role, and nothing else of the person it acts as.
 """
 
 import secrets
@@ -18,27 +18,27 @@ from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.organizations import organizations
 
-_LONGEST_FIRST_NAME = 80
+_MAX_FIRST_NAME_LENGTH = 80
 
 Belonging = Row[tuple[Organization, str, datetime]]
-"""An organisation, the person's role in it, and since when they have been a member."""
+"""An organisation, the person's role in it, and the time they joined."""
 
 
 def person(uow: UnitOfWork, *, lock: bool = False) -> User:
-    """Return the person who asks."""
+    """Return the caller's user."""
     if uow.caller.principal_id is None:
-        raise RuntimeError("nobody is signed in")
+        raise RuntimeError("not signed in")
     query = select(User).where(User.id == uow.caller.principal_id)
     return uow.session.scalars(query.with_for_update(key_share=True) if lock else query).one()
 
 
 def is_support(uow: UnitOfWork) -> bool:
-    """Tell whether a support session asks."""
+    """True if the caller is a support session."""
     return uow.actor.type == "support"
 
 
 def me(uow: UnitOfWork) -> dict[str, Any]:
-    """Return who asks, and the organisation that they act in, if any."""
+    """Return the caller's account and the selected organisation, if any."""
     user = person(uow)
     return {
         "id": user.id,
@@ -52,7 +52,7 @@ def me(uow: UnitOfWork) -> dict[str, Any]:
 
 
 def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """Return a page of the person's organisations, the one joined last first; deleted ones are left out."""
+    """Return a page of the person's organisations, last joined first, without deleted ones."""
     if is_support(uow):
         shown = _active(uow)
         return Page([shown] if shown else [], None)
@@ -63,9 +63,9 @@ def list_mine(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
 
 
 def bootstrap(uow: UnitOfWork, name: str | None) -> dict[str, Any]:
-    """Return the person's organisation, made now if they have none: the active one, or else the one joined first.
+    """Return the person's organisation, and create one if they have none: the selected one, or else the first joined.
 
-    The sign-in acts in it from then on, unless it acts in another one already. However many ask at once, one is made.
+    The session selects it, unless it has another one. Concurrent calls create only one.
     """
     user = person(uow, lock=True)
     uow.refresh_now()
@@ -74,13 +74,13 @@ def bootstrap(uow: UnitOfWork, name: str | None) -> dict[str, Any]:
         mine = {organization.id: organization for organization, _, _ in belongings}
         organization = mine.get(uow.caller.organization_id or "") or belongings[0][0]
     else:
-        organization = _found(uow, user, name or _own_name(user))
-    act_in(uow, organization.id)
+        organization = _create(uow, user, name or _default_name(user))
+    select_organization(uow, organization.id)
     return organizations.view(uow, organization)
 
 
-def act_in(uow: UnitOfWork, organization_id: str) -> None:
-    """Have the sign-in act in an organisation, unless it acts in one that there still is."""
+def select_organization(uow: UnitOfWork, organization_id: str) -> None:
+    """Select an organisation in the session, unless the session has one that still exists."""
     live = select(Organization.id).join(Membership, Membership.organization_id == Organization.id)
     live = live.where(Membership.user_id == LoginSession.user_id, Organization.deleted_at.is_(None))
     uow.session.execute(
@@ -94,7 +94,7 @@ def act_in(uow: UnitOfWork, organization_id: str) -> None:
     )
 
 
-def _found(uow: UnitOfWork, user: User, name: str) -> Organization:
+def _create(uow: UnitOfWork, user: User, name: str) -> Organization:
     organization = uow.session.get_one(Organization, _insert(uow, name))
     uow.bind_organization(organization.id)
     uow.session.add(
@@ -107,7 +107,7 @@ def _found(uow: UnitOfWork, user: User, name: str) -> Organization:
 
 
 def _insert(uow: UnitOfWork, name: str) -> str:
-    """Insert an organisation under the first slug that is free, and return its id."""
+    """Insert an organisation with the first free slug, and return its id."""
     organization_id, slug = new_id("org"), slug_of(name)
     while True:
         row = {"id": organization_id, "name": name, "slug": slug, "plan": "free", "settings": {}}
@@ -118,13 +118,13 @@ def _insert(uow: UnitOfWork, name: str) -> str:
         slug = f"{slug_of(name)}-{secrets.token_hex(4)}"
 
 
-def _own_name(user: User) -> str:
+def _default_name(user: User) -> str:
     first = (user.name.split() or ["My"])[0]
-    return f"{first[:_LONGEST_FIRST_NAME]}'s organisation"
+    return f"{first[:_MAX_FIRST_NAME_LENGTH]}'s organisation"
 
 
 def _active(uow: UnitOfWork) -> dict[str, Any] | None:
-    """Return the organisation that the person acts in."""
+    """Return the selected organisation, or None."""
     organization_id = uow.caller.organization_id
     if is_support(uow):
         organization = uow.session.get(Organization, organization_id) if organization_id else None

@@ -1,4 +1,4 @@
-"""The present organisation: what it is called, and what it has set for itself."""
+"""The current organisation: its name and settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,14 +15,14 @@ from services.core.unit_of_work import UnitOfWork
 
 
 def current(uow: UnitOfWork) -> dict[str, Any]:
-    """Return the organisation of the unit."""
+    """Return the organisation of the unit of work."""
     return view(uow, uow.session.get_one(Organization, uow.organization))
 
 
-def locked(uow: UnitOfWork) -> Organization:
-    """Return the organisation of the unit, locked: who is a member and who is invited changes in turns.
+def lock_current(uow: UnitOfWork) -> Organization:
+    """Return the organisation of the unit of work, locked, so that changes of members and invitations are serialized.
 
-    The unit goes on in the present, since it may have waited. Raises `organization_deleted`, which may be news.
+    Sets `now` to the present, since this may wait. Raise `organization_deleted`, which may have happened meanwhile.
     """
     query = select(Organization).where(Organization.id == uow.organization).with_for_update(key_share=True)
     organization = uow.session.scalars(query).one()
@@ -33,24 +33,24 @@ def locked(uow: UnitOfWork) -> Organization:
 
 
 def update(uow: UnitOfWork, name: str | None, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Change the name, and those settings that are named; raises `invalid_timezone`."""
+    """Change the name and the given settings. Raise `invalid_timezone`."""
     timezone = (settings or {}).get("timezone")
     if timezone is not None:
         check_zone(timezone, "/settings/timezone")
-    organization = locked(uow)
-    before = _told(organization)
+    organization = lock_current(uow)
+    before = _audit_snapshot(organization)
     if name is not None:
         organization.name = name
     if settings:
         organization.settings = {**organization.settings, **settings}
-    old, new = differences(before, _told(organization))
+    old, new = differences(before, _audit_snapshot(organization))
     target = ("organization", organization.id, organization.name)
     uow.audit("organization.updated", target, before=old, after=new)
     return view(uow, organization)
 
 
 def view(uow: UnitOfWork, organization: Organization) -> dict[str, Any]:
-    """Return an organisation as the contract's object."""
+    """Return an organisation as in the API."""
     return {
         "id": organization.id,
         "name": organization.name,
@@ -64,12 +64,12 @@ def view(uow: UnitOfWork, organization: Organization) -> dict[str, Any]:
 
 
 def _installation(uow: UnitOfWork, organization_id: str) -> int | None:
-    """Return the installation that the organisation has now; one that was removed is none."""
+    """Return the id of the organisation's installation, or None if it has none or it was removed."""
     query = select(Installation.id).where(
         Installation.organization_id == organization_id, Installation.state != "removed"
     )
     return uow.session.scalar(query.order_by(Installation.created_at.desc()).limit(1))
 
 
-def _told(organization: Organization) -> dict[str, Any]:
+def _audit_snapshot(organization: Organization) -> dict[str, Any]:
     return {"name": organization.name, "settings": OrganizationSettings.from_json(organization.settings).as_json()}

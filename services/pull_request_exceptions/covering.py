@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from models.exceptions import PullRequestException
-from rules.errors import ServiceError, together
+from rules.errors import ServiceError, merge_errors
 from rules.freezes.verdict import CoveringFreeze
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
@@ -60,7 +60,7 @@ def named(uow: UnitOfWork, pull_request: str, repo: str | None, wanted: Wanted) 
         try:
             require_future(uow, wanted.expires_at, "expiresAt")
         except ServiceError as another:
-            raise together([fault, another]) from None
+            raise merge_errors([fault, another]) from None
         raise
 
 

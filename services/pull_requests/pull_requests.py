@@ -9,7 +9,7 @@ from models.repositories import Repository
 from services.core.pagination import Page, read_cursor, sign_cursor
 from services.core.unit_of_work import UnitOfWork
 from services.pull_requests.views import views
-from services.repositories.repositories import visible
+from services.repositories.repositories import get_visible
 from services.repositories.tracked_pull_requests import TrackedPullRequest, find, select_tracked
 
 JUDGED_AT_ONCE = 200
@@ -30,7 +30,7 @@ def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: st
 
     Raises `repository_not_found`. The verdict is no column: rows are judged until the page is full.
     """
-    repository = visible(uow, reference)
+    repository = get_visible(uow, reference)
     secret, bound = uow.dependencies.cursor_secret, ("list_pull_requests", uow.organization, (repository.id, filters))
     below = None if cursor is None else read_cursor(secret, bound, cursor)[0]
     size = limit + 1 if filters.verdict is None else max(limit + 1, JUDGED_AT_ONCE)

@@ -1,4 +1,4 @@
-"""Watched branches as clients see them: listing, showing, changing settings. Watching itself is in `watching.py`."""
+"""Watched branches as clients see them: list, show, change settings. Watching itself is in `watching.py`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.lights import NEVER_LOOKED_AT, Known, lights
-from services.repositories.repositories import frozen_branches, visible
+from services.repositories.repositories import frozen_branches, get_visible
 
 
 @dataclass(frozen=True, slots=True)
 class BranchFilters:
-    """Which watched branches a list shows; None: any."""
+    """Filters of a list of watched branches; None means any."""
 
     repo: str | None = None
     frozen: bool | None = None
@@ -26,13 +26,13 @@ class BranchFilters:
 def list_branches(
     uow: UnitOfWork, filters: BranchFilters, cursor: str | None, limit: int, *, operation: str = "list_branches"
 ) -> Page:
-    """Return a page of watched branches, the one watched last first.
+    """Return a page of watched branches, last watched first.
 
-    `operation` is the one that its cursors belong to. Raises `repository_not_found` for an unknown repository.
+    `operation` is the one that its cursors belong to. Raise `repository_not_found`.
     """
     query = _visible_branches(uow)
     if filters.repo is not None:
-        query = query.where(WatchedBranch.repository_id == visible(uow, filters.repo).id)
+        query = query.where(WatchedBranch.repository_id == get_visible(uow, filters.repo).id)
     if filters.frozen is not None:
         is_frozen = WatchedBranch.id.in_(frozen_branches(uow))
         query = query.where(is_frozen if filters.frozen else ~is_frozen)
@@ -54,17 +54,17 @@ def _visible_branches(uow: UnitOfWork) -> Select[WatchedBranch]:
 
 
 def show(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
-    """Return one watched branch; raises `branch_not_found`."""
+    """Return a watched branch. Raise `branch_not_found`."""
     return view(uow, get_branch(uow, branch_id))
 
 
 def view(uow: UnitOfWork, branch: WatchedBranch) -> dict[str, Any]:
-    """Return a watched branch as the contract's object."""
+    """Return a watched branch as in the API."""
     return views(uow, [branch])[0]
 
 
 def views(uow: UnitOfWork, branches: Sequence[WatchedBranch]) -> list[dict[str, Any]]:
-    """Return watched branches as the contract's objects: one query for their freezes, repositories and lights each."""
+    """Return watched branches as in the API, with one query each for freezes, repositories and enforcement."""
     freezes = covering_freezes(uow.session, [branch.id for branch in branches], uow.now)
     ids = {branch.repository_id for branch in branches}
     rows = uow.session.scalars(select(Repository).where(Repository.id.in_(ids))) if ids else ()
@@ -97,7 +97,7 @@ def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str], known: 
 
 
 def update(uow: UnitOfWork, branch_id: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Change a branch's settings; raises `branch_not_found`. Its checks then say what they now allow."""
+    """Change a branch's settings and have its checks updated. Raise `branch_not_found`."""
     branch = get_branch(uow, branch_id, lock=True)
     before = branch.exceptions_allowed
     after = settings.get("exceptionsAllowed", before)

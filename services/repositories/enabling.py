@@ -1,4 +1,4 @@
-"""Enabling and disabling repositories, and the globs by which their branches are watched by themselves."""
+"""Enabling and disabling repositories, and their `autoWatch` globs."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,28 +17,28 @@ from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access import client
 from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import BATCH, matching_branches
-from services.repositories.repositories import batch, views, visible
-from services.repositories.watching import begin, lock_watching, watch
+from services.repositories.repositories import get_all_visible, get_visible, views
+from services.repositories.watching import lock_watching, start_judging, watch
 
 logger = logging.getLogger(__name__)
 
-NAMED = 10
-"""Frozen branches of a repository that a refusal names."""
+MAX_LISTED = 10
+"""Frozen branches of a repository that an error lists."""
 
 
 def enable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
-    """Enable repositories, all or none; one that is enabled already stays as it is.
+    """Enable repositories, all or none; those already enabled do not change.
 
-    Each watches its default branch and what its globs match. Raises `invalid_parameter` (pointers) for unknown ones,
-    and `feature_not_available`.
+    Each watches its default branch and what its globs match. Raise `invalid_parameter` (with pointers) for unknown
+    repositories, and `feature_not_available`.
     """
-    named = list(batch(uow, references).values())
+    named = list(get_all_visible(uow, references).values())
     matching = _match_now_or_later(uow, [(row, row.auto_watch) for row in named if not row.enabled])
     turning = [row for row in lock_watching(uow, [row.id for row in named]) if not row.enabled]
     for repository in turning:
         repository.enabled = True
     fresh = watch(uow, {row: [row.default_branch, *matching.get(row.id, ())] for row in turning})
-    begin(uow, [branch.id for branch in _watched(uow, turning)])
+    start_judging(uow, [branch.id for branch in _watched(uow, turning)])
     for repository in turning:
         names = [branch.name for branch in fresh[repository.id]]
         _audit(uow, "repository.enabled", repository, {"enabled": False}, {"enabled": True, "watched": names})
@@ -46,14 +46,14 @@ def enable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def disable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
-    """Disable repositories, all or none; their branches go on being judged, and get `success`.
+    """Disable repositories, all or none; their branches stay judged and get `success`.
 
-    Raises `invalid_parameter` (pointers) for unknown ones, and `already_frozen` naming the branches that are frozen.
+    Raise `invalid_parameter` (with pointers) for unknown ones, and `already_frozen` with the frozen branches.
     """
-    named = batch(uow, references)
+    named = get_all_visible(uow, references)
     turning = [row for row in lock_watching(uow, [row.id for row in named.values()]) if row.enabled]
     branches = _watched(uow, turning)
-    _refuse_frozen(uow, named, branches)
+    _require_not_frozen(uow, named, branches)
     mark_dirty(uow.session, [branch.id for branch in branches], uow.now)
     schedule_probes(uow, [branch.id for branch in branches])
     for repository in turning:
@@ -64,15 +64,15 @@ def disable(uow: UnitOfWork, references: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def update(uow: UnitOfWork, reference: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Change a repository's settings: its globs. What they match is watched; nothing stops being watched.
+    """Change a repository's settings. Branches that new globs match are watched; none is unwatched.
 
-    Raises `repository_not_found`, `invalid_glob` (pointers), `feature_not_available`.
+    Raise `repository_not_found`, `invalid_glob` (with pointers), `feature_not_available`.
     """
     globs: list[str] | None = settings.get("autoWatch")
     if globs:
         compile_globs(globs, "branch", "/settings/autoWatch")
         _require_expressible(globs)
-    named = visible(uow, reference)
+    named = get_visible(uow, reference)
     matching = _match_now_or_later(uow, [(named, globs or ())] if named.enabled else [])
     [repository] = lock_watching(uow, [named.id])
     before = repository.auto_watch
@@ -81,30 +81,30 @@ def update(uow: UnitOfWork, reference: str, settings: dict[str, Any]) -> dict[st
         repository.auto_watch = globs
     if repository.enabled:
         fresh = watch(uow, {repository: matching.get(repository.id, ())})
-        begin(uow, [branch.id for branch in fresh[repository.id]])
+        start_judging(uow, [branch.id for branch in fresh[repository.id]])
     _audit(uow, "repository.updated", repository, {"autoWatch": before}, {"autoWatch": repository.auto_watch})
     return views(uow, [repository])[0]
 
 
 def _require_expressible(globs: Sequence[str]) -> None:
-    """Raise `invalid_glob` with the pointer of each glob that no rule at the code host could stand for."""
-    faults = []
+    """Raise `invalid_glob`, with pointers, if a glob cannot be expressed as a rule at GitHub."""
+    errors = []
     for index, glob in enumerate(globs):
         try:
             ref_patterns(glob.removeprefix("!"))
         except ServiceError as error:
-            faults.append(Detail(f"/settings/autoWatch/{index}", error.message, error.code))
-    if faults:
-        raise ServiceError("invalid_glob", faults[0].message, details=tuple(faults))
+            errors.append(Detail(f"/settings/autoWatch/{index}", error.message, error.code))
+    if errors:
+        raise ServiceError("invalid_glob", errors[0].message, details=tuple(errors))
 
 
 def _match_now_or_later(
     uow: UnitOfWork, candidates: Sequence[tuple[Repository, Sequence[str]]]
 ) -> dict[str, list[str]]:
-    """Return the branches that globs match, as far as one call can tell; the rest is left to the job `sync`.
+    """Return the branches that globs match, as far as one request can tell; the job `sync` handles the rest.
 
-    A code host that does not answer delays the watching of such branches, and refuses nothing. The call is made
-    before any lock is taken; it holds this unit's database connection for its length, at most its deadline.
+    If GitHub does not respond, watching is delayed but nothing fails. The request is made before any lock is acquired;
+    it holds this unit's database connection until it is done, at most for its deadline.
     """
     wanted = [(repository, globs) for repository, globs in candidates if globs]
     if not wanted:
@@ -113,7 +113,7 @@ def _match_now_or_later(
     try:
         found = matching_branches(client.client(uow), wanted[:BATCH])
     except ServiceError as error:
-        logger.warning("branches are matched later: %s", error)
+        logger.warning("matching branches later: %s", error)
     if len(found) < len(wanted):
         request_comparison(uow, {repository.installation_id for repository, _globs in wanted})
     return found
@@ -127,8 +127,8 @@ def _watched(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[Watche
     return list(uow.session.scalars(query.order_by(WatchedBranch.id)))
 
 
-def _refuse_frozen(uow: UnitOfWork, named: Mapping[str, Repository], branches: Sequence[WatchedBranch]) -> None:
-    """Raise `already_frozen`, pointing at each repository with a frozen branch and naming those branches."""
+def _require_not_frozen(uow: UnitOfWork, named: Mapping[str, Repository], branches: Sequence[WatchedBranch]) -> None:
+    """Raise `already_frozen`, with a pointer and the branches for each repository that has frozen ones."""
     freezes = covering_freezes(uow.session, [branch.id for branch in branches], uow.now)
     frozen: dict[str, list[str]] = {}
     for branch in branches:
@@ -141,13 +141,13 @@ def _refuse_frozen(uow: UnitOfWork, named: Mapping[str, Repository], branches: S
         for path, row in named.items()
         if row.id in frozen
     )
-    message = f"Nothing was disabled; lift the freezes first. {details[0].message}."
+    message = f"No repository was disabled. Lift the freezes first. {details[0].message}."
     raise ServiceError("already_frozen", message, details=details)
 
 
 def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - NAMED
-    shown = ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - MAX_LISTED
+    shown = ", ".join(names[:MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
     return f"{shown} {'is' if len(names) == 1 else 'are'}"
 
 

@@ -1,7 +1,7 @@
-"""Branches as the code host lists them at this moment, and which of them are watched.
+"""The branches of a repository as GitHub currently lists them, and which of them are watched.
 
-A list is kept for 60 seconds in PostgreSQL rather than in the process: it then holds for all processes together, so
-that a client sees one list whichever process answers, and the code host is asked once.
+A list is cached for 60 seconds in PostgreSQL, not in the process: so all processes return the same list, and GitHub is
+asked once.
 """
 
 from collections.abc import Sequence
@@ -17,39 +17,39 @@ from rules.errors import ServiceError
 from services.core.pagination import read_cursor, sign_cursor
 from services.core.unit_of_work import UnitOfWork
 from services.github_access import client as github_client
-from services.repositories.repositories import visible
+from services.repositories.repositories import get_visible
 
-KEPT = timedelta(seconds=60)
+CACHE_LIFETIME = timedelta(seconds=60)
 RESERVE = 0.1
-"""Share of the hourly allowance that is left to the writing of verdicts."""
+"""Share of the hourly rate limit that is reserved for writing verdicts."""
 
 
 def list_remote_branches(uow: UnitOfWork, reference: str, cursor: str | None, limit: int) -> dict[str, Any]:
     """Return a page of a repository's branches by name, at most 60 seconds old.
 
-    Raises `repository_not_found`, what the code host answers, and `github_rate_limited` to keep a reserve, or while the
-    code host wants quiet.
+    Raise `repository_not_found`, GitHub's own errors, and `github_rate_limited` if the reserve is reached or GitHub
+    asked us to wait.
     """
-    repository = visible(uow, reference)
+    repository = get_visible(uow, reference)
     secret, bound = uow.dependencies.cursor_secret, ("list_remote_branches", uow.organization, repository.id)
     after = "" if cursor is None else read_cursor(secret, bound, cursor)[0]
-    branches, fetched_at = _kept(uow, repository) or _fetched(uow, repository)
+    branches, fetched_at = _cached(uow, repository) or _fetch(uow, repository)
     page = [branch for branch in branches if branch["name"] > after][: limit + 1]
     more = len(page) > limit
     return {
-        "data": _views(uow, repository, page[:limit]),
+        "data": _with_watched(uow, repository, page[:limit]),
         "next_cursor": sign_cursor(secret, bound, [page[limit - 1]["name"]]) if more else None,
         "fetched_at": fetched_at,
     }
 
 
-def _kept(uow: UnitOfWork, repository: Repository) -> tuple[list[dict[str, Any]], datetime] | None:
+def _cached(uow: UnitOfWork, repository: Repository) -> tuple[list[dict[str, Any]], datetime] | None:
     row = uow.session.get(RemoteBranchList, repository.id)
-    return (row.branches, row.fetched_at) if row is not None and uow.now < row.fetched_at + KEPT else None
+    return (row.branches, row.fetched_at) if row is not None and uow.now < row.fetched_at + CACHE_LIFETIME else None
 
 
-def _fetched(uow: UnitOfWork, repository: Repository) -> tuple[list[dict[str, Any]], datetime]:
-    """Ask the code host; this unit's database connection is held for the length of the call, but no lock."""
+def _fetch(uow: UnitOfWork, repository: Repository) -> tuple[list[dict[str, Any]], datetime]:
+    """Fetch the list from GitHub; this holds the unit's database connection, but no lock."""
     client = github_client.client_of(uow, repository.installation_id)
     _require_budget(uow, client)
     listed = client.branches(repository.owner, repository.name)
@@ -57,8 +57,8 @@ def _fetched(uow: UnitOfWork, repository: Repository) -> tuple[list[dict[str, An
         {"name": branch.name, "sha": branch.sha, "protected": branch.protected}
         for branch in sorted(listed, key=lambda branch: branch.name)
     ]
-    if uow.actor.type != "support":  # whose transactions cannot write
-        _keep(uow, repository, branches)
+    if uow.actor.type != "support":  # read-only transaction
+        _cache(uow, repository, branches)
     return branches, uow.now
 
 
@@ -68,11 +68,11 @@ def _require_budget(uow: UnitOfWork, client: InstallationClient) -> None:
         return
     wait = allowance.reset_at - uow.now.timestamp()
     if wait > 0 and allowance.remaining < RESERVE * allowance.limit:
-        message = "What is left of the code host's hourly allowance is kept for verdicts. Try again later."
+        message = "The remaining GitHub rate limit is reserved for freezes. Try again later."
         raise ServiceError("github_rate_limited", message, retry_after=wait)
 
 
-def _keep(uow: UnitOfWork, repository: Repository, branches: list[dict[str, Any]]) -> None:
+def _cache(uow: UnitOfWork, repository: Repository, branches: list[dict[str, Any]]) -> None:
     new = insert(RemoteBranchList).values(
         repository_id=repository.id, organization_id=uow.organization, fetched_at=uow.now, branches=branches
     )
@@ -81,7 +81,7 @@ def _keep(uow: UnitOfWork, repository: Repository, branches: list[dict[str, Any]
     uow.session.execute(new.on_conflict_do_update(index_elements=["repository_id"], set_=replaced, where=newer))
 
 
-def _views(uow: UnitOfWork, repository: Repository, branches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_watched(uow: UnitOfWork, repository: Repository, branches: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = uow.session.execute(
         select(WatchedBranch.name, WatchedBranch.id).where(
             WatchedBranch.repository_id == repository.id,
@@ -89,5 +89,5 @@ def _views(uow: UnitOfWork, repository: Repository, branches: Sequence[dict[str,
             WatchedBranch.name.in_([branch["name"] for branch in branches]),
         )
     )
-    ids: dict[str, str] = {name: branch_id for name, branch_id in rows}  # noqa: C416 - rows are no pairs to a type checker
+    ids: dict[str, str] = {name: branch_id for name, branch_id in rows}  # noqa: C416 - rows are not pairs to a type checker
     return [{**branch, "watched": branch["name"] in ids, "branch_id": ids.get(branch["name"])} for branch in branches]

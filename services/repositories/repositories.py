@@ -1,4 +1,4 @@
-"""Repositories as clients see them: listing, showing, trying globs. Enabling is in `enabling.py`."""
+"""Repositories as clients see them: list, show, preview globs. Enabling is in `enabling.py`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from services.core.lookups import find_repositories, get_repository
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 
-PREVIEWED = 100
+MAX_PREVIEWED = 100
 """Repositories listed in a preview of globs."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryFilters:
-    """Which repositories a list shows; None: any."""
+    """Filters of a list of repositories; None means any."""
 
     enabled: bool | None = None
     archived: bool | None = None
@@ -28,30 +28,32 @@ class RepositoryFilters:
     q: str | None = None
 
 
-def visible(uow: UnitOfWork, reference: str) -> Repository:
-    """Return a repository that the installation still covers, by `rep_…` or `owner/name`.
+def get_visible(uow: UnitOfWork, reference: str) -> Repository:
+    """Return a repository that the installation covers, by `rep_…` or `owner/name`.
 
-    Raises `repository_not_found`, as for an unknown one, once it is no longer covered.
+    Raise `repository_not_found`, also if it is no longer covered.
     """
     repository = get_repository(uow, reference)
     if repository.removed_at is not None:
-        raise ServiceError("repository_not_found", f"The installation no longer covers the repository {reference!r}.")
+        raise ServiceError(
+            "repository_not_found", f"Repository {reference!r} is no longer covered by the installation."
+        )
     return repository
 
 
-def batch(uow: UnitOfWork, references: Sequence[str]) -> dict[str, Repository]:
-    """Return the repositories of a body's list by the pointer of their first mention, in its order.
+def get_all_visible(uow: UnitOfWork, references: Sequence[str]) -> dict[str, Repository]:
+    """Return the repositories of a list in the body, by the pointer of their first mention, in order.
 
-    Raises `invalid_parameter` with the pointer of each reference that leads to none the installation covers.
+    Raise `invalid_parameter`, with the pointer of each unknown reference.
     """
     found = {name: row for name, row in find_repositories(uow, references).items() if row.removed_at is None}
     unknown = tuple(
-        Detail(f"/repositories/{index}", f"this organisation has no repository {name!r}", "invalid_parameter")
+        Detail(f"/repositories/{index}", f"repository {name!r} not found", "invalid_parameter")
         for index, name in enumerate(references)
         if name not in found
     )
     if unknown:
-        message = f"The list names what is not there: {unknown[0].message}."
+        message = f"The list references unknown repositories: {unknown[0].message}."
         raise ServiceError("invalid_parameter", message, details=unknown)
     first: dict[str, int] = {}
     for index, name in enumerate(references):
@@ -60,7 +62,7 @@ def batch(uow: UnitOfWork, references: Sequence[str]) -> dict[str, Repository]:
 
 
 def list_repositories(uow: UnitOfWork, filters: RepositoryFilters, cursor: str | None, limit: int) -> Page:
-    """Return a page of repositories, the newest here first."""
+    """Return a page of repositories, newest first."""
     query, keys = _filtered(uow, filters), (Repository.created_at, Repository.id)
     page = page_of(uow, "list_repositories", filters, query, keys, cursor=cursor, limit=limit)
     return Page(views(uow, page.data), page.next_cursor)
@@ -82,7 +84,7 @@ def _filtered(uow: UnitOfWork, filters: RepositoryFilters) -> Select[Repository]
 
 
 def frozen_branches(uow: UnitOfWork) -> Select[str]:
-    """Return the query of the ids of all branches that a freeze covers now."""
+    """Return the query for the ids of all branches that a freeze covers now."""
     return (
         select(FreezeTarget.branch_id)
         .join(Freeze, Freeze.id == FreezeTarget.freeze_id)
@@ -99,12 +101,12 @@ def _frozen_repositories(uow: UnitOfWork) -> Select[str]:
 
 
 def show(uow: UnitOfWork, reference: str) -> dict[str, Any]:
-    """Return one repository; raises `repository_not_found`."""
-    return views(uow, [visible(uow, reference)])[0]
+    """Return a repository. Raise `repository_not_found`."""
+    return views(uow, [get_visible(uow, reference)])[0]
 
 
 def views(uow: UnitOfWork, repositories: Sequence[Repository]) -> list[dict[str, Any]]:
-    """Return repositories as the contract's `Repository` objects, with one query for all their branches."""
+    """Return repositories as in the API, with one query for all their branches."""
     is_frozen: ColumnElement[bool] = WatchedBranch.id.in_(frozen_branches(uow))
     rows = uow.session.execute(
         select(WatchedBranch.repository_id, func.count(), func.bool_or(is_frozen))
@@ -136,7 +138,7 @@ def _view(repository: Repository, watched: int, frozen: bool) -> dict[str, Any]:
 
 
 def preview_glob(uow: UnitOfWork, patterns: list[str]) -> dict[str, Any]:
-    """Tell which repositories the patterns match, enabled or not; raises `invalid_glob` with pointers."""
+    """Return the repositories that the patterns match, enabled or not. Raise `invalid_glob` with pointers."""
     glob = compile_globs(patterns, "repository", "/patterns")
     rows = uow.session.execute(
         select(Repository.id, Repository.owner, Repository.name, Repository.enabled).where(
@@ -149,7 +151,7 @@ def preview_glob(uow: UnitOfWork, patterns: list[str]) -> dict[str, Any]:
         "repository_count": len(matches),
         "repositories": [
             {"id": repository_id, "full_name": full_name, "enabled": enabled}
-            for full_name, repository_id, enabled in matches[:PREVIEWED]
+            for full_name, repository_id, enabled in matches[:MAX_PREVIEWED]
         ],
-        "truncated": len(matches) > PREVIEWED,
+        "truncated": len(matches) > MAX_PREVIEWED,
     }

@@ -1,4 +1,4 @@
-"""Pull requests into watched branches of enabled repositories: found by what a client names, or by id."""
+"""Look-up of pull requests into watched branches of enabled repositories, by reference or id."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
 from rules.freezes.pull_references import read_reference
 from services.core.unit_of_work import UnitOfWork
-from services.repositories.repositories import visible
+from services.repositories.repositories import get_visible
 
 
 class TrackedPullRequest(NamedTuple):
-    """A pull request with its base."""
+    """A pull request with its base branch and repository."""
 
     pull: PullRequest
     branch: WatchedBranch
@@ -22,17 +22,17 @@ class TrackedPullRequest(NamedTuple):
 
     @property
     def head(self) -> tuple[str, str]:
-        """Repository and commit."""
+        """Repository id and commit."""
         return self.pull.repository_id, self.pull.head_sha
 
 
 def is_base() -> ColumnElement[bool]:
-    """Return the condition for the watched branch that a pull request goes into."""
+    """Return the condition that joins a pull request to its base branch."""
     return and_(WatchedBranch.repository_id == PullRequest.repository_id, WatchedBranch.name == PullRequest.base_branch)
 
 
 def select_tracked(uow: UnitOfWork) -> Select[PullRequest, WatchedBranch, Repository]:
-    """Select pull requests into watched branches of enabled repositories."""
+    """Return the query for pull requests into watched branches of enabled repositories."""
     return (
         select(PullRequest, WatchedBranch, Repository)
         .join(Repository, Repository.id == PullRequest.repository_id)
@@ -55,39 +55,39 @@ def tracked(uow: UnitOfWork, pull_request_ids: Collection[str]) -> list[TrackedP
 def find(
     uow: UnitOfWork, reference: str, repo: str | None, *, path: str, repo_path: str = "repo"
 ) -> TrackedPullRequest:
-    """Return the pull request that `reference` names; `path` and `repo_path` are where the request holds the two.
+    """Return the pull request of a reference; `path` and `repo_path` locate the two values in the request.
 
-    Raises `invalid_parameter` for a reference of no known form, or of another repository than `repo`;
-    `missing_parameter` for a bare number that could be of several; `repository_not_found`; `pull_request_not_found`.
+    Raise `invalid_parameter` if the reference is malformed or of another repository than `repo`; `missing_parameter` if
+    a bare number is ambiguous; `repository_not_found`; `pull_request_not_found`.
     """
     read = read_reference(reference)
     if read is None:
-        message = "has to be the address of a pull request, owner/repo#7, or 7"
-        raise _refused("invalid_parameter", path, message)
+        message = "must be the URL of a pull request, owner/repo#7, or 7"
+        raise _parameter_error("invalid_parameter", path, message)
     repository = _repository(uow, read.repository, repo, repo_path)
     query = select_tracked(uow).where(PullRequest.repository_id == repository.id, PullRequest.number == read.number)
     row = uow.session.execute(query).one_or_none()
     if row is None:
         raise ServiceError(
             "pull_request_not_found",
-            f"Nothing is known of {repository.full_name}#{read.number}: the repository has to be enabled and the "
+            f"Pull request {repository.full_name}#{read.number} not found. The repository must be enabled and the "
             "base branch watched.",
         )
     return TrackedPullRequest(*row)
 
 
-def _refused(code: str, path: str, message: str) -> ServiceError:
-    """Return the refusal of a parameter, or of the property at a pointer, by its name."""
+def _parameter_error(code: str, path: str, message: str) -> ServiceError:
+    """Return an error for a parameter, or for a property of the body given by its pointer."""
     return ServiceError(code, f"{path.removeprefix('/')} {message}.", details=(Detail(path, message, code),))
 
 
 def _repository(uow: UnitOfWork, named: str | None, repo: str | None, path: str) -> Repository:
     if named is None and repo is None:
         return _only_enabled(uow, path)
-    repositories = {row.id: row for row in (visible(uow, name) for name in (named, repo) if name is not None)}
+    repositories = {row.id: row for row in (get_visible(uow, name) for name in (named, repo) if name is not None)}
     if len(repositories) > 1:
-        message = f"is another repository than {named}, which the reference names"
-        raise _refused("invalid_parameter", path, message)
+        message = f"is a different repository than {named} in the reference"
+        raise _parameter_error("invalid_parameter", path, message)
     return next(iter(repositories.values()))
 
 
@@ -98,6 +98,6 @@ def _only_enabled(uow: UnitOfWork, path: str) -> Repository:
         .limit(2)
     ).all()
     if len(enabled) != 1:
-        message = "is needed beside a bare number, unless just one repository is enabled"
-        raise _refused("missing_parameter", path, message)
+        message = "is required with a bare number, unless exactly one repository is enabled"
+        raise _parameter_error("missing_parameter", path, message)
     return enabled[0]

@@ -1,8 +1,8 @@
-"""Beginning and ceasing to watch branches, so that freezes in force and quotas always agree with what is watched.
+"""Watching and unwatching branches, such that freezes in force and quotas always agree with what is watched.
 
-Whoever changes which branches scopes can reach holds the coverage lock exclusively, from before reading what is
-watched until the commit: a freeze that starts at the same moment either sees the branch, or is seen by `take_in`.
-The code host is asked before that lock is taken, never under it.
+Every change of what scopes can reach holds the coverage lock exclusively, from before the watched branches are read to
+the commit. A freeze that starts at the same moment either sees the branch, or `extend_open_freezes` sees the freeze.
+GitHub is called before the lock is acquired, never while it is held.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,17 +19,17 @@ from services.core.lookups import get_branch
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.targets import extend_open_freezes
-from services.repositories.repositories import visible
+from services.repositories.repositories import get_visible
 
 
 def lock_coverage_exclusively(uow: UnitOfWork) -> None:
-    """Take the coverage lock; the unit then happens after every freeze that has started."""
+    """Acquire the coverage lock; the unit of work is then ordered after every freeze that has started."""
     lock_coverage(uow.session, uow.organization, exclusive=True)
     uow.refresh_now()
 
 
 def lock_watching(uow: UnitOfWork, repository_ids: Iterable[str]) -> list[Repository]:
-    """Take the coverage lock, and return the repositories as they are under it, in the order of their ids."""
+    """Acquire the coverage lock and return the repositories, freshly read, in the order of their ids."""
     lock_coverage_exclusively(uow)
     query = select(Repository).where(Repository.id.in_(list(repository_ids))).order_by(Repository.id)
     return list(uow.session.scalars(query.execution_options(populate_existing=True)))
@@ -38,10 +38,10 @@ def lock_watching(uow: UnitOfWork, repository_ids: Iterable[str]) -> list[Reposi
 def watch(
     uow: UnitOfWork, wanted: Mapping[Repository, Iterable[str]], *, revive: bool = True
 ) -> dict[str, list[WatchedBranch]]:
-    """Watch branches by name; returns the newly watched ones by repository id. The caller holds the coverage lock.
+    """Watch branches by name and return the newly watched ones by repository id. The caller holds the coverage lock.
 
-    A branch that was watched before comes back under its id and its check name; with `revive` False only one that
-    nobody has ceased to watch. `begin` has to follow as soon as scopes can reach them.
+    A branch that was watched before keeps its id and check name; with `revive` False, explicitly unwatched branches are
+    left alone. `start_judging` must follow as soon as scopes can reach the branches.
     """
     known = _known(uow, [repository.id for repository in wanted])
     fresh: dict[str, list[WatchedBranch]] = {repository.id: [] for repository in wanted}
@@ -59,11 +59,11 @@ def watch(
     return fresh
 
 
-def keep_free(uow: UnitOfWork, repository: Repository, names: Iterable[str]) -> list[WatchedBranch]:
-    """Have branches judged that nobody watches, though a rule may require our check on them: their heads get `success`.
+def release_unwatched(uow: UnitOfWork, repository: Repository, names: Iterable[str]) -> list[WatchedBranch]:
+    """Have `success` written on the heads of unwatched branches that a rule of ours may block.
 
-    Such a rule was made for a pattern that was watched once, or is in a repository that is disabled, or is beyond the
-    plan: nothing may be blocked for ever. The caller holds the coverage lock.
+    Such a rule was made for a former glob, or for a repository that is disabled or beyond the quota: no branch may be
+    blocked for ever. The caller holds the coverage lock.
     """
     known = _known(uow, [repository.id])
     fresh = [_new(uow, repository, name) for name in sorted(set(names)) if (repository.id, name) not in known]
@@ -78,10 +78,10 @@ def keep_free(uow: UnitOfWork, repository: Repository, names: Iterable[str]) -> 
     return fresh
 
 
-def begin(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
-    """Have branches judged that scopes can reach from now on, and covered by the freezes in force.
+def start_judging(uow: UnitOfWork, branch_ids: Sequence[str]) -> None:
+    """Cover branches that scopes can now reach by the freezes in force, and schedule probes of their rules.
 
-    Raises `feature_not_available` if the plan does not reach for them.
+    Raise `feature_not_available` if the quota is exceeded.
     """
     _require_quota(uow, len(branch_ids))
     extend_open_freezes(uow, branch_ids)
@@ -106,7 +106,7 @@ def _new(uow: UnitOfWork, repository: Repository, name: str) -> WatchedBranch:
 
 
 def _require_quota(uow: UnitOfWork, added: int) -> None:
-    """Hold the watched branches of enabled repositories, `added` of them just now, against the plan."""
+    """Check the number of watched branches of enabled repositories, of which `added` are new, against the quota."""
     reached = uow.session.scalar(
         select(func.count())
         .select_from(WatchedBranch)
@@ -122,39 +122,39 @@ def _require_quota(uow: UnitOfWork, added: int) -> None:
 
 
 def watch_branch(uow: UnitOfWork, reference: str, name: str) -> WatchedBranch:
-    """Watch one branch of an enabled repository; the code host need not have it yet.
+    """Watch a branch of an enabled repository; it need not exist at GitHub yet.
 
-    Raises `repository_not_found`, `invalid_state` (not enabled), `already_exists` (watched), `feature_not_available`.
+    Raise `repository_not_found`, `invalid_state` (not enabled), `already_exists` (watched), `feature_not_available`.
     """
-    [repository] = lock_watching(uow, [visible(uow, reference).id])
+    [repository] = lock_watching(uow, [get_visible(uow, reference).id])
     if not repository.enabled:
-        raise ServiceError("invalid_state", f"{repository.full_name} is not enabled; enable it first.")
+        raise ServiceError("invalid_state", f"{repository.full_name} is not enabled. Enable it first.")
     fresh = watch(uow, {repository: [name]})[repository.id]
     if not fresh:
-        message = f"{name} of {repository.full_name} is watched already"
+        message = f"{name} of {repository.full_name} is already watched"
         raise ServiceError("already_exists", f"{message}.", details=(Detail("/name", message, "already_exists"),))
-    begin(uow, [fresh[0].id])
+    start_judging(uow, [fresh[0].id])
     audit_watched(uow, repository, fresh[0])
     return fresh[0]
 
 
 def audit_watched(uow: UnitOfWork, repository: Repository, branch: WatchedBranch) -> None:
-    """Record that a branch has begun to be watched."""
+    """Audit that a branch is now watched."""
     target = ("branch", branch.id, f"{repository.full_name}:{branch.name}")
     uow.audit("branch.watched", target, before=None, after={"checkName": branch.check_name})
 
 
 def unwatch(uow: UnitOfWork, branch_id: str) -> None:
-    """Stop watching a branch; its heads get `success` from now on, so that no rule blocks them for ever.
+    """Stop watching a branch; its heads get `success`, so that no rule blocks them for ever.
 
-    Raises `branch_not_found`, and `already_frozen` (naming the freezes) while it is frozen.
+    Raise `branch_not_found`, and `already_frozen` with the freezes if it is frozen.
     """
     lock_coverage_exclusively(uow)
     branch = get_branch(uow, branch_id, lock=True)
     freezes = covering_freezes(uow.session, [branch.id], uow.now).get(branch.id)
     if freezes:
         names = ", ".join(freeze.id for freeze in freezes)
-        raise ServiceError("already_frozen", f"The branch is frozen by {names}; lift the freeze first.")
+        raise ServiceError("already_frozen", f"The branch is frozen by {names}. Lift the freeze first.")
     branch.unwatched_at = uow.now
     mark_dirty(uow.session, [branch.id], uow.now)
     schedule_probes(uow, [branch.id])

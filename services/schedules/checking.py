@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rules.errors import Detail, ServiceError, together
+from rules.errors import Detail, ServiceError, merge_errors
 from rules.time.recurrence import LATEST, check, days
 from rules.time.zones import check_zone
 from services.core.unit_of_work import UnitOfWork
@@ -19,7 +19,7 @@ def check_terms(uow: UnitOfWork, given: Mapping[str, Any]) -> None:
     `no_targets_in_scope`, `invalid_timezone`, `invalid_recurrence`, `reason_required`.
     """
     if faults := list(_faults(uow, given)):
-        raise together(faults)
+        raise merge_errors(faults)
 
 
 def _faults(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]:

@@ -24,7 +24,7 @@ from models.organizations import Organization
 from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
-from services.organizations.organizations import locked
+from services.organizations.organizations import lock_current
 from services.schedules.checking import check_terms
 from services.schedules.matching import Entry, Import, Matching
 from services.schedules.terms import window_of
@@ -44,7 +44,7 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     """
     reading = _read(uow, wanted)
     _refuse_useless(wanted, reading)
-    organization, wakeups = locked(uow), set(uow.wakeups)
+    organization, wakeups = lock_current(uow), set(uow.wakeups)
     savepoint = uow.session.begin_nested()
     entries = list(Matching(uow, wanted, reading).entries())
     counts = _counted(entries)

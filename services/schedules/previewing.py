@@ -10,7 +10,7 @@ from models.organizations import Organization
 from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
-from rules.errors import Detail, ServiceError, together
+from rules.errors import Detail, ServiceError, merge_errors
 from rules.time.wall_clock import reading
 from rules.time.windows import Placed
 from services.core.lookups import require_schedule
@@ -34,7 +34,7 @@ def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict
     Raises what `checking.check_terms` raises, `invalid_parameter` for the id of a schedule that there is not.
     """
     if faults := list(_faults(uow, draft)):
-        raise together(faults)
+        raise merge_errors(faults)
     schedule = Schedule(
         id=draft.get("schedule_id"),
         organization_id=uow.organization,

@@ -15,7 +15,7 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import checked_reason
-from services.organizations.organizations import locked
+from services.organizations.organizations import lock_current
 from services.schedules import alerts
 from services.schedules.checking import check_terms
 from services.schedules.overlapping import refuse_overlaps
@@ -67,7 +67,7 @@ def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
 
     Raises what `check_terms` raises, `feature_not_available` (the plan's number of schedules), `schedule_overlap`.
     """
-    organization = locked(uow)
+    organization = lock_current(uow)
     timezone = wanted.timezone or OrganizationSettings.from_json(organization.settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "recurrence": wanted.recurrence, "window": wanted.window}
     check_terms(uow, {**given, "reason": wanted.reason})

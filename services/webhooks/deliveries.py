@@ -28,7 +28,7 @@ from services.github_access import client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
 from services.pull_request_exceptions.pressing import press
-from services.repositories.auto_watch import watch_what_is_named
+from services.repositories.auto_watch import watch_named_branches
 from services.repository_sync import sync
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def process(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
         others = {each: rest for each, found in hints.items() if (rest := _not_branches(found))}
         mark_due(uow, branches)
         _finish(uow, lease, hints.keys() - others.keys())
-    watch_what_is_named(uow_factory, GITHUB_CALLER, _names(branches))
+    watch_named_branches(uow_factory, GITHUB_CALLER, _names(branches))
     if others:
         _follow_all(uow_factory, github, lease, others)
     return True

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from models.identity import Mail
 from models.organizations import Organization, User
 from services.core.encryption import decrypt
-from services.mail.outbox import USE, bound_to
+from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.harness.passwords import hash_password
 from tests.support.second_opinion import checked_client
@@ -102,7 +102,7 @@ def letters(session: Session, address: str) -> list[tuple[str, dict[str, Any]]]:
         (
             row.template,
             orjson.loads(
-                decrypt(factories.SECRET_KEY.encode(), USE, bound_to(row.id, row.recipient), row.sealed or b"")
+                decrypt(factories.SECRET_KEY.encode(), USE, associated_data(row.id, row.recipient), row.sealed or b"")
             ),
         )
         for row in rows

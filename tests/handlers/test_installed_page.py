@@ -131,7 +131,7 @@ class TestThePage:
         town.rights("grace", acme="push")
         answer = ada.send(ada.look(query))
         assert answer.status_code == 403
-        assert "grace is no owner of acme" in answer.text
+        assert "grace is not an owner of acme" in answer.text
         assert claimed(session) == 0
 
     def test_says_when_an_owner_was_asked_only(self, visit: Any) -> None:

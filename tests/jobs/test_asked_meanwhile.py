@@ -10,8 +10,8 @@ from sqlalchemy import text
 from integrations.github import ErrorKind, GitHubError
 from services.bypass_detection.detection import examine_landings
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.installations.status import look_at_everything
-from services.maintenance.tasks import full_pass
+from services.installations.status import schedule_reread
+from services.maintenance.tasks import full_resync
 from services.reconcile.check_writes import WriteResult
 from services.reconcile.leases import LEASE_DURATION
 from services.reconcile.outcomes import Deferred, defer_branches
@@ -38,7 +38,7 @@ def forge_a_success(town: Town, pull: PullRequest) -> None:
 def ask_of_everything(town: Town) -> None:
     installation_id = next(iter(town.host.world.installations))
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        look_at_everything(uow, installation_id)
+        schedule_reread(uow, installation_id)
 
 
 class TestWhileAPassIsUnderWay:
@@ -51,7 +51,7 @@ class TestWhileAPassIsUnderWay:
         begun = leased_pass(town)
         heads = begun._gather(begun._fetch())
         forge_a_success(town, pull)
-        assert full_pass(town.jobs, PERIOD)
+        assert full_resync(town.jobs, PERIOD)
         assert begun._plan(heads) == []
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}

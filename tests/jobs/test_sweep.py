@@ -16,7 +16,7 @@ from jobs.sweep import Sweeper
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.github_access.pauses import pause_installation
-from services.maintenance.tasks import end_freezes, full_pass, tidy, work_waiting
+from services.maintenance.tasks import end_freezes, full_resync, purge_expired, work_waiting
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
 from tests import factories
@@ -196,12 +196,12 @@ class TestTwoSweepers:
     def test_do_a_chore_once_in_its_period(self, town: Town, build: Builder) -> None:
         build("web")
         hour = timedelta(hours=1)
-        assert sorted(map(bool, at_once(*[lambda: full_pass(town.jobs, hour)] * 3))) == [False, False, True]
-        assert sorted(map(bool, at_once(*[lambda: tidy(town.jobs)] * 3))) == [False, False, True]
+        assert sorted(map(bool, at_once(*[lambda: full_resync(town.jobs, hour)] * 3))) == [False, False, True]
+        assert sorted(map(bool, at_once(*[lambda: purge_expired(town.jobs)] * 3))) == [False, False, True]
         pass_time(town, minutes=59)
-        assert full_pass(town.jobs, hour) is False
+        assert full_resync(town.jobs, hour) is False
         pass_time(town, minutes=2)
-        assert sorted(map(bool, at_once(*[lambda: full_pass(town.jobs, hour)] * 3))) == [False, False, True]
+        assert sorted(map(bool, at_once(*[lambda: full_resync(town.jobs, hour)] * 3))) == [False, False, True]
 
     def test_begin_a_full_pass_while_a_worker_gives_branches_back(self, town: Town, build: Builder) -> None:
         """The worker has paused the installation and now takes its branches: nobody waits for the other in a circle."""
@@ -210,7 +210,7 @@ class TestTwoSweepers:
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         )
         done: list[bool] = []
-        begun = threading.Thread(target=lambda: done.append(full_pass(town.jobs, timedelta(hours=1))))
+        begun = threading.Thread(target=lambda: done.append(full_resync(town.jobs, timedelta(hours=1))))
         with town.jobs.open(SYSTEM_CALLER) as uow:
             pause_installation(uow, next(iter(town.host.world.installations)), uow.now)
             begun.start()
@@ -306,7 +306,7 @@ class TestTidying:
             "('b', 'new', 'c', 'a', now(), now() - interval '23 hours', 5)"
         )
         town.session.commit()
-        assert tidy(town.jobs) is True
+        assert purge_expired(town.jobs) is True
         assert town.sql("SELECT user_code FROM device_authorizations") == [("new",)]
         assert town.sql("SELECT delivery_id FROM webhook_deliveries") == [("new",)]
         assert town.sql("SELECT convert_from(key_hash, 'UTF8'), body IS NULL FROM idempotency_keys ORDER BY 1") == [

@@ -14,7 +14,7 @@ from models.repositories import Repository, WatchedBranch
 from services.core.lookups import get_repository
 from services.core.unit_of_work import GITHUB_CALLER
 from services.installations.sync_requests import SYNC_TIMEOUT, request_comparison
-from services.repositories.auto_watch import watch_what_is_named
+from services.repositories.auto_watch import watch_named_branches
 from services.repositories.enabling import enable
 from services.repositories.watching import unwatch
 from services.repository_sync import sync as repository_sync
@@ -266,8 +266,8 @@ class TestAutoWatch:
         mirror.enable("acme/web", auto_watch=("release/*",))
         freeze = mirror.town.freeze()
         named = {web.record.id: {"release/9", "feature"}, 404404: {"release/1"}}
-        watch_what_is_named(mirror.town.jobs, GITHUB_CALLER, named)
-        watch_what_is_named(mirror.town.jobs, GITHUB_CALLER, named)
+        watch_named_branches(mirror.town.jobs, GITHUB_CALLER, named)
+        watch_named_branches(mirror.town.jobs, GITHUB_CALLER, named)
         assert mirror.watched() == {"main": True, "release/9": True}
         assert mirror.targets(freeze) == 2
 

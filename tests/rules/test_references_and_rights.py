@@ -182,6 +182,6 @@ class TestEntitlements:
         if not refused:
             require_watched_branches(plan, watched, added)
             return
-        with pytest.raises(ServiceError, match=f"25 watched branches; {watched} ") as caught:
+        with pytest.raises(ServiceError, match=f"25 watched branches. You have {watched},") as caught:
             require_watched_branches(plan, watched, added)
         assert caught.value.code == "feature_not_available"

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from models.identity import Mail
 from models.organizations import Organization, User
 from services.core.encryption import decrypt
-from services.mail.outbox import USE, bound_to
+from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.harness.passwords import hash_password
 
@@ -98,7 +98,7 @@ def mailed(session: Session, recipient: str) -> list[dict[str, Any]]:
     """Return what fills the mails to an address, the oldest first."""
     session.expire_all()
     rows = session.scalars(select(Mail).where(Mail.recipient == recipient).order_by(Mail.created_at, Mail.id))
-    opened = [decrypt(SECRET_KEY.encode(), USE, bound_to(row.id, recipient), row.sealed or b"") for row in rows]
+    opened = [decrypt(SECRET_KEY.encode(), USE, associated_data(row.id, recipient), row.sealed or b"") for row in rows]
     return [orjson.loads(plain) for plain in opened]
 
 

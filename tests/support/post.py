@@ -6,7 +6,7 @@ from datetime import timedelta
 from models.queries import covering_freezes
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.maintenance.tasks import full_pass
+from services.maintenance.tasks import full_resync
 from services.repository_sync.sync import sync_pending
 from services.webhooks.deliveries import receive
 from tests.jobs.conftest import Town
@@ -59,7 +59,7 @@ def work(town: Town) -> None:
 
 def look_everywhere(town: Town) -> None:
     """Do the full pass and what it asks for."""
-    full_pass(town.jobs, timedelta(0))
+    full_resync(town.jobs, timedelta(0))
     work(town)
 
 

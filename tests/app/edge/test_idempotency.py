@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from services.core.unit_of_work import UnitOfWorkFactory
-from services.maintenance.tasks import tidy
+from services.maintenance.tasks import purge_expired
 from tests.app.conftest import RecordedWakeups
 from tests.app.edge.machinery import things
 from tests.harness.engines import owner_engine_of
@@ -169,7 +169,7 @@ def test_a_secret_is_replayed_for_an_hour_and_never_lies_in_the_table(
     assert api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}).status_code == 200
     clock.offset = timedelta(hours=1, seconds=1)
     assert code(api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"})) == (409, "idempotency_key_reuse")
-    tidy(UnitOfWorkFactory(owner_engine_of(database), clock, RecordedWakeups()))
+    purge_expired(UnitOfWorkFactory(owner_engine_of(database), clock, RecordedWakeups()))
     assert sql.execute("SELECT secret, body FROM idempotency_keys").fetchall() == [(True, None)]
     assert code(api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"})) == (409, "idempotency_key_reuse")
     assert effects(sql) == 1

@@ -182,7 +182,7 @@ class TestTheProofOfAClaim:
         town.rights("grace", acme="push", acme__web="admin")
         body = {**town.install(), "code": town.code("grace")}
         error = refusal(town.claim(body), 403, "github_permission_denied")
-        assert "grace is no owner of acme" in error["message"]
+        assert "grace is not an owner of acme" in error["message"]
         assert town.host.oauth.tokens == set()
 
     def test_takes_somebody_who_reaches_the_installation(self, town: Town) -> None:

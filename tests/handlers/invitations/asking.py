@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from models.identity import Mail
 from models.organizations import Membership
 from services.core.encryption import decrypt
-from services.mail.outbox import USE, bound_to
+from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.handlers.callers import Tenant
 from tests.handlers.people import Person
@@ -46,7 +46,7 @@ def mailed(session: Session) -> dict[str, Any]:
     """Return what the only mail is filled with."""
     mail = session.scalars(select(Mail)).one()
     assert mail.sealed is not None
-    opened = decrypt(factories.SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed)
+    opened = decrypt(factories.SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.sealed)
     told: dict[str, Any] = orjson.loads(opened)
     return told
 

@@ -13,7 +13,7 @@ from models.audit import AuditEntry
 from models.identity import Invitation, Mail, OneTimeToken
 from models.requests import IdempotencyKey
 from rules.ids import new_id
-from services.organizations.inviting import MOST_IN_A_DAY, MOST_TO_ADDRESS
+from services.organizations.inviting import MAX_PER_ADDRESS, MAX_PER_DAY
 from tests import factories
 from tests.handlers.callers import Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
@@ -135,7 +135,7 @@ class TestCreateInvitation:
 
     def test_nobody_is_mailed_again_and_again(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         admin = acme.person("admin")
-        for _ in range(MOST_TO_ADDRESS):
+        for _ in range(MAX_PER_ADDRESS):
             admin.delete(f"{INVITATIONS}/{admin.post(INVITATIONS, GRACE).json()['id']}")
         answer = admin.post(INVITATIONS, GRACE)
         refusal(answer, 429, "rate_limited")
@@ -150,9 +150,7 @@ class TestCreateInvitation:
         sent = {"organization_id": acme.id, "role": "viewer", "invited_by": factories.SYSTEM}
         now = factories.now()
         instants = {"created_at": now, "expires_at": now + WEEK}
-        rows = (
-            Invitation(id=new_id("inv"), email=f"{n}@example.com", **sent, **instants) for n in range(MOST_IN_A_DAY)
-        )
+        rows = (Invitation(id=new_id("inv"), email=f"{n}@example.com", **sent, **instants) for n in range(MAX_PER_DAY))
         session.add_all(rows)
         session.flush()
         refusal(acme.person("admin").post(INVITATIONS, GRACE), 429, "rate_limited")

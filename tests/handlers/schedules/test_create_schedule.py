@@ -112,7 +112,7 @@ class TestQuota:
     def test_names_the_limit_and_what_there_is(self, globex: Tenant, session: Session) -> None:
         self.full(globex, session)
         error = refusal(globex.key().post("/v1/schedules", FIRST), 403, "feature_not_available")
-        assert "free plan includes 3 schedules; there are 3" in error["message"]
+        assert "free plan includes 3 schedules. You have 3" in error["message"]
         assert session.scalar(select(func.count()).select_from(Schedule)) == 3
 
     def test_counts_disabled_schedules_and_not_deleted_ones(self, globex: Tenant, session: Session) -> None:

@@ -127,7 +127,7 @@ class TestRefusals:
         events = [event(str(number), day=SOON + timedelta(days=number)) for number in range(4)]
         for dry_run in (True, False):
             error = refusal(caller.post(IMPORT, of_file(*events, dryRun=dry_run)), 403, "feature_not_available")
-            assert "includes 3 schedules; there are 0 and this would add 4" in error["message"]
+            assert "includes 3 schedules. You have 0, and this would add 4" in error["message"]
         assert kept(session) == []
         imported(caller, of_file(*events[:3]))
         told = imported(caller, of_file(event("0", "STATUS:CANCELLED"), *events[1:]))

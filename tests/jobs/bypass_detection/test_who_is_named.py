@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from services.core.unit_of_work import Caller
-from services.maintenance.tasks import tidy
+from services.maintenance.tasks import purge_expired
 from tests.jobs.bypass_detection.landing import (
     MAIN,
     Clocks,
@@ -210,7 +210,7 @@ class TestWhatIsTold:
     ) -> None:
         def shown_after(**time: float) -> list[tuple[str, str]]:
             clocks.pass_by(**time)
-            tidy(town.jobs)
+            purge_expired(town.jobs)
             return items(town)
 
         freeze = frozen(town, clocks)
@@ -230,7 +230,7 @@ class TestWhatIsTold:
         town.lift(freeze)
         for hours, open_items in ((2, 1), (25, 0)):
             clocks.pass_by(hours=hours)
-            tidy(town.jobs)
+            purge_expired(town.jobs)
             assert len(items(town)) == open_items
 
     def test_whoever_was_deleted_is_a_ghost(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probe_claims import probes_wait
-from services.maintenance.tasks import full_pass
+from services.maintenance.tasks import full_resync
 from services.repositories.enabling import disable
 from services.repositories.watching import unwatch, watch_branch
 from tests.jobs.conftest import ADA, Builder, Town
@@ -117,7 +117,7 @@ def test_a_rule_that_is_loosened_by_hand_is_noticed(town: Town, web: RepositoryB
     if way == "webhook":
         post.run()
     else:
-        full_pass(town.jobs, timedelta(0))
+        full_resync(town.jobs, timedelta(0))
     with town.jobs.open(SYSTEM_CALLER) as uow:
         assert probes_wait(uow)
     probe(town)

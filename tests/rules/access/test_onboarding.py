@@ -21,12 +21,12 @@ def test_who_has_everything_is_done_and_is_told_what_there_is() -> None:
     found = steps(EVERYTHING)
     assert all(step.done and step.action is None for step in found)
     assert [step.message for step in found] == [
-        "You act in Acme.",
-        "The App is installed in acme.",
+        "You are working in Acme.",
+        "The GitHub App is installed in acme.",
         "2 repositories enabled.",
         "4 branches watched.",
-        "Every watched branch is blocked by a freeze.",
-        "A freeze was started.",
+        "All watched branches are enforced.",
+        "First freeze started.",
     ]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.access.organization_settings import OrganizationSettings
-from rules.access.slugs import LONGEST_SLUG, slug_of
+from rules.access.slugs import MAX_SLUG_LENGTH, slug_of
 
 NOW = datetime(2026, 11, 20, 16, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -32,7 +32,7 @@ def test_a_slug_is_plain(name: str, slug: str) -> None:
 @given(st.text(max_size=100))
 def test_a_slug_is_never_empty_nor_long_and_stays_what_it_is(name: str) -> None:
     slug = slug_of(name)
-    assert 1 <= len(slug) <= LONGEST_SLUG
+    assert 1 <= len(slug) <= MAX_SLUG_LENGTH
     assert slug_of(slug) == slug
 
 

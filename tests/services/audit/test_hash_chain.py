@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.audit import AuditEntry, UnsealedEntry
 from models.organizations import Organization
-from rules.audit.hash_chain import NOTHING_BEFORE, canonical, seal_hash
+from rules.audit.hash_chain import GENESIS, canonical, seal_hash
 from services.audit import hash_chain
 from services.audit.hash_chain import LATE, seal_entries
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWorkFactory
@@ -46,7 +46,7 @@ class TestTheChain:
         assert seal_entries(jobs) == 1
         chain = seals(session, acme)
         assert [(seal.sequence, seal.entry_id) for seal in chain] == list(enumerate(entries, 1))
-        assert [seal.previous_hash for seal in chain] == [NOTHING_BEFORE, *(seal.hash for seal in chain[:-1])]
+        assert [seal.previous_hash for seal in chain] == [GENESIS, *(seal.hash for seal in chain[:-1])]
         assert session.scalars(select(UnsealedEntry.entry_id)).all() == []
 
     def test_a_hash_can_be_computed_by_anybody_who_reads_what_it_is_made_of(

@@ -20,7 +20,7 @@ from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.mail import delivery
 from services.mail.delivery import MAILS, send_due
 from services.mail.outbox import enqueue_mail
-from services.maintenance.tasks import tidy, work_waiting
+from services.maintenance.tasks import purge_expired, work_waiting
 from tests import factories
 from tests.harness.engines import engine_of
 from tests.services.conftest import Listener, MovedClock
@@ -112,11 +112,11 @@ class TestPosting:
     def test_takes_the_fields_of_the_template_and_no_others(
         self, people: UnitOfWorkFactory, values: dict[str, str]
     ) -> None:
-        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="there is no mail verify_email"):
+        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'verify_email'"):
             enqueue_mail(uow, ADA, "verify_email", **values)
 
     def test_knows_its_templates(self, people: UnitOfWorkFactory) -> None:
-        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="there is no mail advertisement"):
+        with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'advertisement'"):
             enqueue_mail(uow, ADA, "advertisement", url=URL)
 
     def test_works_inside_an_organisation_too_and_writes_instants_as_people_do(
@@ -385,8 +385,8 @@ def test_old_mails_are_forgotten(
     people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     written(people)
-    tidy(jobs)
+    purge_expired(jobs)
     assert len(mails(session)) == 1
     clock.ahead += timedelta(days=31)
-    tidy(jobs)
+    purge_expired(jobs)
     assert mails(session) == []

@@ -26,7 +26,7 @@ from app.main import create_app
 from models.identity import Mail
 from models.organizations import User
 from services.core.encryption import decrypt
-from services.mail.outbox import USE, bound_to
+from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.harness.passwords import hash_password
 from tests.support.clocks import MovableClock
@@ -134,7 +134,7 @@ def mailed(session: Session) -> Mailed:
         mail = session.scalars(query.execution_options(populate_existing=True)).first()
         assert mail is not None, f"there is no mail to {address}"
         assert mail.sealed is not None
-        values = orjson.loads(decrypt(SECRET_KEY.encode(), USE, bound_to(mail.id, mail.recipient), mail.sealed))
+        values = orjson.loads(decrypt(SECRET_KEY.encode(), USE, associated_data(mail.id, mail.recipient), mail.sealed))
         return re.sub(r"^https?://[^/]+", "", str(values["url"]))
 
     return link

@@ -156,7 +156,7 @@ class TestAccepting:
         factories.membership(session, acme, user, "owner")
         page = ada.press(ada.open("/invitation", token=token), "Accept")
         assert (page.status, page.title) == (409, "Not possible now")
-        assert "You are a member of Acme already." in page.text
+        assert "You are already a member of Acme." in page.text
         assert roles(session, acme) == [("Ada", "owner")]
 
     def test_the_first_page_lists_it(self, ada: Person, invite: Invite) -> None:

@@ -51,7 +51,7 @@ def test_who_has_nothing_is_told_what_to_do_at_every_step() -> None:
         ({"installation": "suspended"}, "installation", "get_installation_status", "suspended in acme"),
         ({"installation": "removed"}, "installation", "get_install_url", "uninstalled"),
         ({"missing_permissions": ["checks:write"]}, "installation", "get_installation_status", "checks:write"),
-        ({"covered": 0, "enabled": 0}, "repositories", "sync_repositories", "read"),
+        ({"covered": 0, "enabled": 0}, "repositories", "sync_repositories", "Sync the repositories"),
         ({"enabled": 0}, "repositories", "enable_repositories", "covers 3"),
         ({"unenforced": 1}, "enforcement", "setup_enforcement", "1 branch is not known"),
         ({"unenforced": 4}, "enforcement", "setup_enforcement", "4 branches are not known"),

@@ -1,7 +1,7 @@
 # `make` alone lists the targets. Each makes .venv first, and needs nothing else of the machine than Python ≥ 3.11.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint faults bench fuzz migrate sdk
+.PHONY: help run test lint contract faults bench fuzz migrate sdk
 
 PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
 VENV := .venv/.installed
@@ -23,8 +23,11 @@ lint: $(VENV) $(NODE) ## Check style, types, layers and the contract
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy .
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m tools.contract_lint
+	@$(BIN)/python -m tools.contract lint
 	@npx --no-install spectral lint --fail-severity=error openapi.yaml
+
+contract: $(VENV) ## Fill into openapi.yaml what follows from the rest of it
+	@$(BIN)/python -m tools.contract complete
 
 faults: $(VENV) ## Inject every fault into the whole service (ARGS="--times 5 --only redis", "--minutes 60 --seed 7", "--without-redis")
 	@$(BIN)/python -m tests.faults.suite $(ARGS)

@@ -10,7 +10,7 @@ import pytest
 
 from schemas.contract import load_contract
 from schemas.names import snake_case
-from tools.contract_lint.document import Document, Operation
+from tools.contract.document import Document, Operation
 from tools.sdk import python_client
 
 DOCUMENT = Document.parse(load_contract().source)

@@ -17,7 +17,7 @@ from app.edge.errors import ErrorMapper
 from app.edge.middleware import RequestMiddleware
 from app.mount_web import mounted_pages
 from schemas.contract import Contract, load_contract
-from tools.contract_lint import Document
+from tools.contract import Document
 from web.pages import RENDERER, create_pages
 
 Ask = Callable[..., httpx.Response]

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from schemas.contract import METHODS
-from tools.contract_lint.document import Document, Fault, Operation, Place
-from tools.contract_lint.vocabulary import FORM, OPERATION_KEYS, ROOT_KEYS, SCHEMA_KEYS, SCHEME_KEYS
+from tools.contract.document import Document, Operation, Place, Problem
+from tools.contract.vocabulary import FORM, OPERATION_KEYS, PARAMETER_KEYS, ROOT_KEYS, SCHEMA_KEYS, SCHEME_KEYS
 
 _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "integer": (("minimum",), ("maximum",)),
@@ -17,35 +17,35 @@ _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 _OPEN = " is sent by clients and needs additionalProperties: false"
 
 
-def broken_references(document: Document) -> Iterator[Fault]:
-    """Demand that every reference leads somewhere inside the document."""
+def broken_references(document: Document) -> Iterator[Problem]:
+    """Require that every reference leads somewhere inside the document."""
     for place, value in document.nodes():
         if place[-1:] != ("$ref",) or _inside_example(place) or _exists(document, str(value)):
             continue
-        yield document.fault(place, f"{value} does not exist")
+        yield document.problem(place, f"{value} does not exist")
 
 
-def reference_siblings(document: Document) -> Iterator[Fault]:
-    """Demand that nothing stands beside a reference, where OpenAPI 3.0 ignores it."""
+def reference_siblings(document: Document) -> Iterator[Problem]:
+    """Require that nothing stands beside a reference, where OpenAPI 3.0 ignores it."""
     for place, value in document.nodes():
         if isinstance(value, dict) and "$ref" in value and len(value) > 1 and not _inside_example(place):
-            yield document.fault(place, "has keys beside $ref, which are ignored")
+            yield document.problem(place, "has keys beside $ref, which are ignored")
 
 
-def nullable_without_type(document: Document) -> Iterator[Fault]:
-    """Demand a `type` beside `nullable`, which does nothing without it."""
+def nullable_without_type(document: Document) -> Iterator[Problem]:
+    """Require a `type` beside `nullable`, which does nothing without it."""
     for place, value in document.nodes():
         if isinstance(value, dict) and value.get("nullable") is True and "type" not in value:
-            yield document.fault(place, "is nullable and has no type, so null is refused")
+            yield document.problem(place, "is nullable and has no type, so null is refused")
 
 
-def extension_keys(document: Document) -> Iterator[Fault]:
-    """Demand that an `x-` key is known, and stands where it is read."""
+def extension_keys(document: Document) -> Iterator[Problem]:
+    """Require that an `x-` key is known, and stands where it is read."""
     for place, _ in document.nodes():
         key = place[-1] if place else ""
         if not str(key).startswith("x-") or key in _known_keys(place) or _inside_example(place):
             continue
-        yield document.fault(place, f"the key {key} is unknown here")
+        yield document.problem(place, f"the key {key} is unknown here")
 
 
 def _known_keys(place: Place) -> frozenset[str]:
@@ -55,48 +55,50 @@ def _known_keys(place: Place) -> frozenset[str]:
         return OPERATION_KEYS
     if place[:2] == ("components", "securitySchemes"):
         return SCHEME_KEYS
+    if len(place) == 4 and place[:2] == ("components", "parameters"):
+        return PARAMETER_KEYS
     return SCHEMA_KEYS if "schema" in place or "schemas" in place else frozenset()
 
 
-def described_components(document: Document) -> Iterator[Fault]:
-    """Demand that every component schema says what it is."""
+def described_components(document: Document) -> Iterator[Problem]:
+    """Require that every component schema says what it is."""
     for name, schema in document.root.get("components", {}).get("schemas", {}).items():
         if not schema.get("description"):
-            yield document.fault(("components", "schemas", name), "has no description")
+            yield document.problem(("components", "schemas", name), "has no description")
 
 
-def request_bounds(document: Document) -> Iterator[Fault]:
-    """Demand that whatever a client sends is bounded, and its objects closed.
+def request_bounds(document: Document) -> Iterator[Problem]:
+    """Require that whatever a client sends is bounded, and its objects closed.
 
     Forms are OAuth's, whose servers ignore what they do not know (RFC 6749, 3.2).
     """
     for operation in document.operations():
         for place, parameter in operation.parameters:
             yield from _unbounded(document, parameter.get("schema", {}), (*place, "schema"), parameter["name"])
-        if operation.body is not None and not operation.from_code_host:
+        if operation.body is not None and not operation.from_github:
             yield from _body_bounds(operation)
 
 
-def _body_bounds(operation: Operation) -> Iterator[Fault]:
+def _body_bounds(operation: Operation) -> Iterator[Problem]:
     assert operation.body is not None
     contents = operation.body.get("content", {})
     for media_type, content in contents.items():
         place = (*operation.place, "requestBody", "content", media_type, "schema")
-        for fault in _unbounded(operation.document, content.get("schema", {}), place, "the body"):
-            if FORM not in contents or not fault.message.endswith(_OPEN):
-                yield fault
+        for problem in _unbounded(operation.document, content.get("schema", {}), place, "the body"):
+            if FORM not in contents or not problem.message.endswith(_OPEN):
+                yield problem
 
 
-def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name: str) -> Iterator[Fault]:
-    """Yield what is open in a schema and below it; a fault in a component is told at the component."""
+def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name: str) -> Iterator[Problem]:
+    """Yield what is open in a schema and below it; a problem in a component is told at the component."""
     if "$ref" in schema:
         place = tuple(schema["$ref"].removeprefix("#/").split("/"))
         schema = document.at(place)
     for group in _BOUNDS.get(schema.get("type", ""), ()):
         if not any(key in schema for key in group):
-            yield document.fault(place, f"{name} needs {' or '.join(group)}")
+            yield document.problem(place, f"{name} needs {' or '.join(group)}")
     if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        yield document.fault(place, name + _OPEN)
+        yield document.problem(place, name + _OPEN)
     for key, child in schema.get("properties", {}).items():
         yield from _unbounded(document, child, (*place, "properties", key), key)
     if "items" in schema:
@@ -120,7 +122,7 @@ def _inside_example(place: Place) -> bool:
     return "example" in place or ("examples" in place and "value" in place)
 
 
-RULES: tuple[Callable[[Document], Iterator[Fault]], ...] = (
+RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (
     reference_siblings,
     nullable_without_type,
     extension_keys,

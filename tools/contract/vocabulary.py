@@ -8,6 +8,7 @@ FORM = "application/x-www-form-urlencoded"
 ROOT_KEYS = frozenset({"x-error-catalogue", "x-cross-cutting-errors"})
 SCHEME_KEYS = frozenset({"x-scopes"})
 SCHEMA_KEYS = frozenset({"x-error-code"})
+PARAMETER_KEYS = frozenset({"x-not-found"})
 OPERATION_VALUES: dict[str, tuple[str, ...]] = {
     "x-effect": ("read", "write"),
     "x-least-role": ("viewer", "member", "admin", "owner"),

@@ -3,41 +3,41 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tools.contract_lint.document import Document, Fault, Operation, Place
+from tools.contract.document import Document, Operation, Place, Problem
 
 
-def missing_examples(operation: Operation) -> Iterator[Fault]:
-    """Demand an example of each body, each success and each parameter that must be given."""
+def missing_examples(operation: Operation) -> Iterator[Problem]:
+    """Require an example of each body, each success and each parameter that must be given."""
     for media_type, content in (operation.body or {}).get("content", {}).items():
         if not _has_example(content):
-            yield operation.fault(f"its {media_type} body has no example", "requestBody")
+            yield operation.problem(f"its {media_type} body has no example", "requestBody")
     for status, response in operation.successes.items():
         for media_type, content in response.get("content", {}).items():
             if not _has_example(content):
-                yield operation.fault(f"its {status} {media_type} has no example", "responses", status)
+                yield operation.problem(f"its {status} {media_type} has no example", "responses", status)
     for place, parameter in operation.parameters:
         if parameter.get("required") and not _has_example(parameter):
-            yield operation.document.fault(place, f"parameter {parameter['name']} has no example")
+            yield operation.document.problem(place, f"parameter {parameter['name']} has no example")
 
 
-def errors_without_examples(document: Document) -> Iterator[Fault]:
-    """Demand an example of each shared answer."""
+def errors_without_examples(document: Document) -> Iterator[Problem]:
+    """Require an example of each shared answer."""
     for name, response in document.root.get("components", {}).get("responses", {}).items():
         for content in response.get("content", {}).values():
             if not _has_example(content):
-                yield document.fault(("components", "responses", name), "has no example")
+                yield document.problem(("components", "responses", name), "has no example")
 
 
-def untrue_examples(document: Document) -> Iterator[Fault]:
-    """Demand that an example is valid under the schema it stands beside."""
+def untrue_examples(document: Document) -> Iterator[Problem]:
+    """Require that an example is valid under the schema it stands beside."""
     for place, node in document.nodes():
         if not isinstance(node, dict):
             continue
         if isinstance(node.get("schema"), dict):
             for example_place, value in _examples(document, place, node):
-                yield from _faults(document, example_place, node["schema"], value)
+                yield from _problems(document, example_place, node["schema"], value)
         if "example" in node and _is_schema(place):
-            yield from _faults(document, (*place, "example"), node, node["example"])
+            yield from _problems(document, (*place, "example"), node, node["example"])
 
 
 def _examples(document: Document, place: Place, node: Mapping[str, Any]) -> Iterator[tuple[Place, Any]]:
@@ -47,11 +47,11 @@ def _examples(document: Document, place: Place, node: Mapping[str, Any]) -> Iter
         yield (*place, "examples", name), document.resolved(example).get("value")
 
 
-def _faults(document: Document, place: Place, schema: Mapping[str, Any], value: Any) -> Iterator[Fault]:
+def _problems(document: Document, place: Place, schema: Mapping[str, Any], value: Any) -> Iterator[Problem]:
     validator = document.validators.compile(schema)
     for error in validator.iter_errors(value):
         where = "/".join(str(key) for key in error.instance_path) or "value"
-        yield document.fault(place, f"the example's {where} is not valid: {error.message}")
+        yield document.problem(place, f"the example's {where} is not valid: {error.message}")
 
 
 def _has_example(node: Mapping[str, Any]) -> bool:
@@ -59,11 +59,11 @@ def _has_example(node: Mapping[str, Any]) -> bool:
 
 
 def _is_schema(place: Place) -> bool:
-    """Tell whether a place is a schema: one of the components, or somewhere inside one."""
+    """Return True if a place is a schema: one of the components, or somewhere inside one."""
     if place[:2] == ("components", "schemas"):
         return len(place) == 3 or place[-2:-1] == ("properties",) or place[-1] == "items"
     return False
 
 
-RULES: tuple[Callable[[Document], Iterator[Fault]], ...] = (errors_without_examples, untrue_examples)
-OPERATION_RULES: tuple[Callable[[Operation], Iterator[Fault]], ...] = (missing_examples,)
+RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (errors_without_examples, untrue_examples)
+OPERATION_RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (missing_examples,)

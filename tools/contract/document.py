@@ -1,4 +1,4 @@
-"""A contract with the line of each of its places, so that a fault can say where it is."""
+"""A contract with the line of each place in it, so that a problem is reported with its line."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault: its line, the operation or place it belongs to, and what is wrong."""
+class Problem:
+    """One problem: its line, the operation or place that it belongs to, and what is wrong."""
 
     line: int
     where: str
@@ -25,19 +25,24 @@ class Fault:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """A contract's values, and the line of each place."""
+    """A contract's values, its YAML nodes, and the line of each place."""
 
+    source: bytes
     root: Mapping[str, Any]
+    node: yaml.MappingNode
     lines: Mapping[Place, int]
 
     @classmethod
     def parse(cls, source: bytes) -> "Document":
-        """Read a contract; raises ContractError when it is no YAML object."""
-        return cls(parse_yaml(source), dict(_lines(yaml.compose(source, Loader=yaml.CSafeLoader), ())))
+        """Read a contract; raise ContractError if it is not a YAML object."""
+        root = parse_yaml(source)
+        node = yaml.compose(source, Loader=yaml.CSafeLoader)
+        assert isinstance(node, yaml.MappingNode)
+        return cls(source, root, node, dict(_lines(node, ())))
 
     @cached_property
     def validators(self) -> Validators:
-        """Compiles the document's schemas as the service itself does."""
+        """The validators that the service itself uses."""
         return Validators(self.root)
 
     def at(self, place: Place) -> Any:
@@ -57,9 +62,9 @@ class Document:
         """Follow `$ref` until there is none."""
         return resolve(self.root, node)
 
-    def fault(self, place: Place, message: str) -> Fault:
-        """Return a fault at a place, named after its operation where it lies in one."""
-        return Fault(self.line(place), self._where(place), message)
+    def problem(self, place: Place, message: str) -> Problem:
+        """Return a problem at a place, named after the operation that holds the place."""
+        return Problem(self.line(place), self._where(place), message)
 
     def _where(self, place: Place) -> str:
         if len(place) >= 3 and place[0] == "paths" and place[2] in METHODS:
@@ -73,6 +78,17 @@ class Document:
             for method in METHODS:
                 if method in item:
                     yield Operation(self, path, method)
+
+    @property
+    def catalogue(self) -> Mapping[str, Any]:
+        """The catalogue of error codes: code → status, type, meaning."""
+        found: Mapping[str, Any] = self.root.get("x-error-catalogue", {})
+        return found
+
+    def components(self, kind: str) -> Mapping[str, Any]:
+        """Return the components of a kind, such as `parameters`, by name."""
+        found: Mapping[str, Any] = self.root.get("components", {}).get(kind, {})
+        return found
 
     def nodes(self, start: Place = ()) -> Iterator[tuple[Place, Any]]:
         """Yield every place below `start` with its value, references not followed."""
@@ -94,7 +110,7 @@ class Operation:
 
     @property
     def place(self) -> Place:
-        """Where it stands."""
+        """Its place in the document."""
         return ("paths", self.path, self.method)
 
     @cached_property
@@ -105,66 +121,78 @@ class Operation:
 
     @property
     def id(self) -> str:
-        """Its operationId, or an empty text."""
+        """Its operationId, or an empty string."""
         return str(self.raw.get("operationId", ""))
 
-    def fault(self, message: str, *path: str | int) -> Fault:
-        """Return a fault at a place inside the operation."""
-        return self.document.fault((*self.place, *path), message)
+    def problem(self, message: str, *path: str | int) -> Problem:
+        """Return a problem at a place inside the operation."""
+        return self.document.problem((*self.place, *path), message)
 
     @cached_property
     def parameters(self) -> list[tuple[Place, Mapping[str, Any]]]:
-        """Its parameters and those of its path, references followed, each with the place that names it."""
+        """Its parameters and those of its path, references followed, each with its place."""
         owners: tuple[Place, ...] = (self.place[:2], self.place)
         return [
             ((*owner, "parameters", index), self.document.resolved(parameter))
             for owner in owners
-            for index, parameter in enumerate(self.document.at(owner).get("parameters", ()))
+            for index, parameter in enumerate(self.document.at(owner).get("parameters") or ())
         ]
 
     @cached_property
     def responses(self) -> Mapping[str, Mapping[str, Any]]:
         """Status → response, references followed."""
-        return {status: self.document.resolved(response) for status, response in self.raw.get("responses", {}).items()}
+        return {
+            status: self.document.resolved(response) for status, response in (self.raw.get("responses") or {}).items()
+        }
 
     @cached_property
     def successes(self) -> Mapping[str, Mapping[str, Any]]:
-        """The 2xx answers."""
+        """The 2xx responses."""
         return {status: response for status, response in self.responses.items() if status.startswith("2")}
 
     @cached_property
     def body(self) -> Mapping[str, Any] | None:
-        """The request body, references followed; None when it takes none."""
+        """The request body, references followed; None if it takes none."""
         return self.document.resolved(self.raw["requestBody"]) if "requestBody" in self.raw else None
+
+    def has_parameter(self, name: str, location: str) -> bool:
+        """Return True if it, or its path, declares the parameter."""
+        return any(parameter["name"] == name and parameter["in"] == location for _, parameter in self.parameters)
+
+    @cached_property
+    def validated(self) -> bool:
+        """True if its body is validated against a schema: JSON of a client, and nothing but JSON."""
+        content = (self.body or {}).get("content", {})
+        return set(content) == {"application/json"} and not self.from_github
 
     @cached_property
     def schemes(self) -> frozenset[str]:
-        """Names of the security schemes that it takes."""
+        """Names of the security schemes that it accepts."""
         return frozenset(name for alternative in self.raw.get("security", ()) for name in alternative)
 
     @property
     def credentialled(self) -> bool:
-        """Whether it takes an API key, a session, or the token of a sign-in."""
+        """True if it accepts an API key or a signed-in person."""
         return "ApiKey" in self.schemes or self.for_people
 
     @property
     def for_people(self) -> bool:
-        """Whether somebody who is signed in may call it."""
+        """True if it accepts a signed-in person: a JWT, a session token or its cookie."""
         return bool(self.schemes & {"Session", "SessionToken", "SessionCookie"})
 
     @property
-    def from_code_host(self) -> bool:
-        """Whether it takes signed deliveries, whose shape is not ours."""
+    def from_github(self) -> bool:
+        """True if it accepts signed deliveries, whose bodies GitHub defines."""
         return self.credentialled is False and bool(self.schemes)
 
     @property
     def writes(self) -> bool:
-        """Whether its effect is a write."""
+        """True if its effect is a write."""
         return self.raw.get("x-effect") == "write"
 
     @cached_property
     def is_list(self) -> bool:
-        """Whether it answers pages."""
+        """True if it returns one page of a list."""
         contents = (content for response in self.successes.values() for content in response.get("content", {}).values())
         schemas = (self.document.resolved(content.get("schema", {})) for content in contents)
         return any("nextCursor" in schema.get("properties", {}) for schema in schemas)
@@ -177,7 +205,7 @@ def _lines(node: yaml.Node | None, place: Place) -> Iterator[tuple[Place, int]]:
         for key, value in node.value:
             below = (*place, str(key.value))
             yield from _lines(value, below)
-            yield below, key.start_mark.line + 1  # a key's line says more than its value's, and comes last to win
+            yield below, key.start_mark.line + 1  # yielded last: the line of the key wins over that of its value
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             yield from _lines(value, (*place, index))

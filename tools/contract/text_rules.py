@@ -4,54 +4,54 @@ from collections.abc import Iterator
 
 import yaml
 
-from tools.contract_lint.document import Fault
+from tools.contract.document import Problem
 
 _TEMPLATES = (b"{{", b"{%")
 
 
-def check(source: bytes) -> Iterator[Fault]:
-    """Yield the faults that would make the text mean something else than it says."""
+def check(source: bytes) -> Iterator[Problem]:
+    """Yield the problems that would make the text mean something else than it says."""
     yield from templates(source)
     try:
         root = yaml.compose(source, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        yield Fault(line, "document", f"is no YAML: {error.problem}")
+        yield Problem(line, "document", f"is no YAML: {error.problem}")
         return
     if not isinstance(root, yaml.MappingNode):
-        yield Fault(1, "document", "is no object")
+        yield Problem(1, "document", "is no object")
         return
     for node in _nodes(root):
         yield from duplicate_keys(node)
         yield from surprising_scalars(node)
 
 
-def templates(source: bytes) -> Iterator[Fault]:
+def templates(source: bytes) -> Iterator[Problem]:
     """Refuse Jinja2 templates: Connexion renders the file before it reads it."""
     for number, line in enumerate(source.splitlines(), 1):
         for template in _TEMPLATES:
             if template in line:
-                yield Fault(number, "document", f"{template.decode()} is taken for a template")
+                yield Problem(number, "document", f"{template.decode()} is taken for a template")
 
 
-def duplicate_keys(node: yaml.Node) -> Iterator[Fault]:
+def duplicate_keys(node: yaml.Node) -> Iterator[Problem]:
     """Refuse equal keys, of which YAML readers keep one without a word."""
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, _ in node.value:
             if key.value in seen:
-                yield Fault(key.start_mark.line + 1, "document", f"the key {key.value} is given twice")
+                yield Problem(key.start_mark.line + 1, "document", f"the key {key.value} is given twice")
             seen.add(key.value)
 
 
-def surprising_scalars(node: yaml.Node) -> Iterator[Fault]:
+def surprising_scalars(node: yaml.Node) -> Iterator[Problem]:
     """Refuse bare dates, on and no, which some readers take for dates and booleans."""
     if not isinstance(node, yaml.ScalarNode) or node.style:
         return
     dated = node.tag == "tag:yaml.org,2002:timestamp"
     boolean = node.tag == "tag:yaml.org,2002:bool" and node.value not in {"true", "false"}
     if dated or boolean:
-        yield Fault(node.start_mark.line + 1, "document", f"quote {node.value}, which YAML does not read as text")
+        yield Problem(node.start_mark.line + 1, "document", f"quote {node.value}, which YAML does not read as text")
 
 
 def _nodes(node: yaml.Node) -> Iterator[yaml.Node]:

@@ -1,0 +1,200 @@
+"""What follows from the other facts of an operation. `make contract` writes it, so that authors do not.
+
+| fact | error codes | parameters | response headers |
+|---|---|---|---|
+| every response | | | `X-Request-Id` |
+| `security` accepts a key or a person | | | `RateLimit-Remaining`, `RateLimit-Reset` (2xx, 3xx) |
+| … a key | `insufficient_scope` | | |
+| … not both a key and a person | `credential_type_not_allowed` | | |
+| … not `x-organization: optional` | `organization_not_provisioned`, `no_organization_selected` | | |
+| | `organization_deleted` | | |
+| … `x-effect: write` | `idempotency_key_reuse` | `IdempotencyKey` | `Idempotency-Replayed` (2xx) |
+| … `x-effect: write` and a person | `impersonation_read_only` | | |
+| … `x-effect: write` and a cookie | `origin_not_allowed` | | |
+| `security` accepts a signature only | `invalid_signature` | | |
+| `x-least-role` above `viewer` | `insufficient_permission` | | |
+| `x-entitlement` | `feature_not_available` | | |
+| `x-installation: required` | `installation_removed` | | |
+| a JSON body | `validation_failed` | | |
+| a property with `x-error-code` in the body | that code | | |
+| `{name}` in the path | `x-not-found` of the parameter | the shared path parameter of that name | |
+| a `nextCursor` in the response | `invalid_cursor` | `Limit`, `Cursor` | |
+| a 201 response | | | `Location` |
+
+The error responses follow from the codes: those of `x-errors`, and those of `x-cross-cutting-errors` that apply to the
+operation (`APPLICABLE`). Each status has one shared response (`SHARED_RESPONSES`).
+
+What is derived is added where the fact holds, and removed where it does not. A few things may also be written by hand
+and are then kept: the codes of `ALSO_WRITTEN`, `feature_not_available`, the codes of properties and parameters, the
+parameters `limit` and `cursor`, the header `Location`, and an error response of the operation's own.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tools.contract.document import Document, Operation
+
+Condition = Callable[[Operation], bool]
+
+_TEMPLATE = re.compile(r"\{([^}]*)\}")
+
+
+def _requires_organization(operation: Operation) -> bool:
+    return operation.credentialled and operation.raw.get("x-organization", "required") == "required"
+
+
+def _is_client_write(operation: Operation) -> bool:
+    return operation.writes and operation.credentialled
+
+
+def _is_write_by_person(operation: Operation) -> bool:
+    return operation.writes and operation.for_people
+
+
+CODES: Mapping[str, Condition] = {
+    "insufficient_scope": lambda operation: "ApiKey" in operation.schemes,
+    "credential_type_not_allowed": lambda operation: (
+        operation.credentialled and not (operation.for_people and "ApiKey" in operation.schemes)
+    ),
+    "organization_not_provisioned": _requires_organization,
+    "no_organization_selected": _requires_organization,
+    "organization_deleted": _requires_organization,
+    "idempotency_key_reuse": _is_client_write,
+    "impersonation_read_only": _is_write_by_person,
+    "origin_not_allowed": lambda operation: operation.writes and "SessionCookie" in operation.schemes,
+    "invalid_signature": lambda operation: operation.from_github,
+    "insufficient_permission": lambda operation: operation.raw.get("x-least-role", "viewer") != "viewer",
+    "installation_removed": lambda operation: operation.raw.get("x-installation") == "required",
+    "validation_failed": lambda operation: operation.validated,
+    "invalid_cursor": lambda operation: operation.is_list,
+}
+"""Code → the fact from which it follows. Without the fact, the code is removed from `x-errors`."""
+
+ALSO_WRITTEN: Mapping[str, Condition] = {
+    "organization_deleted": lambda operation: operation.credentialled,
+    "insufficient_permission": _is_write_by_person,
+}
+"""Codes of `CODES` that a service may return too: for an organisation named by the request, for roles in a setting."""
+
+APPLICABLE: Mapping[str, Condition] = {
+    "malformed_json": lambda operation: operation.body is not None,
+    "unsupported_content_type": lambda operation: operation.body is not None,
+    "payload_too_large": lambda operation: operation.body is not None,
+    "missing_credentials": lambda operation: operation.credentialled,
+    "invalid_token": lambda operation: operation.credentialled,
+    "token_expired": lambda operation: operation.credentialled,
+    "rate_limited": lambda operation: operation.credentialled,
+    "database_unavailable": lambda operation: bool(operation.schemes),
+    "maintenance": lambda operation: bool(operation.schemes),
+}
+"""Cross-cutting code → the fact under which it applies; a code that is not here applies to every operation."""
+
+PARAMETERS: Mapping[str, Condition] = {
+    "IdempotencyKey": _is_client_write,
+    "Limit": lambda operation: operation.is_list,
+    "Cursor": lambda operation: operation.is_list,
+}
+"""Shared parameter → the fact from which it follows."""
+
+_HEADERS: Mapping[str, Callable[[Operation, str], bool]] = {
+    "Location": lambda _, status: status == "201",
+    "X-Request-Id": lambda *_: True,
+    "RateLimit-Remaining": lambda operation, status: operation.credentialled and status < "400",
+    "RateLimit-Reset": lambda operation, status: operation.credentialled and status < "400",
+    "Idempotency-Replayed": lambda operation, status: _is_client_write(operation) and status < "300",
+}
+
+SHARED_RESPONSES = {
+    "400": "BadRequest",
+    "401": "Unauthorized",
+    "403": "Forbidden",
+    "404": "NotFound",
+    "405": "MethodNotAllowed",
+    "409": "Conflict",
+    "410": "Gone",
+    "413": "PayloadTooLarge",
+    "422": "ValidationFailed",
+    "429": "RateLimited",
+    "500": "InternalError",
+    "502": "UpstreamError",
+    "503": "Unavailable",
+}
+"""Status → the component that describes it."""
+
+
+def error_codes(operation: Operation) -> list[str]:
+    """Return `x-errors` completed, in the order of the catalogue; unknown codes last."""
+    written = [code for code in (operation.raw.get("x-errors") or ()) if _may_be_written(operation, code)]
+    codes = dict.fromkeys([*written, *_derived_codes(operation)])
+    order = {code: rank for rank, code in enumerate(operation.document.catalogue)}
+    return sorted(codes, key=lambda code: order.get(code, len(order)))
+
+
+def error_statuses(operation: Operation, codes: list[str]) -> set[str]:
+    """Return the statuses that the operation can return: those of `codes` and of its cross-cutting codes."""
+    catalogue = operation.document.catalogue
+    return {str(catalogue[code].get("status")) for code in {*codes, *cross_cutting(operation)} if code in catalogue}
+
+
+def cross_cutting(operation: Operation) -> set[str]:
+    """Return the cross-cutting codes that apply to the operation."""
+    listed = operation.document.root.get("x-cross-cutting-errors", ())
+    return {code for code in listed if code not in APPLICABLE or APPLICABLE[code](operation)}
+
+
+def headers(operation: Operation, status: str) -> list[str]:
+    """Return the names of the derived headers of a response, in order."""
+    return [name for name, applies in _HEADERS.items() if applies(operation, status)]
+
+
+def excluded_headers(operation: Operation, status: str) -> set[str]:
+    """Return the names of the headers that the response cannot have."""
+    return {name for name, applies in _HEADERS.items() if name != "Location" and not applies(operation, status)}
+
+
+def path_parameters(document: Document, path: str) -> dict[str, str]:
+    """Return name → component of the path's parameters that are shared."""
+    shared = {
+        parameter["name"]: component
+        for component, parameter in document.components("parameters").items()
+        if parameter.get("in") == "path"
+    }
+    return {name: shared[name] for name in template_names(path) if name in shared}
+
+
+def template_names(path: str) -> list[str]:
+    """Return the names between braces in a path."""
+    return _TEMPLATE.findall(path)
+
+
+def _may_be_written(operation: Operation, code: str) -> bool:
+    if code not in CODES or CODES[code](operation):
+        return True
+    return code in ALSO_WRITTEN and ALSO_WRITTEN[code](operation)
+
+
+def _derived_codes(operation: Operation) -> Iterator[str]:
+    yield from (code for code, applies in CODES.items() if applies(operation))
+    if "x-entitlement" in operation.raw:
+        yield "feature_not_available"
+    for component in path_parameters(operation.document, operation.path).values():
+        parameter = operation.document.components("parameters")[component]
+        if "x-not-found" in parameter:
+            yield parameter["x-not-found"]
+    for content in (operation.body or {}).get("content", {}).values():
+        yield from _property_codes(operation.document, content.get("schema", {}), set())
+
+
+def _property_codes(document: Document, schema: Any, seen: set[str]) -> Iterator[str]:
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _property_codes(document, item, seen)
+    elif isinstance(schema, dict):
+        if "$ref" in schema and schema["$ref"] not in seen:
+            seen.add(schema["$ref"])
+            yield from _property_codes(document, document.resolved(schema), seen)
+        if "x-error-code" in schema:
+            yield schema["x-error-code"]
+        for child in schema.values():
+            yield from _property_codes(document, child, seen)

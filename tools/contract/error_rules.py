@@ -1,0 +1,66 @@
+"""Rules on error codes: the catalogue, and the codes and error responses that authors write."""
+
+from collections.abc import Callable, Iterator
+
+from tools.contract import derivation
+from tools.contract.document import Document, Operation, Place, Problem
+from tools.contract.vocabulary import CATALOGUE_KEYS, SNAKE_CASE
+
+CATALOGUE = "x-error-catalogue"
+CROSS_CUTTING = "x-cross-cutting-errors"
+
+
+def catalogue_rows(document: Document) -> Iterator[Problem]:
+    """Require a status, a family and a meaning of each code, and nothing unknown."""
+    for code, row in document.catalogue.items():
+        place: Place = (CATALOGUE, code)
+        if not SNAKE_CASE.fullmatch(code):
+            yield document.problem(place, "is not snake_case")
+        for key in ("status", "type", "meaning"):
+            if not row.get(key):
+                yield document.problem(place, f"has no {key}")
+        for key in sorted(set(row) - CATALOGUE_KEYS):
+            yield document.problem((*place, key), f"has the unknown key {key}")
+
+
+def cross_cutting_codes(document: Document) -> Iterator[Problem]:
+    """Require that the codes of every operation are in the catalogue."""
+    for index, code in enumerate(document.root.get(CROSS_CUTTING, [])):
+        if code not in document.catalogue:
+            yield document.problem((CROSS_CUTTING, index), f"{code} is not in the catalogue")
+
+
+def own_codes(document: Document) -> Iterator[Problem]:
+    """Require that the code of a property or parameter is in the catalogue."""
+    for place, value in document.nodes():
+        if place[-1:] in {("x-error-code",), ("x-not-found",)} and value not in document.catalogue:
+            yield document.problem(place, f"{value} is not in the catalogue")
+
+
+def listed_codes(operation: Operation) -> Iterator[Problem]:
+    """Require that a listed code exists and is not reserved."""
+    listed = operation.raw.get("x-errors", [])
+    for index, code in enumerate(listed):
+        row = operation.document.catalogue.get(code)
+        if row is None:
+            yield operation.problem(f"its code {code} is not in the catalogue", "x-errors", index)
+        elif row.get("emitted") is False:
+            yield operation.problem(f"its code {code} is reserved and never returned", "x-errors", index)
+
+
+def documented_statuses(operation: Operation) -> Iterator[Problem]:
+    """Require a response for each status that the codes give, and no response for another status."""
+    catalogue = operation.document.catalogue
+    codes = {*derivation.error_codes(operation), *derivation.cross_cutting(operation)} & set(catalogue)
+    documented = {status for status in operation.responses if status >= "400"}
+    for code in sorted(codes):
+        status = str(catalogue[code].get("status"))
+        if status not in documented and status not in derivation.SHARED_RESPONSES:
+            yield operation.problem(f"can return {code} and has no {status} response", "responses")
+    possible = {str(catalogue[code].get(key)) for code in codes for key in ("status", "alsoStatus")}
+    for status in sorted(documented - possible):
+        yield operation.problem(f"documents {status}, which none of its codes has", "responses", status)
+
+
+RULES: tuple[Callable[[Document], Iterator[Problem]], ...] = (catalogue_rows, cross_cutting_codes, own_codes)
+OPERATION_RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (listed_codes, documented_statuses)

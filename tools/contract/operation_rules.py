@@ -1,0 +1,160 @@
+"""Rules on one operation: its names, its policies, its parameters and its answers."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from rules.audit.actions import ACTIONS
+from tools.contract.derivation import template_names
+from tools.contract.document import Operation, Problem
+from tools.contract.vocabulary import OPERATION_VALUES, SNAKE_CASE
+
+_MCP_TOOL = re.compile(r"svc_[a-z][a-z0-9_]*")
+
+
+def operation_id(operation: Operation) -> Iterator[Problem]:
+    """Require an operationId of its own that can be a Python function's name."""
+    if not operation.id:
+        yield operation.problem("has no operationId")
+    elif not SNAKE_CASE.fullmatch(operation.id):
+        yield operation.problem("its operationId is not snake_case", "operationId")
+    elif any(other.id == operation.id and other.place != operation.place for other in operation.document.operations()):
+        yield operation.problem("its operationId is given twice", "operationId")
+
+
+def tag(operation: Operation) -> Iterator[Problem]:
+    """Require one declared tag, which is the handler's module."""
+    tags = operation.raw.get("tags", [])
+    declared = {tag["name"] for tag in operation.document.root.get("tags", [])}
+    if len(tags) != 1:
+        yield operation.problem("needs exactly one tag")
+    elif tags[0] not in declared:
+        yield operation.problem(f"its tag {tags[0]} is not declared", "tags")
+
+
+def summary(operation: Operation) -> Iterator[Problem]:
+    """Require a summary for the menu and a description for the page."""
+    for name in ("summary", "description"):
+        if not operation.raw.get(name):
+            yield operation.problem(f"has no {name}")
+
+
+def security(operation: Operation) -> Iterator[Problem]:
+    """Require stated credentials, `[]` for none, whose schemes and scopes exist."""
+    if "security" not in operation.raw:
+        yield operation.problem("has no security; write [] where no credential is needed")
+    schemes = operation.document.root.get("components", {}).get("securitySchemes", {})
+    for alternative in operation.raw.get("security", ()):
+        for name, scopes in alternative.items():
+            known = schemes.get(name, {}).get("x-scopes", {})
+            if name not in schemes:
+                yield operation.problem(f"its security scheme {name} does not exist", "security")
+            elif known and not scopes:
+                yield operation.problem(f"{name} names no scope", "security")
+            for scope in scopes:
+                if scope not in known:
+                    yield operation.problem(f"its scope {scope} is not in the vocabulary", "security")
+
+
+def effect(operation: Operation) -> Iterator[Problem]:
+    """Require read or write, which decides idempotency, budgets, support sessions and audit."""
+    if "x-effect" not in operation.raw:
+        yield operation.problem("has no x-effect")
+
+
+def audit(operation: Operation) -> Iterator[Problem]:
+    """Require that every write says what the audit has of it afterwards, in words of the vocabulary."""
+    if operation.writes != ("x-audit" in operation.raw):
+        yield operation.problem("writes and has no x-audit" if operation.writes else "only reads and has an x-audit")
+    for action in operation.raw.get("x-audit", ()):
+        if action not in ACTIONS:
+            yield operation.problem(f"its x-audit {action} is not in the vocabulary", "x-audit")
+
+
+def policy_values(operation: Operation) -> Iterator[Problem]:
+    """Require that an extension has one of its known values."""
+    for key, values in OPERATION_VALUES.items():
+        if key in operation.raw and operation.raw[key] not in values:
+            yield operation.problem(f"{key} must be one of {', '.join(values)}", key)
+    limit = operation.raw.get("x-body-limit", 1)
+    if not isinstance(limit, int) or limit < 1:
+        yield operation.problem("x-body-limit must be a number of bytes", "x-body-limit")
+
+
+def mcp_tool(operation: Operation) -> Iterator[Problem]:
+    """Require that a tool's name is its own."""
+    name = operation.raw.get("x-mcp-tool")
+    if name is None:
+        return
+    if not _MCP_TOOL.fullmatch(name):
+        yield operation.problem("x-mcp-tool must look like svc_list_freezes", "x-mcp-tool")
+    if sum(other.raw.get("x-mcp-tool") == name for other in operation.document.operations()) > 1:
+        yield operation.problem(f"the tool {name} is given twice", "x-mcp-tool")
+
+
+def least_role(operation: Operation) -> Iterator[Problem]:
+    """Require a least role where people act in an organisation, and none where nobody is signed in."""
+    if "Session" in operation.schemes and "x-least-role" not in operation.raw:
+        yield operation.problem("takes sessions and has no x-least-role")
+    if not operation.for_people and "x-least-role" in operation.raw:
+        yield operation.problem("takes no sessions and has an x-least-role", "x-least-role")
+
+
+def list_name(operation: Operation) -> Iterator[Problem]:
+    """Require that an operation called a list returns one."""
+    if operation.id.startswith("list_") and not operation.is_list:
+        yield operation.problem("is called a list and returns no nextCursor")
+
+
+def path_parameters(operation: Operation) -> Iterator[Problem]:
+    """Require that the path's template and its parameters agree."""
+    declared = {parameter["name"] for _, parameter in operation.parameters if parameter["in"] == "path"}
+    for name in sorted(declared ^ set(template_names(operation.path))):
+        yield operation.problem(f"path parameter {name} is not both in the path and declared")
+
+
+def created(operation: Operation) -> Iterator[Problem]:
+    """Require a link and a header that lead to what is created."""
+    response = operation.responses.get("201")
+    if response is None:
+        return
+    if "self" not in response.get("links", {}):
+        yield operation.problem("its 201 has no link self", "responses", "201")
+
+
+def successes(operation: Operation) -> Iterator[Problem]:
+    """Require exactly one success."""
+    if len(operation.successes) != 1:
+        yield operation.problem("needs exactly one 2xx response", "responses")
+
+
+def links(operation: Operation) -> Iterator[Problem]:
+    """Require that a link names an operation and parameters that exist."""
+    others = {other.id: other for other in operation.document.operations()}
+    for status, response in operation.responses.items():
+        for name, link in response.get("links", {}).items():
+            target = others.get(link.get("operationId"))
+            if target is None:
+                yield operation.problem(f"its link {name} names no operation", "responses", status, "links", name)
+                continue
+            known = {parameter["name"] for _, parameter in target.parameters}
+            for unknown in sorted(set(link.get("parameters", {})) - known):
+                message = f"its link {name} fills {unknown}, which {target.id} does not take"
+                yield operation.problem(message, "responses", status, "links", name)
+
+
+RULES: tuple[Callable[[Operation], Iterator[Problem]], ...] = (
+    operation_id,
+    tag,
+    summary,
+    security,
+    effect,
+    audit,
+    policy_values,
+    mcp_tool,
+    least_role,
+    list_name,
+    path_parameters,
+    created,
+    successes,
+    links,
+)

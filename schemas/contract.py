@@ -148,15 +148,23 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:bool", __import__("re").compile
 
 
 def parse_yaml(source: bytes) -> dict[str, Any]:
-    """Return the document as JSON values with text keys; raises ContractError when it is not one."""
+    """Return the document as JSON values with text keys; raise ContractError if it is not a YAML object."""
+    return read_yaml(source)[0]
+
+
+def read_yaml(source: bytes) -> tuple[dict[str, Any], yaml.MappingNode]:
+    """Return the document and its YAML nodes; raise ContractError if it is not a YAML object."""
+    loader = _Loader(source)
     try:
-        document = yaml.load(source, Loader=_Loader)  # noqa: S506 - the loader is a safe one
+        node = loader.get_single_node()
+        document = loader.construct_document(node) if isinstance(node, yaml.MappingNode) else None
     except yaml.YAMLError as error:
         raise ContractError(f"not YAML: {error}") from error
+    finally:
+        loader.dispose()
     if not isinstance(document, dict):
         raise ContractError("the contract is not an object")
-    texts: dict[str, Any] = _with_text_keys(document)
-    return texts
+    return _with_text_keys(document), node
 
 
 def _with_text_keys(node: Any) -> Any:

@@ -1,6 +1,8 @@
-"""The scaffold begins the code of an operation, and lies about nothing: what it writes fails until it is finished."""
+"""What the scaffold writes fits the contract and the layout, and fails until it is finished; or nothing is written."""
 
 import ast
+import importlib
+import re
 import shutil
 import subprocess
 import sys
@@ -8,13 +10,49 @@ from pathlib import Path
 
 import pytest
 
-from schemas.contract import load_contract
-from tools.scaffold import ROOT, ScaffoldError, main, scaffold
+from schemas.contract import CONTRACT_PATH, Contract, load_contract, parse_contract
+from tools.contract import lint
+from tools.scaffold import ROOT, Choices, ScaffoldError, scaffold
+from tools.scaffold.__main__ import main
+from tools.scaffold.files import write_all
+from tools.scaffold.skeleton import derive_operation_id
 
-OPERATIONS = sorted(load_contract().operations)
+OPERATIONS = load_contract().operations
+COMMENT = "/v1/freezes/{freezeId}/comment"
 
 
-def functions(path: Path) -> list[str]:
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a directory with the contract, the packages of the services, and no code."""
+    shutil.copy(CONTRACT_PATH, tmp_path)
+    for package in (ROOT / "services").iterdir():
+        if (package / "__init__.py").exists():
+            directory = tmp_path / "services" / package.name
+            directory.mkdir(parents=True)
+            (directory / "__init__.py").write_text('"""A package."""\n')
+    return tmp_path
+
+
+@pytest.fixture
+def small_root(root: Path) -> Path:
+    """Return such a directory with a contract of three paths and all components, which is read faster."""
+    head, rest = CONTRACT_PATH.read_text().split("\npaths:\n")
+    paths, components = rest.split("\ncomponents:\n")
+    kept = re.findall(r"^  /v1/freezes(?:/lift|/\{freezeId\})?:\n.*?\n(?=  /|  #)", paths, re.MULTILINE | re.DOTALL)
+    (root / "openapi.yaml").write_text(f"{head}\npaths:\n{''.join(kept)}components:\n{components}")
+    return root
+
+
+def files_below(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def scaffold_existing(operation_id: str, root: Path, service: str | None = None) -> list[Path]:
+    operation = OPERATIONS[operation_id]
+    return scaffold(operation.method, operation.path, Choices(service=service), root=root)
+
+
+def definitions(path: Path) -> list[str]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return [node.name for node in ast.parse(path.read_text()).body if isinstance(node, kinds)]
 
@@ -25,128 +63,236 @@ def signature(path: Path, name: str) -> str:
     return f"{ast.unparse(found.args)} -> {ast.unparse(found.returns or ast.Constant(None))}"
 
 
-def test_an_operation_gets_a_handler_and_a_test_class(tmp_path: Path) -> None:
-    handlers, tests = scaffold("get_freeze", root=tmp_path)
-    assert handlers == tmp_path / "handlers" / "freezes.py"
-    assert tests == tmp_path / "tests" / "handlers" / "test_freezes.py"
-    assert functions(handlers) == ["get_freeze"]
-    assert functions(tests) == ["TestGetFreeze"]
+def contract_of(root: Path) -> Contract:
+    return parse_contract((root / "openapi.yaml").read_bytes())
 
 
-def test_where_the_tests_of_a_tag_have_a_directory_an_operation_gets_a_file_there(tmp_path: Path) -> None:
-    directory = tmp_path / "tests" / "handlers" / "freezes"
-    directory.mkdir(parents=True)
-    _, tests = scaffold("get_freeze", root=tmp_path)
-    assert tests == directory / "test_get_freeze.py"
-    assert functions(tests) == ["TestGetFreeze"]
+class TestSkeleton:
+    def test_new_operation_gets_contract_handler_stub_and_test(self, small_root: Path) -> None:
+        written = scaffold("POST", COMMENT, root=small_root)
+        assert [str(path.relative_to(small_root)) for path in written] == [
+            "openapi.yaml",
+            "handlers/freezes.py",
+            "services/freezes/comment.py",
+            "tests/handlers/test_freezes.py",
+        ]
+        operation = contract_of(small_root).operations["comment_freeze"]
+        assert (operation.tag, operation.effect, operation.least_role) == ("Freezes", "write", "member")
+        assert operation.security == ({"ApiKey": ["freeze:write"]}, {"Session": []})
+        assert {"freeze_not_found", "idempotency_key_reuse", "validation_failed"} <= operation.error_codes
+
+    def test_linter_names_only_what_the_author_has_to_write(self, root: Path) -> None:
+        scaffold("POST", COMMENT, root=root)
+        assert [f"{one.where}: {one.message}" for one in lint((root / "openapi.yaml").read_bytes())] == [
+            "comment_freeze: has no description",
+            "comment_freeze: writes and has no x-audit",
+            "components.schemas.CommentFreezeRequest: has no description",
+        ]
+
+    def test_everything_else_in_the_contract_stays_as_it_is(self, small_root: Path) -> None:
+        before = (small_root / "openapi.yaml").read_text().splitlines()
+        scaffold("POST", COMMENT, root=small_root)
+        after = (small_root / "openapi.yaml").read_text().splitlines()
+        remaining = iter(after)
+        assert all(line in remaining for line in before)
+
+    def test_skeleton_returns_the_object_that_the_path_names(self, small_root: Path) -> None:
+        scaffold("POST", COMMENT, root=small_root)
+        success = contract_of(small_root).operations["comment_freeze"].success
+        assert (success.status, success.schema) == (200, {"$ref": "#/components/schemas/Freeze"})
+
+    def test_creation_links_to_the_operation_that_reads_the_object(self, small_root: Path) -> None:
+        path = small_root / "openapi.yaml"
+        text, removed = re.subn(r"(?s)(  /v1/freezes:\n.*?\n)    post:\n.*?\n\n", r"\1\n", path.read_text(), count=1)
+        path.write_text(
+            text.replace("operationId: create_freeze", "operationId: get_freeze").replace("CreateF", "StartF")
+        )
+        assert removed
+        scaffold("POST", "/v1/freezes", root=small_root)
+        success = contract_of(small_root).operations["create_freeze"].success
+        assert (success.status, success.schema) == (201, {"$ref": "#/components/schemas/Freeze"})
+        assert success.location == ("/v1/freezes/{freezeId}", {"freezeId": "$response.body#/id"})
+
+    def test_list_takes_limit_and_cursor(self, small_root: Path) -> None:
+        scaffold("GET", "/v1/freezes/{freezeId}/comments", root=small_root)
+        operation = contract_of(small_root).operations["list_comments"]
+        assert [one.name for one in operation.parameters] == ["freezeId", "limit", "cursor"]
+        assert "invalid_cursor" in operation.error_codes
+
+    def test_second_method_of_a_path_is_added_to_it(self, small_root: Path) -> None:
+        scaffold("DELETE", "/v1/freezes/{freezeId}", root=small_root)
+        operation = contract_of(small_root).operations["delete_freeze"]
+        assert (operation.path, operation.success.status) == ("/v1/freezes/{freezeId}", 204)
+
+    def test_chosen_name_and_tag_replace_the_derived_ones(self, small_root: Path) -> None:
+        scaffold("POST", "/v1/remarks", Choices("add_remark", "Freezes", "freezes"), root=small_root)
+        operation = contract_of(small_root).operations["add_remark"]
+        assert (operation.path, operation.tag) == ("/v1/remarks", "Freezes")
+
+    @pytest.mark.parametrize(
+        ("route", "expected"),
+        {
+            "GET /v1/freezes": "list_freezes",
+            "GET /v1/branches/{branchId}": "get_branch",
+            "POST /v1/freezes": "create_freeze",
+            "POST /v1/freezes/lift": "lift_freezes",
+            "POST /v1/freezes/{freezeId}/lift": "lift_freeze",
+            "POST /v1/freezes/{freezeId}/thaw-override": "thaw_override_freeze",
+            "PATCH /v1/repositories/{repoId}": "update_repository",
+            "PUT /v1/repositories/{repoId}/settings": "replace_setting",
+            "DELETE /v1/api-keys/{apiKeyId}": "delete_api_key",
+            "GET /v1/overview": "get_overview",
+        }.items(),
+    )
+    def test_operation_id_follows_from_method_and_path(self, route: str, expected: str) -> None:
+        method, path = route.split()
+        assert derive_operation_id(method.lower(), path) == expected
 
 
-@pytest.mark.parametrize(
-    ("operation_id", "expected"),
-    {
-        "get_freeze": "unit: Unit, freeze_id: str -> object",
-        "create_freeze": "unit: Unit, body: dict[str, Any] -> object",
-        "unwatch_branch": "unit: Unit, branch_id: str -> None",
-        "lookup_pull_request": "unit: Unit, ref: str, repo: str | None -> object",
-        "list_freezes": "unit: Unit, limit: int, cursor: str | None, **filters: Any -> Page",
-        "list_remote_branches": "unit: Unit, repo_id: str, limit: int, cursor: str | None -> Page",
-        "get_health": "context: ReadContext -> object",
-    }.items(),
-)
-def test_a_handler_takes_what_the_contract_gives(operation_id: str, expected: str, tmp_path: Path) -> None:
-    handlers, _ = scaffold(operation_id, root=tmp_path)
-    assert signature(handlers, operation_id) == expected
+class TestCode:
+    @pytest.mark.parametrize(
+        ("operation_id", "expected"),
+        {
+            "get_freeze": "unit: Unit, freeze_id: str -> object",
+            "create_freeze": "unit: Unit, body: dict[str, Any] -> object",
+            "unwatch_branch": "unit: Unit, branch_id: str -> None",
+            "lookup_pull_request": "unit: Unit, ref: str, repo: str | None -> object",
+            "list_freezes": "unit: Unit, limit: int, cursor: str | None, **filters: Any -> Page",
+            "list_remote_branches": "unit: Unit, repo_id: str, limit: int, cursor: str | None -> Page",
+            "get_health": "context: ReadContext -> object",
+        }.items(),
+    )
+    def test_handler_and_stub_take_the_parameters_of_the_contract(
+        self, operation_id: str, expected: str, root: Path
+    ) -> None:
+        handlers, stub, _ = scaffold_existing(operation_id, root, "core")
+        assert signature(handlers, operation_id) == signature(stub, operation_id) == expected
 
+    def test_handler_calls_the_stub_which_raises(self, root: Path) -> None:
+        handlers, stub, _ = scaffold_existing("get_freeze", root)
+        assert "from services.freezes import freezes\n" in handlers.read_text()
+        assert "    return freezes.get_freeze(unit, freeze_id)\n" in handlers.read_text()
+        assert stub == root / "services" / "freezes" / "freezes.py"
+        assert "    raise NotImplementedError\n" in stub.read_text()
 
-def test_a_handler_calls_the_service_function_of_its_own_name(tmp_path: Path) -> None:
-    handlers, _ = scaffold("get_freeze", root=tmp_path)
-    assert "from services import freezes\n" in handlers.read_text()
-    assert "    return freezes.get_freeze(unit, freeze_id)\n" in handlers.read_text()
+    def test_stub_is_imported_under_another_name_when_its_own_is_taken(self, root: Path) -> None:
+        (root / "handlers").mkdir()
+        (root / "handlers" / "freezes.py").write_text("from a import b as comment\n\nx = comment\n")
+        handlers, *_ = scaffold("POST", COMMENT, root=root)[1:]
+        assert "from services.freezes import comment as comment_service\n" in handlers.read_text()
+        assert "    return comment_service.comment_freeze(unit, freeze_id, body)\n" in handlers.read_text()
 
+    def test_stub_lies_in_the_package_that_the_tag_uses_most(self, root: Path) -> None:
+        (root / "handlers").mkdir()
+        text = "from services.core.tokens import a, b\nfrom services.schedules import c\n\nx = a, b, c\n"
+        (root / "handlers" / "freezes.py").write_text(text)
+        assert scaffold_existing("get_freeze", root)[1] == root / "services" / "schedules" / "freezes.py"
 
-def test_the_test_class_asks_who_may_call_and_sends_the_contracts_example(tmp_path: Path) -> None:
-    _, tests = scaffold("create_freeze", root=tmp_path)
-    text = tests.read_text()
-    assert 'scope="freeze:write"' in text
-    assert 'least_role="member"' in text
-    assert "writes=True" in text
-    assert '"reason": "Database migration until Friday"' in text
-    assert "answer.status_code == 201" in text
+    def test_test_class_requests_the_example_of_the_contract(self, root: Path) -> None:
+        text = scaffold_existing("create_freeze", root)[2].read_text()
+        assert 'scope="freeze:write"' in text
+        assert 'least_role="member"' in text
+        assert "writes=True" in text
+        assert '"reason": "Database migration until Friday"' in text
+        assert "answer.status_code == 201" in text
 
+    def test_slash_in_an_example_is_escaped_in_the_path(self, root: Path) -> None:
+        assert '"/v1/repos/acme%2Fweb"' in scaffold_existing("get_repository", root)[2].read_text()
 
-def test_a_slash_in_an_example_is_escaped_in_the_path(tmp_path: Path) -> None:
-    _, tests = scaffold("get_repository", root=tmp_path)
-    assert '"/v1/repos/acme%2Fweb"' in tests.read_text()
+    def test_test_gets_its_own_file_where_the_tag_has_a_directory(self, root: Path) -> None:
+        directory = root / "tests" / "handlers" / "freezes"
+        directory.mkdir(parents=True)
+        tests = scaffold_existing("get_freeze", root)[2]
+        assert tests == directory / "test_get_freeze.py"
+        assert definitions(tests) == ["TestGetFreeze"]
 
+    def test_existing_code_stays_and_imports_are_merged(self, root: Path) -> None:
+        handlers, stub, tests = scaffold_existing("get_freeze", root)
+        scaffold_existing("list_freezes", root)
+        scaffold_existing("create_freeze", root)
+        assert definitions(handlers) == definitions(stub) == ["get_freeze", "list_freezes", "create_freeze"]
+        assert definitions(tests) == ["TestGetFreeze", "TestListFreezes", "TestCreateFreeze"]
+        assert handlers.read_text().count("from services.freezes import freezes") == 1
 
-def test_what_is_there_stays_and_imports_are_merged(tmp_path: Path) -> None:
-    handlers, tests = scaffold("get_freeze", root=tmp_path)
-    scaffold("list_freezes", root=tmp_path)
-    scaffold("create_freeze", root=tmp_path)
-    assert functions(handlers) == ["get_freeze", "list_freezes", "create_freeze"]
-    assert functions(tests) == ["TestGetFreeze", "TestListFreezes", "TestCreateFreeze"]
-    assert handlers.read_text().count("from services import freezes") == 1
+    def test_imported_names_exist_in_the_project(self, root: Path) -> None:
+        for operation_id in ("list_freezes", "get_health", "create_freeze", "list_audit_entries"):
+            for path in scaffold_existing(operation_id, root, "core"):
+                for node in ast.parse(path.read_text()).body:
+                    if isinstance(node, ast.ImportFrom) and node.module and node.module != "services.core":
+                        module = importlib.import_module(node.module)
+                        assert all(hasattr(module, name.name) for name in node.names), ast.unparse(node)
 
-
-@pytest.mark.slow
-def test_every_operation_can_be_scaffolded_into_tidy_files(tmp_path: Path) -> None:
-    for operation_id in OPERATIONS:
-        scaffold(operation_id, root=tmp_path)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    command = [sys.executable, "-m", "ruff", "check", "--ignore", "INP001", str(tmp_path)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout
-
-
-def test_the_type_checker_refuses_the_handler_until_the_service_is_written(tmp_path: Path) -> None:
-    scaffold("get_freeze", root=tmp_path)
-    services = tmp_path / "services"
-    services.mkdir()
-    for name in ("__init__", "freezes"):
-        (services / f"{name}.py").touch()
-    (services / "unit.py").write_text("class Unit: ...\n")
-    (tmp_path / "handlers" / "__init__.py").touch()
-    (tmp_path / "mypy.ini").write_text(f"[mypy]\nstrict = True\nmypy_path = {tmp_path}\ncache_dir = {tmp_path}/cache\n")
-    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "-p", "handlers"]
-    checked = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert b'Module has no attribute "get_freeze"' in checked.stdout
+    @pytest.mark.slow
+    def test_code_of_every_operation_has_no_lint(self, root: Path) -> None:
+        for operation_id in sorted(OPERATIONS):
+            scaffold_existing(operation_id, root, "core")
+        shutil.copy(ROOT / "pyproject.toml", root)
+        options = ["--ignore", "INP001", "--config", "lint.isort.known-first-party = ['services', 'tests']"]
+        command = [sys.executable, "-m", "ruff", "check", *options, str(root)]
+        checked = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert checked.returncode == 0, checked.stdout
 
 
 class TestRefusals:
-    def test_an_operation_with_a_handler(self, tmp_path: Path) -> None:
-        handlers, _ = scaffold("get_freeze", root=tmp_path)
-        before = handlers.read_text()
-        with pytest.raises(ScaffoldError, match=r"get_freeze has a handler already, in handlers/freezes\.py"):
-            scaffold("get_freeze", root=tmp_path)
-        assert handlers.read_text() == before
+    @pytest.mark.parametrize(
+        ("method", "path", "choices", "message"),
+        [
+            ("LOOK", COMMENT, Choices(), "LOOK is no method of an operation"),
+            ("POST", "v1/freezes", Choices(), "v1/freezes is no path such as"),
+            ("POST", "/v1/freezes/", Choices(), "/v1/freezes/ is no path such as"),
+            ("POST", "/{freezeId}", Choices(), "is no path such as"),
+            ("POST", "/v1/freezes/{kettleId}/boil", Choices(), "has no path parameter kettleId; add it first"),
+            ("POST", "/v1/kettles", Choices(), "no path begins like /v1/kettles; choose a tag with --tag"),
+            ("POST", "/v1/kettles", Choices(tag="Kettles"), "the contract has no tag Kettles; it has Freezes"),
+            ("POST", COMMENT, Choices("lift_freeze"), "is called lift_freeze; choose another name with --id"),
+            ("POST", COMMENT, Choices("liftFreeze"), "the operationId liftFreeze is not snake_case"),
+            ("POST", COMMENT, Choices(service="kettles"), "services/kettles is no package"),
+            (
+                "POST",
+                "/v1/freezes",
+                Choices("start_freeze"),
+                "the contract has this operation already, as create_freeze",
+            ),
+        ],
+    )
+    def test_nothing_is_written_when_the_request_is_wrong(
+        self, method: str, path: str, choices: Choices, message: str, root: Path
+    ) -> None:
+        before = files_below(root)
+        with pytest.raises(ScaffoldError, match=message.replace("{", r"\{")):
+            scaffold(method, path, choices, root=root)
+        assert files_below(root) == before
 
-    def test_an_operation_with_a_test_class_only(self, tmp_path: Path) -> None:
-        handlers, _ = scaffold("get_freeze", root=tmp_path)
-        handlers.unlink()
-        with pytest.raises(ScaffoldError, match=r"has a test class already, in tests/handlers/test_freezes\.py"):
-            scaffold("get_freeze", root=tmp_path)
-        assert not handlers.exists()
+    @pytest.mark.parametrize(
+        ("file", "text", "message"),
+        [
+            ("handlers/freezes.py", "def comment_freeze(): ...\n", "has a handler already, in handlers/freezes.py"),
+            ("handlers/freezes.py", "def broken(:\n", "handlers/freezes.py cannot be read"),
+            ("services/freezes/comment.py", "def comment_freeze(): ...\n", "has a service function already"),
+            ("services/freezes/comment.py", "def broken(:\n", "comment.py cannot be read"),
+            ("tests/handlers/freezes/test_reading.py", "class TestCommentFreeze: ...\n", "has a test class already"),
+            ("tests/handlers/freezes/test_reading.py", "def broken(:\n", "test_reading.py cannot be read"),
+            ("openapi.yaml", "openapi: [\n", "the contract cannot be read"),
+        ],
+    )
+    def test_nothing_is_written_when_a_file_is_in_the_way(self, file: str, text: str, message: str, root: Path) -> None:
+        path = root / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        before = files_below(root)
+        with pytest.raises(ScaffoldError, match=message):
+            scaffold("POST", COMMENT, root=root)
+        assert files_below(root) == before
 
-    def test_an_operation_whose_test_class_is_in_any_file_of_its_tag(self, tmp_path: Path) -> None:
-        present = tmp_path / "tests" / "handlers" / "freezes" / "test_reading.py"
-        present.parent.mkdir(parents=True)
-        present.write_text("class TestGetFreeze: ...\n")
-        with pytest.raises(
-            ScaffoldError, match=r"has a test class already, in tests/handlers/freezes/test_reading\.py"
-        ):
-            scaffold("get_freeze", root=tmp_path)
+    def test_written_files_are_restored_when_a_later_one_fails(self, tmp_path: Path) -> None:
+        (tmp_path / "old.py").write_text("old\n")
+        (tmp_path / "file").touch()
+        texts = {"old.py": "new\n", "made/deep/new.py": "new\n", "file/below.py": "new\n"}
+        with pytest.raises(ScaffoldError, match="nothing was written"):
+            write_all({tmp_path / name: text for name, text in texts.items()})
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "old.py"]
+        assert (tmp_path / "old.py").read_text() == "old\n"
 
-    def test_an_unknown_operation_with_names_that_are_near(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            ScaffoldError, match=r"the contract has no operation get_freezes; did you mean .*get_freeze"
-        ):
-            scaffold("get_freezes", root=tmp_path)
-        assert list(tmp_path.iterdir()) == []
-
-    def test_an_unknown_operation_unlike_any(self, tmp_path: Path) -> None:
-        with pytest.raises(ScaffoldError, match=r"^the contract has no operation boil_kettle$"):
-            scaffold("boil_kettle", root=tmp_path)
-
-    def test_the_command_says_why_and_fails(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["get_freeze"]) == 1
-        assert capsys.readouterr().err.startswith("get_freeze has a handler already")
+    def test_command_prints_the_reason_and_fails(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["GET", "/v1/freezes/{freezeId}"]) == 1
+        assert capsys.readouterr().err.startswith("get_freeze has a handler already, in handlers/freezes.py")

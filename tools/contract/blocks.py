@@ -102,6 +102,11 @@ def head(entry: Entry) -> str:
     return entry.lines[0].partition(":")[0] + ":"
 
 
+def children(node: yaml.Node) -> dict[str, tuple[yaml.Node, yaml.Node]]:
+    """Return the keys of a mapping, each with its own node and that of its value; none for another node."""
+    return {str(key.value): (key, value) for key, value in node.value} if isinstance(node, yaml.MappingNode) else {}
+
+
 def _is_block(node: yaml.Node) -> bool:
     return isinstance(node, yaml.CollectionNode) and not node.flow_style
 

@@ -8,7 +8,7 @@ import yaml
 
 from schemas.contract import METHODS
 from tools.contract import derivation
-from tools.contract.blocks import Entry, Text, head
+from tools.contract.blocks import Entry, Text, children, head
 from tools.contract.document import Document, Operation
 
 _ORDER = (
@@ -47,8 +47,8 @@ class _Completion:
         self._text = Text(document.source.decode())
 
     def run(self) -> str:
-        root = _children(self._document.node)
-        responses = _children(root["components"][1]).get("responses") if "components" in root else None
+        root = children(self._document.node)
+        responses = children(root["components"][1]).get("responses") if "components" in root else None
         lines = list(self._text.lines)
         for block, build in ((responses, self._shared_responses), (root.get("paths"), self._paths)):
             if block:  # from the end of the document to its beginning, so that the lines of the next one stay valid
@@ -194,10 +194,6 @@ def _listed(written: Entry | None, key: str, indent: int, lines: list[str]) -> l
 
 def _references(components: list[str], indent: int) -> list[str]:
     return [f'{" " * (indent + _STEP)}- $ref: "#/components/parameters/{name}"' for name in components]
-
-
-def _children(node: yaml.Node) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-    return {str(key.value): (key, value) for key, value in node.value} if isinstance(node, yaml.MappingNode) else {}
 
 
 def _indent(name: yaml.Node) -> int:

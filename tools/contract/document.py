@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import yaml
 
-from schemas.contract import METHODS, parse_yaml, resolve
+from schemas.contract import METHODS, read_yaml, resolve
 from schemas.dialect import Validators
 
 Place = tuple[str | int, ...]
@@ -32,13 +32,10 @@ class Document:
     node: yaml.MappingNode
     lines: Mapping[Place, int]
 
-    @classmethod
-    def parse(cls, source: bytes) -> "Document":
-        """Read a contract; raise ContractError if it is not a YAML object."""
-        root = parse_yaml(source)
-        node = yaml.compose(source, Loader=yaml.CSafeLoader)
-        assert isinstance(node, yaml.MappingNode)
-        return cls(source, root, node, dict(_lines(node, ())))
+    @staticmethod
+    def parse(source: bytes) -> "Document":
+        """Read a contract, or return it as it was read before; raise ContractError if it is not a YAML object."""
+        return _parse(source)
 
     @cached_property
     def validators(self) -> Validators:
@@ -196,6 +193,12 @@ class Operation:
         contents = (content for response in self.successes.values() for content in response.get("content", {}).values())
         schemas = (self.document.resolved(content.get("schema", {})) for content in contents)
         return any("nextCursor" in schema.get("properties", {}) for schema in schemas)
+
+
+@lru_cache(maxsize=4)
+def _parse(source: bytes) -> Document:
+    root, node = read_yaml(source)
+    return Document(source, root, node, dict(_lines(node, ())))
 
 
 def _lines(node: yaml.Node | None, place: Place) -> Iterator[tuple[Place, int]]:

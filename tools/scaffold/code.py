@@ -1,0 +1,146 @@
+"""The Python text of one operation: its handler, its service stub and its test class."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import Any
+from urllib.parse import quote
+
+from schemas.contract import Contract, Node, Operation, Parameter
+from schemas.names import snake_case
+
+_TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict[str, Any]"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """The Python text of one operation."""
+
+    contract: Contract
+    operation: Operation
+
+    service: str
+    """The name of the stub's module where the handler uses it."""
+
+    @property
+    def summary(self) -> str:
+        """The operation's summary, without a full stop."""
+        return str(self._raw["summary"]).rstrip(".")
+
+    def handler(self) -> str:
+        """Return the handler: a function of the operation's name that calls the stub."""
+        arguments = self._signature()
+        switches = [name for name, kind in arguments if kind == "bool"]
+        given = ", ".join(f"{name}={name}" if name in switches else name for name, _ in arguments)
+        call = f"{'await ' if self._is_async else ''}{self.service}.{self.operation.id}({given})"
+        return f"{self._definition(arguments)}    {'' if self._result() == 'None' else 'return '}{call}\n"
+
+    def stub(self) -> str:
+        """Return the service function that the handler calls."""
+        return f"{self._definition(self._signature())}    raise NotImplementedError\n"
+
+    def test_class(self, name: str) -> str:
+        """Return the test class: who may call the operation, and that it succeeds."""
+        operation = self.operation
+        credentials = self._credentials_test() if operation.any_scope and operation.least_role else ""
+        return (
+            f"class {name}:\n{credentials}"
+            f"    def test_{operation.id}_returns_{operation.success.status}(self, acme: Tenant) -> None:\n"
+            f"        answer = {self._caller()}.{self._call()}\n"
+            f"        assert answer.status_code == {operation.success.status}, answer.text\n"
+        )
+
+    @property
+    def _is_async(self) -> bool:
+        """True if it needs no transaction: a read that takes no credential."""
+        return not self.operation.security and self.operation.effect == "read"
+
+    def _signature(self) -> list[tuple[str, str]]:
+        """Return name and type of each argument, keyword-only ones last but for `**filters`."""
+        first = ("context", "ReadContext") if self._is_async else ("unit", "Unit")
+        return [first, *sorted(self._arguments(), key=lambda pair: (pair[0].startswith("**"), pair[1] == "bool"))]
+
+    def _definition(self, arguments: list[tuple[str, str]]) -> str:
+        switches = [name for name, kind in arguments if kind == "bool"]  # ruff accepts them as keyword-only
+        signature = ", ".join(f"{'*, ' if [name] == switches[:1] else ''}{name}: {kind}" for name, kind in arguments)
+        head = "async def" if self._is_async else "def"
+        return f'{head} {self.operation.id}({signature}) -> {self._result()}:\n    """{self.summary}."""\n'
+
+    def _credentials_test(self) -> str:
+        scope = self.operation.any_scope[0]
+        options = [f"scope={scope!r}", f"least_role={self.operation.least_role!r}"]
+        options += ["writes=True"] if self.operation.effect == "write" else []
+        return (
+            f"    def test_{self.operation.id}_requires_scope_or_role(self, acme: Tenant) -> None:\n"
+            f"        takes_credentials(acme, lambda caller: caller.{self._call()}, {', '.join(options)})\n\n"
+        )
+
+    @property
+    def _raw(self) -> Node:
+        raw: Node = self.contract.document["paths"][self.operation.path][self.operation.method.lower()]
+        return raw
+
+    def _arguments(self) -> Iterator[tuple[str, str]]:
+        """Yield name and type of each argument; the filters of a list, and names that Python keeps, come as one."""
+        filters = False
+        for parameter in self.operation.parameters:
+            if parameter.location == "header":
+                continue
+            required = parameter.required or "default" in self.contract.resolve(parameter.schema)
+            name = snake_case(parameter.name)
+            if iskeyword(name) or (self._is_list and not required and parameter.name != "cursor"):
+                filters = True
+            else:
+                yield name, self._type(parameter.schema) + ("" if required else " | None")
+        if self.operation.body:
+            yield "body", "dict[str, Any]"
+        if filters:
+            yield "**filters", "Any"
+
+    def _type(self, schema: Node) -> str:
+        schema = self.contract.resolve(schema)
+        if schema.get("format") == "date-time":
+            return "datetime"
+        if schema.get("type") == "array":
+            return f"list[{self._type(schema['items'])}]"
+        return _TYPES.get(schema.get("type", ""), "Any")
+
+    def _result(self) -> str:
+        if self.operation.success.status == 204:
+            return "None"
+        return "Page" if self._is_list else "object"
+
+    @property
+    def _is_list(self) -> bool:
+        return "nextCursor" in self.contract.resolve(self.operation.success.schema or {}).get("properties", {})
+
+    def _caller(self) -> str:
+        if self.operation.any_scope:
+            return f"acme.key({self.operation.any_scope[0]!r})"
+        return f"acme.person({self.operation.least_role!r})" if self.operation.least_role else "acme.anybody"
+
+    def _call(self) -> str:
+        """Return a call of the operation with the contract's own examples: `post('/v1/freezes', {…})`."""
+        path = self.operation.path
+        given: list[str] = []
+        for raw, parameter in self._parameter_examples():
+            if parameter.location == "path":
+                path = path.replace(f"{{{parameter.name}}}", quote(str(raw), safe=""))
+            elif parameter.required and parameter.location == "query":
+                given.append(f"{parameter.name}={raw!r}")
+        body = [repr(self._body_example())] if self.operation.body else []
+        return f"{self.operation.method.lower()}({', '.join([repr(path), *body, *given])})"
+
+    def _parameter_examples(self) -> Iterator[tuple[Any, Parameter]]:
+        item = self.contract.document["paths"][self.operation.path]
+        rows = [self.contract.resolve(row) for row in (*item.get("parameters", ()), *self._raw.get("parameters", ()))]
+        examples = {(row["in"], row["name"]): row.get("example") for row in rows}
+        for parameter in self.operation.parameters:
+            yield examples[parameter.location, parameter.name], parameter
+
+    def _body_example(self) -> Any:
+        contents = self.contract.resolve(self._raw["requestBody"])["content"]
+        content = contents.get("application/json") or next(iter(contents.values()))
+        if "example" in content:
+            return content["example"]
+        return self.contract.resolve(next(iter(content["examples"].values())))["value"]

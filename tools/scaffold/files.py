@@ -1,0 +1,90 @@
+"""Python files: read, extended in memory, and written together or not at all."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.scaffold.errors import ScaffoldError
+
+_CONFIGURATION = Path(__file__).resolve().parent.parent.parent / "pyproject.toml"
+
+
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, empty if there is no such file; raise ScaffoldError if it is not Python."""
+    try:
+        return ast.parse(path.read_text()) if path.exists() else ast.Module([], [])
+    except (SyntaxError, OSError, UnicodeError) as error:
+        raise ScaffoldError(f"{path} cannot be read: {error}") from error
+
+
+def definitions(path: Path) -> set[str]:
+    """Return the functions and classes that a file defines."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name for node in parsed(path).body if isinstance(node, kinds)}
+
+
+def imported_names(path: Path) -> set[str]:
+    """Return the names that the imports of a file bind."""
+    imports = (node for node in parsed(path).body if isinstance(node, ast.Import | ast.ImportFrom))
+    return {(name.asname or name.name).partition(".")[0] for node in imports for name in node.names}
+
+
+def imported_from(path: Path, name: str) -> set[str]:
+    """Return the modules from which a file imports a name under that name."""
+    return {
+        node.module
+        for node in parsed(path).body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if alias.name == name and alias.asname in {None, name}
+    }
+
+
+def extended(path: Path, title: str, imports: str, code: str) -> str:
+    """Return the formatted text of a file, or of `title` if there is none, with imports and code added."""
+    body = parsed(path).body
+    text = path.read_text() if path.exists() else title
+    has_docstring = not body or (isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant))
+    head = (ast.parse(text).body[0].end_lineno or 0) if text and has_docstring else 0
+    lines = text.splitlines(keepends=True)
+    return _formatted(path, "".join([*lines[:head], "\n", imports, *lines[head:], "\n\n", code]))
+
+
+def _formatted(path: Path, text: str) -> str:
+    """Return a file's text with its imports sorted, those not needed removed, and the layout of the project."""
+    ruff = str(Path(sys.executable).with_name("ruff"))
+    options = ["--config", str(_CONFIGURATION), "--stdin-filename", str(path), "-"]
+    for command in (["check", "-q", "--select", "I,F401,F811", "--fix"], ["format", "-q"]):
+        try:
+            done = subprocess.run([ruff, *command, *options], input=text, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise ScaffoldError(f"ruff cannot be run: {error}") from error
+        if done.returncode:
+            raise ScaffoldError(f"{path.name} cannot be formatted: {done.stderr or done.stdout}")
+        text = done.stdout
+    return text
+
+
+def write_all(texts: Mapping[Path, str]) -> None:
+    """Write every file, or leave all of them as they were and raise ScaffoldError."""
+    before = {path: path.read_bytes() if path.exists() else None for path in texts}
+    made: list[Path] = []
+    try:
+        for path, text in texts.items():
+            made += [parent for parent in reversed(path.parents) if not parent.exists()]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    except BaseException as error:
+        for path, content in before.items():
+            if content is None and path.exists():
+                path.unlink()
+            elif content is not None and path.read_bytes() != content:
+                path.write_bytes(content)
+        for directory in reversed(made):
+            if directory.is_dir():
+                directory.rmdir()
+        if isinstance(error, OSError):
+            raise ScaffoldError(f"nothing was written: {error}") from error
+        raise

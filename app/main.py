@@ -31,9 +31,9 @@ from app.wiring import dependencies_of
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
-from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Realm, load_contract
 from schemas.dialect import Validators
+from schemas.serialization import Serializers
 from services.core.clock import Clock, DatabaseClock
 from services.core.password_hashing import PasswordHasher
 from services.core.read_context import Probe
@@ -131,7 +131,7 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         reader=resources.reads,
         downloads=resources.downloads,
         validators=Validators(contract.document),
-        builder=Builder(contract.document),
+        serializers=Serializers(contract.document),
         check_replies=config.validate_responses,
         probes=_probes(resources.redis, around.github, around.mail),
     )

@@ -1,1 +1,1 @@
-"""Marshmallow schemas and request shapes, built from the components of the contract."""
+"""The contract: its reader, the validation of requests, and the serialization of responses."""

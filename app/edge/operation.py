@@ -21,9 +21,9 @@ from app.edge.validation_errors import Violation, raise_violations
 from app.edge.worker_threads import Workers
 from rules.access.permissions import CODE_HOST, NOBODY
 from rules.errors import ServiceError
-from schemas.build import Builder
 from schemas.contract import Contract, ContractError, Operation, Realm
 from schemas.dialect import Validators
+from schemas.serialization import Serializers
 from services.core.read_context import Downloads, Probe, ReadContext, Reader
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 
@@ -45,7 +45,7 @@ class Edge:
     reader: Reader
     downloads: Downloads
     validators: Validators
-    builder: Builder
+    serializers: Serializers
     check_replies: bool
     probes: dict[str, Probe] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ class CompiledOperation:
         self._parameters = ParameterReader(edge.contract, edge.validators, operation, wanted)
         reads_json = JSON in operation.body and not self._takes_raw_body
         self._body = BodyReader(edge.contract, edge.validators, operation) if reads_json else None
-        self._responses = ResponseBuilder(operation, edge.builder, edge.validators if edge.check_replies else None)
+        self._responses = ResponseBuilder(operation, edge.serializers, edge.validators if edge.check_replies else None)
         self._authorizer = Authorizer(operation)
         self._signs_in = operation.accepts("SessionToken")
         self._credentialled = operation.accepts("ApiKey") or operation.accepts("Session") or self._signs_in

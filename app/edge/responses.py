@@ -10,10 +10,10 @@ import orjson
 
 from app.edge.errors import JSON
 from app.edge.request_context import Reply, RequestContext
-from schemas.build import Builder
 from schemas.contract import Operation
 from schemas.dialect import Validators
 from schemas.replies import HeadedReply, RawReply, SecretReply, StreamedReply
+from schemas.serialization import Serializers
 
 _SPECIAL = (RawReply, SecretReply, HeadedReply, StreamedReply)
 _TAG = re.compile(rb'(?:W/)?"[^"]*"')
@@ -26,13 +26,13 @@ class NonConformingReplyError(Exception):
 class ResponseBuilder:
     """Builds the responses of one operation."""
 
-    def __init__(self, operation: Operation, builder: Builder, validators: Validators | None) -> None:
+    def __init__(self, operation: Operation, serializers: Serializers, validators: Validators | None) -> None:
         success = operation.success
         self._operation = operation
         self._status = success.status
         self._location = success.location
         has_json = success.schema is not None and success.media_type == "application/json"
-        self._dump = builder.dumper(success.schema) if has_json and success.schema is not None else None
+        self._serialize = serializers.of(success.schema) if has_json and success.schema is not None else None
         self._check = (
             validators.compile(success.schema) if validators and has_json and success.schema is not None else None
         )
@@ -49,11 +49,11 @@ class ResponseBuilder:
             secret = isinstance(result, SecretReply)
             extra = result.headers if isinstance(result, HeadedReply) else None
             result = result.value
-        if self._dump is None:
+        if self._serialize is None:
             if result is not None:
                 raise NonConformingReplyError(f"{self._operation.id} returned a body, but {self._status} has none")
             return Reply(self._status)
-        content = self._dump(result)
+        content = self._serialize(result)
         if self._check is not None and not self._check.is_valid(content):
             self._raise_invalid(content)
         headers = [JSON]

@@ -40,9 +40,9 @@ from app.edge.operation import CompiledOperation, Edge
 from app.edge.rate_limits import RateLimits
 from app.edge.token_verification import TokenVerifier
 from app.edge.worker_threads import Workers
-from schemas.build import Builder
 from schemas.contract import Contract, load_contract, parse_contract
 from schemas.dialect import Validators
+from schemas.serialization import Serializers
 from services.core.clock import DatabaseClock
 from services.core.read_context import Parameters
 from services.core.unit_of_work import UnitOfWorkFactory
@@ -174,7 +174,7 @@ def make_edge(*, check_replies: bool) -> Application:
         reader=reader,
         downloads=DatabaseDownloads("postgresql://"),
         validators=Validators(contract.document),
-        builder=Builder(contract.document),
+        serializers=Serializers(contract.document),
         check_replies=check_replies,
     )
 

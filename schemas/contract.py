@@ -1,6 +1,6 @@
-"""The contract, `openapi.yaml`, read once: what each operation takes, answers, asks of a credential and may refuse.
+"""The contract, `openapi.yaml`, read once: each operation's parameters, responses, credentials and error codes.
 
-Nothing of the contract is repeated in code: whoever needs a shape, a policy or an error code asks here.
+Code does not repeat what the contract says: shapes, policies and error codes are read from here.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -18,7 +18,7 @@ DEFAULT_BODY_LIMIT = 1 << 20
 Realm = Literal["organization", "identity"]
 
 Node = Mapping[str, Any]
-"""A schema, or another object of the document, as it is written (references unresolved)."""
+"""A schema, or another object of the document, with its references unresolved."""
 
 
 class ContractError(Exception):
@@ -34,7 +34,7 @@ class ErrorCode:
     type: str
     meaning: str
     also_status: int | None = None
-    """The second status that the same code may have (`invalid_parameter`: 422 inside a validated body)."""
+    """The second status that the code can have (`invalid_parameter`: 422 inside a validated body)."""
     emitted: bool = True
 
 
@@ -51,18 +51,18 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """The 2xx answer of an operation."""
+    """The 2xx response of an operation."""
 
     status: int
     media_type: str | None
     schema: Node | None
     location: tuple[str, Mapping[str, str]] | None
-    """Path template of the created object, and its parameters' runtime expressions (the link `self`)."""
+    """The path template of the created object, and the runtime expressions of its parameters (the link `self`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation with everything that the contract says about it."""
+    """One operation as the contract describes it."""
 
     id: str
     method: str
@@ -75,19 +75,19 @@ class Operation:
     organization_required: bool
     installation_required: bool
     realm: Realm
-    """Whose rows its unit sees: those of one organisation, or what concerns people, in all of them."""
+    """The rows that its unit of work sees: those of one organisation, or those about people in all organisations."""
     body_limit: int
     mcp_tool: str | None
     audit: tuple[str, ...]
-    """What the audit records of a success: one of these at least, and nothing else; empty where it records nothing."""
+    """The audit actions of a success: at least one of these and no other; empty if nothing is recorded."""
     error_codes: frozenset[str]
     parameters: tuple[Parameter, ...]
     body: Mapping[str, Node] = field(default_factory=dict)
-    """Media type → schema of the request's body; empty when it takes none."""
+    """Media type → schema of the request's body; empty if it takes none."""
     body_required: bool = False
     success: Success = Success(204, None, None, None)
     conditional: bool = False
-    """It answers 304 to a fresh `If-None-Match`."""
+    """True if it returns 304 for a current `If-None-Match`."""
 
     @property
     def module(self) -> str:
@@ -96,17 +96,17 @@ class Operation:
 
     @property
     def any_scope(self) -> tuple[str, ...]:
-        """The scopes of which a key needs one."""
+        """The scopes, any one of which a key needs."""
         return tuple(scope for scheme in self.security for scope in scheme.get("ApiKey", ()))
 
     def accepts(self, scheme: str) -> bool:
-        """Tell whether a credential of this security scheme may call it."""
+        """Return True if a credential of this security scheme may call it."""
         return any(scheme in alternative for alternative in self.security)
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """The document and what is read from it."""
+    """The document and its content."""
 
     document: Mapping[str, Any]
     source: bytes
@@ -130,7 +130,7 @@ def resolve(document: Mapping[str, Any], node: Node) -> Node:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads YAML as JSON would be read: no dates, `true` and `false` only, no key twice."""
+    """Reads YAML with the values of JSON: no dates, `true` and `false` only, no duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - PyYAML's own signature
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -175,7 +175,7 @@ def _with_text_keys(node: Any) -> Any:
 
 @cache
 def load_contract(path: Path = CONTRACT_PATH) -> Contract:
-    """Read the contract once per process; raises ContractError naming what is wrong."""
+    """Read the contract once per process; raise ContractError if it is not valid."""
     try:
         return parse_contract(path.read_bytes())
     except OSError as error:
@@ -183,7 +183,7 @@ def load_contract(path: Path = CONTRACT_PATH) -> Contract:
 
 
 def parse_contract(source: bytes) -> Contract:
-    """Read a contract from its text; raises ContractError naming what is wrong."""
+    """Read a contract from its text; raise ContractError if it is not valid."""
     document = parse_yaml(source)
     operations: dict[str, Operation] = {}
     for path, method, item, raw in _raw_operations(document):
@@ -278,7 +278,7 @@ def _success(document: Node, raw: Node) -> Success:
 
 
 def _add_locations(document: Node, operations: dict[str, Operation]) -> None:
-    """Tie the link `self` of a 201 to the path of the operation that it names."""
+    """Set the location of each 201 from its link `self`."""
     from dataclasses import replace
 
     for operation in list(operations.values()):

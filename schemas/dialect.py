@@ -1,8 +1,8 @@
 """From OpenAPI 3.0's schemas to JSON Schema 2020-12, and its compiled validators.
 
-Two things are more than renaming. `nullable` becomes a branch of its own, so that an error inside a nullable
-object is told as such and not as "matches none of two". `oneOf` with a discriminator becomes one `if`/`then` for
-each tag, so that errors come from the branch which the client chose.
+Two conversions go beyond renaming. `nullable` becomes a separate branch, so that an error inside a nullable object is
+reported as such and not as "matches none of two". `oneOf` with a discriminator becomes one `if`/`then` for each tag, so
+that errors come from the branch that the client chose.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _UNKNOWN_TO_JSON_SCHEMA = ("nullable", "discriminator", "example", "xml", "exter
 
 
 class Validators:
-    """Compiles schemas of one document; references, recursive ones too, are resolved inside it."""
+    """Compiles the schemas of one document; references, including recursive ones, are resolved inside it."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document

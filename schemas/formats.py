@@ -1,4 +1,4 @@
-"""The formats of the contract: dates and instants as we read them, globs by the rule that compiles them, reasons."""
+"""The formats of the contract: dates, instants, globs and reasons, each checked by the code that reads it."""
 
 from collections.abc import Callable, Mapping
 
@@ -8,7 +8,7 @@ from schemas.instants import is_date, is_instant
 
 _LONGEST_GLOB = 256
 _LONGEST_DATE = 10
-# What a length keyword of the schema tells already is not told a second time.
+# A value that a length keyword of the schema rejects passes here, so that it is reported once.
 FORMATS: Mapping[str, Callable[[str], bool]] = {
     "date-time": is_instant,
     "date": lambda text: len(text) > _LONGEST_DATE or is_date(text),
@@ -19,11 +19,11 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
 
 
 def explain(name: str, text: str) -> str | None:
-    """Return what is wrong with a text of a format that knows better than to say its name."""
+    """Return what is wrong with a text; None for a format whose name says it."""
     if name == "repository-glob":
         return fault(text, "repository")
     if name == "branch-glob":
         return fault(text, "branch")
     if name == "reason":
-        return f"must have at least {SHORTEST_REASON} characters between the white space around it"
+        return f"must have at least {SHORTEST_REASON} characters, without the white space at both ends"
     return None

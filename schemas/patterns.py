@@ -1,44 +1,42 @@
-"""The patterns that requests have to match, in words: nobody who mistyped a value reads a regular expression."""
+"""The patterns of requests in words, for error messages."""
 
 import re
 
 _IDENTIFIER = re.compile(r"\^([a-z]{3}_)\[0-9a-v\]\{26\}\$")
-_NO_CONTROL = "must hold no control characters"
+_NO_CONTROL = "must not contain control characters"
 _WORDS = {
-    r"^[!-~]+$": "must consist of visible ASCII characters, without spaces",
-    r"^[ -~]+$": "must consist of ASCII characters that can be printed",
-    r"^[^\x00-\x20\x7f]+$": "must hold no spaces and no control characters",
+    r"^[!-~]+$": "must contain only visible ASCII characters, without spaces",
+    r"^[ -~]+$": "must contain only printable ASCII characters",
+    r"^[^\x00-\x20\x7f]+$": "must not contain spaces or control characters",
     r"^[^\x00-\x1f\x7f]+$": _NO_CONTROL,
     r"^[^\x00-\x08\x0a-\x1f\x7f]*$": _NO_CONTROL,
-    r"^[^\x00]*$": "must not hold the character U+0000",
-    r'^("[!-~]{1,255}"|[!-~]{1,255})$': "must consist of 1 to 255 visible ASCII characters, without spaces",
-    r"^[^\x00-\x20\x7f~^:?*\[\\]+$": (
-        "must be the name of a branch, without spaces and without ~ ^ : ? * [ or a backslash"
-    ),
+    r"^[^\x00]*$": "must not contain the character U+0000",
+    r'^("[!-~]{1,255}"|[!-~]{1,255})$': "must be 1 to 255 visible ASCII characters, without spaces",
+    r"^[^\x00-\x20\x7f~^:?*\[\\]+$": ("must be a branch name, without spaces and without ~ ^ : ? * [ or a backslash"),
     r"^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$": (
-        "must begin and end with a visible character, and hold no control characters"
+        "must start and end with a visible character, and must not contain control characters"
     ),
     r"^[^\x00-\x1f\x7f]*[^\x00-\x20\x7f][^\x00-\x1f\x7f]*$": (
-        "must hold something that can be seen, and no control characters"
+        "must contain a visible character, and no control characters"
     ),
-    r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of the clock, such as 17:00",
+    r"^([01][0-9]|2[0-3]):[0-5][0-9]$": "must be a time of day, such as 17:00",
     r"^20[0-9]{2}-(0[1-9]|1[0-2])$": "must be a month, such as 2026-12",
-    r"^[A-Z]{2}$": "must be two capital letters, such as GB",
-    r"^[!-~]+( [!-~]+)*$": "must be words of visible ASCII characters, with one space between them",
-    r"^([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)$": "must be a weekday such as MO, or a counted one such as -1FR",
+    r"^[A-Z]{2}$": "must be two upper-case letters, such as GB",
+    r"^[!-~]+( [!-~]+)*$": "must be words of visible ASCII characters, separated by single spaces",
+    r"^([+-]?[1-5])?(MO|TU|WE|TH|FR|SA|SU)$": "must be a weekday, such as MO, or a counted weekday, such as -1FR",
 }
 _EMAIL = re.compile(r"\^\[[^\]]+\]\{1,64\}@")
 
 
 def explain(pattern: str, value: object) -> str | None:
-    """Return what a value has to be that does not match a pattern; None for one that the contract's requests have not.
+    """Return what a value must be that does not match a pattern; None for a pattern that no request has.
 
-    An empty text is told in the words of `minLength`, so that a schema with both tells it once.
+    An empty string is explained as by `minLength`, so that a schema with both reports it once.
     """
     if value == "":
         return "must have at least 1 character"
     if identifier := _IDENTIFIER.fullmatch(pattern):
-        return f"must be an id: {identifier[1]} and 26 characters out of 0-9 and a-v"
+        return f"must be an id: {identifier[1]} followed by 26 characters of 0-9 and a-v"
     if _EMAIL.match(pattern):
         rest = "" if str(value).isascii() else ", of ASCII characters: other domains are written as xn--…"
         return f"must be an e-mail address, such as eve@example.com{rest}"

@@ -20,7 +20,7 @@ class Published:
 
 @cache
 def published() -> Published:
-    """Return the product's contract as it is written."""
+    """Return the product's contract as it is written, references included."""
     contract = load_contract()
     tag = hashlib.sha256(contract.source).hexdigest()[:32]
     return Published(orjson.dumps(contract.document), contract.source, f'"{tag}"')

@@ -1,4 +1,4 @@
-"""What a handler may return besides the object that its contract describes."""
+"""What a handler can return in place of the object that the contract describes."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class RawReply:
-    """An answer that is not JSON of the contract: sent as it is."""
+    """A response that is not JSON of the contract; it is sent as it is."""
 
     status: int
     headers: Mapping[str, str]
@@ -15,21 +15,21 @@ class RawReply:
 
 
 class Stream(Protocol):
-    """The body of a long answer, block by block; what it holds is given back by `aclose`, read to its end or not."""
+    """The body of a long response, block by block; `aclose` releases its resources, even before its end."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         """Return the blocks."""
 
     async def aclose(self) -> None:
-        """Give back what it holds."""
+        """Release its resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
-    """An answer too long to be held in memory: its blocks are sent as they come.
+    """A response too long to be held in memory: its blocks are sent as they are read.
 
-    Whatever can be refused has to be refused before. What fails afterwards ends the connection, so that nobody takes
-    the part for the whole.
+    Errors must be raised before the first block. A later failure closes the connection, so that the client does not
+    take a part of the response for all of it.
     """
 
     headers: Mapping[str, str]
@@ -38,14 +38,14 @@ class StreamedReply:
 
 @dataclass(frozen=True, slots=True)
 class SecretReply:
-    """An object that shows a secret: its idempotent copy is kept encrypted, and for one hour only."""
+    """An object that contains a secret: its copy for retries is stored encrypted, and only for one hour."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class HeadedReply:
-    """An object with headers of its own, such as `Retry-After` of a 202."""
+    """An object with additional headers, such as `Retry-After` of a 202."""
 
     value: Any
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Finding one's way in a contract's schema with a value in hand: the chosen branch, the property, its order."""
+"""Finds the parts of a schema that apply to a value: the chosen branch, the property, its order."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Path = Sequence[str | int]
 
 
 def parts(document: Mapping[str, Any], node: Node, value: Any) -> Iterator[Node]:
-    """Yield the schemas that together describe `value`: the node, its `allOf`, and the branches it can be."""
+    """Yield the schemas that together describe `value`: the node, its `allOf`, and its possible branches."""
     node = resolve(document, node)
     yield node
     for part in node.get("allOf", ()):
@@ -31,7 +31,7 @@ def _branches(document: Mapping[str, Any], node: Node, value: Any) -> Sequence[N
 
 
 def properties(document: Mapping[str, Any], node: Node, value: Any) -> dict[str, Node]:
-    """Return the properties that `value` may have, in the order in which the contract writes them."""
+    """Return the properties that `value` can have, in the order of the contract."""
     found: dict[str, Node] = {}
     for part in parts(document, node, value):
         for name, schema in part.get("properties", {}).items():
@@ -45,7 +45,7 @@ def required(document: Mapping[str, Any], node: Node, value: Any) -> set[str]:
 
 
 def child(document: Mapping[str, Any], node: Node, value: Any, key: str | int) -> Node:
-    """Return the schema of one member of `value`; empty when the contract has none for it."""
+    """Return the schema of one member of `value`; empty if the contract has none."""
     if isinstance(key, str):
         return properties(document, node, value).get(key, {})
     return next((part["items"] for part in parts(document, node, value) if "items" in part), {})
@@ -63,7 +63,7 @@ def own_code(document: Mapping[str, Any], node: Node, value: Any, path: Path) ->
 
 
 def order(document: Mapping[str, Any], node: Node, value: Any, path: Path) -> tuple[int, ...]:
-    """Return the place of `path` in the contract's order of properties; unknown ones come last."""
+    """Return the position of `path` in the contract's order of properties; unknown ones come last."""
     ranks: list[int] = []
     for key in path:
         if isinstance(key, str):
@@ -77,7 +77,7 @@ def order(document: Mapping[str, Any], node: Node, value: Any, path: Path) -> tu
 
 
 def member(value: Any, key: str | int) -> Any:
-    """Return `value[key]`, or None where there is none."""
+    """Return `value[key]`, or None if there is none."""
     try:
         return value[key]
     except (KeyError, IndexError, TypeError):

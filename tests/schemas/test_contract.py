@@ -16,7 +16,7 @@ x-error-catalogue:
 """
 
 
-def test_an_operation_knows_its_policy() -> None:
+def test_operation_has_the_policy_of_the_contract() -> None:
     operation = parse_contract(SMALL).operations["list_things"]
     assert (operation.module, operation.any_scope, operation.effect) == ("big_things", ("a", "b"), "read")
     assert operation.accepts("ApiKey")
@@ -27,12 +27,12 @@ def test_an_operation_knows_its_policy() -> None:
     assert operation.body_limit == 1_048_576
 
 
-def test_a_key_given_twice_is_refused_with_its_line() -> None:
+def test_duplicate_key_is_an_error_with_its_line() -> None:
     with pytest.raises(ContractError, match="b given twice, line 2"):
         parse_yaml(b"a:\n  b: 1\n  b: 2\n")
 
 
-def test_values_are_those_of_json() -> None:
+def test_yaml_values_are_read_as_json_values() -> None:
     document = parse_yaml(b"{on: off, date: 2026-11-21, yes: true, number: 1, 200: ok}")
     assert document == {"on": "off", "date": "2026-11-21", "yes": True, "number": 1, "200": "ok"}
 
@@ -47,16 +47,16 @@ def test_values_are_those_of_json() -> None:
         (b"openapi: 3.0.3", b"[", "not YAML"),
     ],
 )
-def test_what_is_missing_is_named(old: bytes, new: bytes, message: str) -> None:
+def test_missing_part_is_named_in_the_error(old: bytes, new: bytes, message: str) -> None:
     with pytest.raises(ContractError, match=message):
         parse_contract(SMALL.replace(old, new))
 
 
-def test_a_document_that_is_no_object_is_refused() -> None:
+def test_document_that_is_not_an_object_is_an_error() -> None:
     with pytest.raises(ContractError, match="not an object"):
         parse_contract(b"[]")
 
 
-def test_the_products_contract_is_read_once() -> None:
+def test_contract_is_read_once_per_process() -> None:
     assert load_contract() is load_contract()
     assert "create_freeze" in load_contract().operations

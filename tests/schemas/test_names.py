@@ -15,5 +15,5 @@ from schemas.names import snake_case
         ("previewedRepoCount", "previewed_repo_count"),
     ],
 )
-def test_words_end_at_capitals_or_at_hyphens_but_not_at_both(name: str, expected: str) -> None:
+def test_snake_case_splits_words_at_capitals_or_at_hyphens(name: str, expected: str) -> None:
     assert snake_case(name) == expected

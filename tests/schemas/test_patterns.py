@@ -1,4 +1,4 @@
-"""What a request's value has to be that does not match its pattern, in words."""
+"""Patterns of requests are explained in words."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -40,26 +40,26 @@ def patterns_of_requests() -> list[str]:
 
 
 @pytest.mark.parametrize("pattern", patterns_of_requests())
-def test_every_pattern_of_a_request_has_words(pattern: str) -> None:
+def test_every_pattern_of_a_request_is_explained(pattern: str) -> None:
     words = explain(pattern, "\x00")
     assert words is not None
     assert words.startswith("must ")
     assert pattern not in words
 
 
-def test_there_are_some() -> None:
+def test_requests_have_patterns() -> None:
     assert len(patterns_of_requests()) > 5
 
 
-def test_what_is_empty_is_told_as_a_length_is() -> None:
+def test_empty_string_is_explained_as_by_min_length() -> None:
     assert explain("^[!-~]+$", "") == "must have at least 1 character"
 
 
-def test_an_address_is_shown() -> None:
+def test_explanation_of_an_e_mail_address_has_an_example() -> None:
     pattern = CONTRACT.document["components"]["schemas"]["EmailAddress"]["pattern"]
     assert explain(pattern, "eve") == "must be an e-mail address, such as eve@example.com"
     assert "xn--" in str(explain(pattern, "eve@löwe.example"))
 
 
-def test_an_unknown_pattern_has_none() -> None:
+def test_unknown_pattern_is_not_explained() -> None:
     assert explain("^x$", "y") is None

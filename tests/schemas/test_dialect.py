@@ -71,9 +71,7 @@ DOCUMENT: dict[str, Any] = {
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_converted_schema_accepts_the_values_of_openapi(
-    schema: dict[str, Any], good: list[Any], bad: list[Any]
-) -> None:
+def test_converted_schema_accepts_values_of_openapi(schema: dict[str, Any], good: list[Any], bad: list[Any]) -> None:
     validator = Validators(DOCUMENT).compile(schema)
     assert [value for value in good if not validator.is_valid(value)] == []
     assert [value for value in bad if validator.is_valid(value)] == []

@@ -50,7 +50,7 @@ BROKEN = {
         "x-audit: [kettle.boiled]",
         "create_kettle: its x-audit kettle.boiled is not in the vocabulary",
     ),
-    "invalid YAML": ("info: {title", "info: {title: {", "document: is no YAML"),
+    "invalid YAML": ("info: {title", "info: {title: {", "document: is not YAML"),
     "a broken reference": (
         "schemas/KettleList",
         "schemas/KettleLost",
@@ -115,12 +115,12 @@ BROKEN = {
     "a session without a least role": (
         "      x-least-role: viewer\n",
         "",
-        "list_kettles: takes sessions and has no x-least-role",
+        "list_kettles: accepts sessions and has no x-least-role",
     ),
     "a least role without sessions": (
         "      security: []\n",
         "      security: []\n      x-least-role: viewer\n",
-        "get_kettle: takes no sessions and has an x-least-role",
+        "get_kettle: accepts no sessions and has an x-least-role",
     ),
     "a list without nextCursor": (
         "operationId: get_kettle\n",

@@ -153,12 +153,12 @@ class TestCode:
     @pytest.mark.parametrize(
         ("operation_id", "expected"),
         {
-            "get_freeze": "unit: Unit, freeze_id: str -> object",
-            "create_freeze": "unit: Unit, body: dict[str, Any] -> object",
-            "unwatch_branch": "unit: Unit, branch_id: str -> None",
-            "lookup_pull_request": "unit: Unit, ref: str, repo: str | None -> object",
-            "list_freezes": "unit: Unit, limit: int, cursor: str | None, **filters: Any -> Page",
-            "list_remote_branches": "unit: Unit, repo_id: str, limit: int, cursor: str | None -> Page",
+            "get_freeze": "uow: UnitOfWork, freeze_id: str -> object",
+            "create_freeze": "uow: UnitOfWork, body: dict[str, Any] -> object",
+            "unwatch_branch": "uow: UnitOfWork, branch_id: str -> None",
+            "lookup_pull_request": "uow: UnitOfWork, ref: str, repo: str | None -> object",
+            "list_freezes": "uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any -> Page",
+            "list_remote_branches": "uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None -> Page",
             "get_health": "context: ReadContext -> object",
         }.items(),
     )
@@ -171,7 +171,7 @@ class TestCode:
     def test_handler_calls_the_stub_which_raises(self, root: Path) -> None:
         handlers, stub, _ = scaffold_existing("get_freeze", root)
         assert "from services.freezes import freezes\n" in handlers.read_text()
-        assert "    return freezes.get_freeze(unit, freeze_id)\n" in handlers.read_text()
+        assert "    return freezes.get_freeze(uow, freeze_id)\n" in handlers.read_text()
         assert stub == root / "services" / "freezes" / "freezes.py"
         assert "    raise NotImplementedError\n" in stub.read_text()
 
@@ -180,7 +180,7 @@ class TestCode:
         (root / "handlers" / "freezes.py").write_text("from a import b as comment\n\nx = comment\n")
         handlers, *_ = scaffold("POST", COMMENT, root=root)[1:]
         assert "from services.freezes import comment as comment_service\n" in handlers.read_text()
-        assert "    return comment_service.comment_freeze(unit, freeze_id, body)\n" in handlers.read_text()
+        assert "    return comment_service.comment_freeze(uow, freeze_id, body)\n" in handlers.read_text()
 
     def test_stub_lies_in_the_package_that_the_tag_uses_most(self, root: Path) -> None:
         (root / "handlers").mkdir()
@@ -237,16 +237,16 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("method", "path", "choices", "message"),
         [
-            ("LOOK", COMMENT, Choices(), "LOOK is no method of an operation"),
-            ("POST", "v1/freezes", Choices(), "v1/freezes is no path such as"),
-            ("POST", "/v1/freezes/", Choices(), "/v1/freezes/ is no path such as"),
-            ("POST", "/{freezeId}", Choices(), "is no path such as"),
+            ("LOOK", COMMENT, Choices(), "LOOK is not a method of an operation"),
+            ("POST", "v1/freezes", Choices(), "v1/freezes is not a path such as"),
+            ("POST", "/v1/freezes/", Choices(), "/v1/freezes/ is not a path such as"),
+            ("POST", "/{freezeId}", Choices(), "is not a path such as"),
             ("POST", "/v1/freezes/{kettleId}/boil", Choices(), "has no path parameter kettleId; add it first"),
             ("POST", "/v1/kettles", Choices(), "no path begins like /v1/kettles; choose a tag with --tag"),
             ("POST", "/v1/kettles", Choices(tag="Kettles"), "the contract has no tag Kettles; it has Freezes"),
             ("POST", COMMENT, Choices("lift_freeze"), "is called lift_freeze; choose another name with --id"),
             ("POST", COMMENT, Choices("liftFreeze"), "the operationId liftFreeze is not snake_case"),
-            ("POST", COMMENT, Choices(service="kettles"), "services/kettles is no package"),
+            ("POST", COMMENT, Choices(service="kettles"), "services/kettles is not a package"),
             (
                 "POST",
                 "/v1/freezes",

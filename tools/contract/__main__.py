@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complete(path: Path, source: bytes) -> list[Problem]:
-    """Complete a file in place; return what is left to write, or why it cannot be completed."""
+    """Complete a file in place; return its remaining problems, or those that prevent completion."""
     if problems := find_blocking_problems(source):
         return problems
     completed = complete(Document.parse(source))

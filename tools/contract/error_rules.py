@@ -11,7 +11,7 @@ CROSS_CUTTING = "x-cross-cutting-errors"
 
 
 def catalogue_rows(document: Document) -> Iterator[Problem]:
-    """Require a status, a family and a meaning of each code, and nothing unknown."""
+    """Require a status, a type and a meaning of each code, and no unknown keys."""
     for code, row in document.catalogue.items():
         place: Place = (CATALOGUE, code)
         if not SNAKE_CASE.fullmatch(code):

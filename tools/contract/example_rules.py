@@ -1,4 +1,4 @@
-"""Rules on examples: there is one wherever a reader or a tool looks for it, and each one is true."""
+"""Rules on examples: requests, responses and required parameters have one, and each one is valid."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from tools.contract.document import Document, Operation, Place, Problem
 
 
 def missing_examples(operation: Operation) -> Iterator[Problem]:
-    """Require an example of each body, each success and each parameter that must be given."""
+    """Require an example of each body, each success and each required parameter."""
     for media_type, content in (operation.body or {}).get("content", {}).items():
         if not _has_example(content):
             yield operation.problem(f"its {media_type} body has no example", "requestBody")
@@ -21,7 +21,7 @@ def missing_examples(operation: Operation) -> Iterator[Problem]:
 
 
 def errors_without_examples(document: Document) -> Iterator[Problem]:
-    """Require an example of each shared answer."""
+    """Require an example of each shared response."""
     for name, response in document.root.get("components", {}).get("responses", {}).items():
         for content in response.get("content", {}).values():
             if not _has_example(content):

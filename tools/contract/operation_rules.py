@@ -1,4 +1,4 @@
-"""Rules on one operation: its names, its policies, its parameters and its answers."""
+"""Rules on one operation: its names, its policies, its parameters and its responses."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ _MCP_TOOL = re.compile(r"svc_[a-z][a-z0-9_]*")
 
 
 def operation_id(operation: Operation) -> Iterator[Problem]:
-    """Require an operationId of its own that can be a Python function's name."""
+    """Require a unique operationId that is a name of a Python function."""
     if not operation.id:
         yield operation.problem("has no operationId")
     elif not SNAKE_CASE.fullmatch(operation.id):
@@ -39,9 +39,9 @@ def summary(operation: Operation) -> Iterator[Problem]:
 
 
 def security(operation: Operation) -> Iterator[Problem]:
-    """Require stated credentials, `[]` for none, whose schemes and scopes exist."""
+    """Require explicit credentials, `[]` for none, whose schemes and scopes exist."""
     if "security" not in operation.raw:
-        yield operation.problem("has no security; write [] where no credential is needed")
+        yield operation.problem("has no security; write [] if no credential is needed")
     schemes = operation.document.root.get("components", {}).get("securitySchemes", {})
     for alternative in operation.raw.get("security", ()):
         for name, scopes in alternative.items():
@@ -62,7 +62,7 @@ def effect(operation: Operation) -> Iterator[Problem]:
 
 
 def audit(operation: Operation) -> Iterator[Problem]:
-    """Require that every write says what the audit has of it afterwards, in words of the vocabulary."""
+    """Require that every write names the audit actions of its success, which are in the vocabulary."""
     if operation.writes != ("x-audit" in operation.raw):
         yield operation.problem("writes and has no x-audit" if operation.writes else "only reads and has an x-audit")
     for action in operation.raw.get("x-audit", ()):
@@ -81,7 +81,7 @@ def policy_values(operation: Operation) -> Iterator[Problem]:
 
 
 def mcp_tool(operation: Operation) -> Iterator[Problem]:
-    """Require that a tool's name is its own."""
+    """Require that the name of a tool is unique."""
     name = operation.raw.get("x-mcp-tool")
     if name is None:
         return
@@ -92,11 +92,11 @@ def mcp_tool(operation: Operation) -> Iterator[Problem]:
 
 
 def least_role(operation: Operation) -> Iterator[Problem]:
-    """Require a least role where people act in an organisation, and none where nobody is signed in."""
+    """Require a least role if sessions are accepted, and none if no person can call it."""
     if "Session" in operation.schemes and "x-least-role" not in operation.raw:
-        yield operation.problem("takes sessions and has no x-least-role")
+        yield operation.problem("accepts sessions and has no x-least-role")
     if not operation.for_people and "x-least-role" in operation.raw:
-        yield operation.problem("takes no sessions and has an x-least-role", "x-least-role")
+        yield operation.problem("accepts no sessions and has an x-least-role", "x-least-role")
 
 
 def list_name(operation: Operation) -> Iterator[Problem]:
@@ -113,7 +113,7 @@ def path_parameters(operation: Operation) -> Iterator[Problem]:
 
 
 def created(operation: Operation) -> Iterator[Problem]:
-    """Require a link and a header that lead to what is created."""
+    """Require a link to the created object, from which `Location` is made."""
     response = operation.responses.get("201")
     if response is None:
         return

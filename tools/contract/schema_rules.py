@@ -13,12 +13,12 @@ _BOUNDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "string": (("maxLength", "enum", "pattern"),),
     "array": (("maxItems",),),
 }
-"""Type → what it needs; of each group one."""
+"""Type → the keywords it needs; of each group, one."""
 _OPEN = " is sent by clients and needs additionalProperties: false"
 
 
 def broken_references(document: Document) -> Iterator[Problem]:
-    """Require that every reference leads somewhere inside the document."""
+    """Require that every reference exists inside the document."""
     for place, value in document.nodes():
         if place[-1:] != ("$ref",) or _inside_example(place) or _exists(document, str(value)):
             continue
@@ -61,14 +61,14 @@ def _known_keys(place: Place) -> frozenset[str]:
 
 
 def described_components(document: Document) -> Iterator[Problem]:
-    """Require that every component schema says what it is."""
+    """Require a description of every component schema."""
     for name, schema in document.root.get("components", {}).get("schemas", {}).items():
         if not schema.get("description"):
             yield document.problem(("components", "schemas", name), "has no description")
 
 
 def request_bounds(document: Document) -> Iterator[Problem]:
-    """Require that whatever a client sends is bounded, and its objects closed.
+    """Require bounds for every value that a client sends, and closed objects.
 
     Forms are OAuth's, whose servers ignore what they do not know (RFC 6749, 3.2).
     """
@@ -90,7 +90,7 @@ def _body_bounds(operation: Operation) -> Iterator[Problem]:
 
 
 def _unbounded(document: Document, schema: Mapping[str, Any], place: Place, name: str) -> Iterator[Problem]:
-    """Yield what is open in a schema and below it; a problem in a component is told at the component."""
+    """Yield the parts of a schema without bounds; a problem in a component is reported at the component."""
     if "$ref" in schema:
         place = tuple(schema["$ref"].removeprefix("#/").split("/"))
         schema = document.at(place)

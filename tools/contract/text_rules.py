@@ -10,16 +10,16 @@ _TEMPLATES = (b"{{", b"{%")
 
 
 def check(source: bytes) -> Iterator[Problem]:
-    """Yield the problems that would make the text mean something else than it says."""
+    """Yield the problems that change how the text is read."""
     yield from templates(source)
     try:
         root = yaml.compose(source, Loader=yaml.CSafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        yield Problem(line, "document", f"is no YAML: {error.problem}")
+        yield Problem(line, "document", f"is not YAML: {error.problem}")
         return
     if not isinstance(root, yaml.MappingNode):
-        yield Problem(1, "document", "is no object")
+        yield Problem(1, "document", "is not an object")
         return
     for node in _nodes(root):
         yield from duplicate_keys(node)
@@ -35,7 +35,7 @@ def templates(source: bytes) -> Iterator[Problem]:
 
 
 def duplicate_keys(node: yaml.Node) -> Iterator[Problem]:
-    """Refuse equal keys, of which YAML readers keep one without a word."""
+    """Refuse duplicate keys, of which YAML parsers silently keep one."""
     if isinstance(node, yaml.MappingNode):
         seen = set()
         for key, _ in node.value:
@@ -45,7 +45,7 @@ def duplicate_keys(node: yaml.Node) -> Iterator[Problem]:
 
 
 def surprising_scalars(node: yaml.Node) -> Iterator[Problem]:
-    """Refuse bare dates, on and no, which some readers take for dates and booleans."""
+    """Refuse bare dates, on and no, which some parsers read as dates and booleans."""
     if not isinstance(node, yaml.ScalarNode) or node.style:
         return
     dated = node.tag == "tag:yaml.org,2002:timestamp"

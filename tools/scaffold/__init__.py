@@ -27,7 +27,7 @@ from datetime import datetime
 from typing import Any
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
-from services.core.unit_of_work import Unit
+from services.core.unit_of_work import UnitOfWork
 """
 _TEST_IMPORTS = """\
 from tests.handlers.callers import Tenant
@@ -37,7 +37,7 @@ from tests.handlers.guards import takes_credentials
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a caller chooses instead of what is derived."""
+    """Names that replace derived ones."""
 
     operation_id: str | None = None
     tag: str | None = None
@@ -101,7 +101,7 @@ def _code(root: Path, contract: Contract, operation: Operation, service: str | N
     package = service or _package(handlers, operation)
     directory = root / "services" / package
     if not directory.is_dir():
-        raise ScaffoldError(f"services/{package} is no package; choose one with --service")
+        raise ScaffoldError(f"services/{package} is not a package; choose one with --service")
     module = _noun(operation)
     stub = directory / f"{module}.py"
     if operation.id in files.definitions(stub):
@@ -136,7 +136,7 @@ def _package(handlers: Path, operation: Operation) -> str:
 
 
 def _noun(operation: Operation) -> str:
-    """Return the module of the stub: the last segment of the path that is no parameter."""
+    """Return the module of the stub: the last segment of the path that is not a parameter."""
     names = [part for part in operation.path.split("/") if part and not part.startswith("{")]
     name = names[-1].replace("-", "_").replace(".", "_")
     return operation.id if iskeyword(name) else name

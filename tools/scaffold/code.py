@@ -57,7 +57,7 @@ class Source:
 
     def _signature(self) -> list[tuple[str, str]]:
         """Return name and type of each argument, keyword-only ones last but for `**filters`."""
-        first = ("context", "ReadContext") if self._is_async else ("unit", "Unit")
+        first = ("context", "ReadContext") if self._is_async else ("uow", "UnitOfWork")
         return [first, *sorted(self._arguments(), key=lambda pair: (pair[0].startswith("**"), pair[1] == "bool"))]
 
     def _definition(self, arguments: list[tuple[str, str]]) -> str:

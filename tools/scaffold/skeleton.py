@@ -53,9 +53,9 @@ def derive_operation_id(method: str, path: str) -> str:
 
 def _check_route(document: Document, method: str, path: str) -> None:
     if method not in _METHODS:
-        raise ScaffoldError(f"{method.upper()} is no method of an operation; use {', '.join(_METHODS).upper()}")
+        raise ScaffoldError(f"{method.upper()} is not a method of an operation; use {', '.join(_METHODS).upper()}")
     if not _PATH.fullmatch(path) or not any(part[:1] not in {"", "{"} for part in path.split("/")):
-        raise ScaffoldError(f"{path} is no path such as /v1/freezes/{{freezeId}}/comment")
+        raise ScaffoldError(f"{path} is not a path such as /v1/freezes/{{freezeId}}/comment")
     shared = path_parameters(document, path)
     for name in template_names(path):
         if name not in shared:

@@ -137,7 +137,8 @@ class _Skeleton:
         self._add_component(name, "      additionalProperties: false\n      properties: {}\n")
         return (
             "      requestBody:\n        required: true\n        content:\n          application/json:\n"
-            f'            schema: {{$ref: "#/components/schemas/{name}"}}\n            example: {{}}\n'
+            f'            schema: {{$ref: "#/components/schemas/{name}"}}\n'
+            "            examples:\n              request: {value: {}}\n"
         )
 
     def _response(self) -> str:
@@ -176,7 +177,10 @@ class _Skeleton:
             example = "{data: [], nextCursor: null}"
         if name not in self._document.components("schemas"):
             self._add_component(name, members)
-        return f'              schema: {{$ref: "#/components/schemas/{name}"}}\n              example: {example}\n'
+        return (
+            f'              schema: {{$ref: "#/components/schemas/{name}"}}\n'
+            f"              examples:\n                response: {{value: {example}}}\n"
+        )
 
     def _shown(self, *, created: bool) -> Operation | None:
         """Return the operation that reads the object which this one returns."""

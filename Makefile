@@ -1,13 +1,16 @@
 # `make` alone lists the targets. Each makes .venv first, and needs nothing else of the machine than Python ≥ 3.11.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test lint contract faults bench fuzz migrate sdk
+.PHONY: help run test check rest soak lint contract faults bench fuzz migrate sdk
 
 PYTHONS := python3 python3.14 python3.13 python3.12 python3.11
 VENV := .venv/.installed
 NODE := node_modules/.installed
 BIN := .venv/bin
 WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Compiling every test anew takes each worker as long as a hundred tests; empty is "off", which an image may have set.
+export PYTHONDONTWRITEBYTECODE :=
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -15,8 +18,19 @@ help: ## List the targets
 run: $(VENV) ## Start the sandbox and show a freeze (PORT, FAKE_GITHUB_PORT, SANDBOX_DIR, DEMO=0)
 	@$(BIN)/python -m tools.sandbox
 
-test: $(VENV) ## Run every test (ARGS="-k freeze" narrows them)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(VENV) ## Run the tests of behaviour, 5 minutes at most (ARGS="-k freeze" narrows them)
+	@$(PYTEST) -m "not check" $(ARGS)
+
+check: lint test rest ## Run everything that must pass before a merge, 15 minutes at most
+
+rest: $(VENV) $(NODE) ## Run the tests of `make check` that `make test` leaves out: fuzzing, faults, sandbox, clients, Chromium
+	@$(PYTEST) -m check
+
+soak: $(VENV) $(NODE) ## Run what takes hours: 100 kills, every fault at its real times, long fuzzing, random seeds
+	@$(BIN)/python -m tests.faults.suite --only kills --times 100
+	@$(BIN)/python -m tests.faults.suite
+	@$(BIN)/python -m tools.fuzz
+	@for run in 1 2 3; do TEST_SEED=random $(PYTEST) || exit 1; done
 
 lint: $(VENV) $(NODE) ## Check style, types, layers and the contract
 	@$(BIN)/ruff check .

@@ -21,6 +21,7 @@ ORGANIZATION = {
 CREDENTIALS = {one.kind: one for one in credentials_of(ORGANIZATION)}
 
 
+@pytest.mark.check
 @pytest.mark.slow
 def test_whatever_is_sent_by_whomever_every_answer_is_one_that_the_contract_announces() -> None:
     command = [sys.executable, "-m", "tools.fuzz", "--quick", "--examples", "4", "--seed", SEED]

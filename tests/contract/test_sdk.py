@@ -16,7 +16,7 @@ from tools.fuzz.sandboxes import running_sandbox
 from tools.sandbox.clients import Client, Refused
 from tools.sdk import python_client, typescript_types
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.check, pytest.mark.slow]
 NODE_MODULES = CONTRACT_PATH.parent / "node_modules"
 PROGRAM = Path(__file__).with_name("freeze_and_thaw.ts")
 PATIENCE = 60.0

@@ -28,7 +28,7 @@ from tools.embedded.children import tail
 from tools.sandbox.settings import SandboxError, claim_ports, load_settings
 from tools.sandbox.tenants import SCOPES, TENANTS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.check, pytest.mark.slow]
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -23,7 +23,11 @@ from tests.web.people.test_invitation_page import Invite, acme, invite
 
 __all__ = ["acme", "invite"]
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+pytestmark = [
+    pytest.mark.check,
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+]
 
 Keep = Callable[[str], None]
 _LABELS = {"name": "Your name", "email": "E-mail address", "password": "Password"}

@@ -8,6 +8,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base, Id
+from models.leases import Leased
 
 
 class Repository(Base):
@@ -63,7 +64,7 @@ class RemoteBranchList(Base):
     """Each with `name`, `sha` and `protected`, by name."""
 
 
-class WatchedBranch(Base):
+class WatchedBranch(Leased, Base):
     """A branch whose merging can be frozen, and what the reconciler knows of it.
 
     `wanted_generation` rises with every change that may change a verdict; `written_generation` is the one that GitHub
@@ -85,7 +86,6 @@ class WatchedBranch(Base):
 
     wanted_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
     written_generation: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    due_at: Mapped[datetime | None]
     merge_rank: Mapped[int] = mapped_column(SmallInteger, server_default="9")
     """How soon its most mergeable pull request could merge; 0 is first (`rules/freezes/merge_rank.py`)."""
     deferred_rank: Mapped[int | None] = mapped_column(SmallInteger)
@@ -102,11 +102,6 @@ class WatchedBranch(Base):
     reread_at: Mapped[datetime | None]
     """When the branch is to be read back once more, after a lease that ran out was taken over: until then its former
     holder may still be writing."""
-    lease_token: Mapped[str | None]
-    lease_until: Mapped[datetime | None]
-    attempts: Mapped[int] = mapped_column(server_default="0")
-    last_error_code: Mapped[str | None]
-    last_error_message: Mapped[str | None]
 
     __table_args__ = (
         Index("uq_watched_branches_name", "repository_id", "name", unique=True),

@@ -19,7 +19,7 @@ that a dead process has sent may still be on its way; where that matters, `call_
 
 import random
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -88,7 +88,7 @@ class WorkQueue:
 
     `candidates` selects from the table and what it is joined with. Its first column is the primary key of the table,
     its conditions are those of rows that may be acquired now (`NOW`), and its order is their priority. The rows of a
-    lease have its columns, and `taken_over`.
+    lease have its columns, and `taken_over`. `on_acquire` are further columns that acquiring changes.
     """
 
     def __init__(
@@ -100,6 +100,7 @@ class WorkQueue:
         lease: timedelta,
         retry: RetryPolicy | None = None,
         call_timeout: timedelta | None = None,
+        on_acquire: Mapping[str, Any] | None = None,
     ) -> None:
         self.kind = kind
         self.lease = lease
@@ -112,9 +113,18 @@ class WorkQueue:
         holder_died = columns.lease_holder == any_(_DEAD)
         if call_timeout is not None:
             holder_died = and_(holder_died, columns.lease_until <= NOW + (lease - call_timeout))
-        self._candidates = candidates.where(
+        self.available: ColumnElement[bool] = and_(
             columns.due_at <= NOW, or_(columns.lease_until.is_(None), columns.lease_until <= NOW, holder_died)
         )
+        """The condition of rows that are due and that no process works on."""
+        self._candidates = candidates.where(self.available)
+        self._on_acquire = {
+            "lease_token": bindparam("token"),
+            "lease_holder": bindparam("holder"),
+            "lease_until": bindparam("until"),
+            "due_at": NOW,
+            **(on_acquire or {}),
+        }
         self._has_work = select(self._candidates.order_by(None).exists())
         self._first = self._candidates.limit(1)
         self._mine = (
@@ -178,12 +188,7 @@ class WorkQueue:
         )
         statement = (
             update(self._model)
-            .values(
-                lease_token=bindparam("token"),
-                lease_holder=bindparam("holder"),
-                lease_until=bindparam("until"),
-                due_at=NOW,
-            )
+            .values(**self._on_acquire)
             .where(self._key == due.c[self._key.name])
             .returning(*due.c)
             .execution_options(synchronize_session=False)

@@ -26,6 +26,7 @@ from services.identity import signing_keys
 from services.mail.delivery import has_mail
 from services.offboarding.withdrawal import WITHDRAWALS
 from services.pull_request_exceptions.ending import next_end as next_end_of_exceptions
+from services.reconcile.leases import BRANCHES
 from services.repository_sync.sync import ask_every_installation, sync_waits
 from services.webhooks.deliveries import DELIVERIES
 
@@ -92,15 +93,8 @@ def repair_completions(uow_factory: UnitOfWorkFactory) -> None:
 def work_waiting(uow_factory: UnitOfWorkFactory) -> set[str]:
     """Return the jobs with work to do, such as after a lost wake-up, for a retry, or after an expired lease."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        due = uow.session.scalar(
-            text(
-                "SELECT EXISTS (SELECT FROM watched_branches WHERE due_at <= :now "
-                "AND (lease_until IS NULL OR lease_until <= :now))"
-            ),
-            {"now": uow.now},
-        )
         found = {
-            "reconcile": due,
+            "reconcile": BRANCHES.has_work(uow),
             "webhooks": DELIVERIES.has_work(uow),
             "sync": sync_waits(uow),
             "verify": probes_wait(uow),

@@ -1,23 +1,21 @@
 """Leases: which branches a pass may work on, and the one way in which it opens a transaction under them."""
 
-import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sqlalchemy import text
+from sqlalchemy import ColumnElement, and_, bindparam, case, false, func, or_, select, text, update
 
+from models.installations import Installation
+from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
 
 LEASE_DURATION = timedelta(seconds=40)
 """Longer than one call to GitHub may take (20 s); renewed before each one."""
 MAX_BRANCHES_PER_PASS = 200
 """A pass serves one installation; with this limit the others are served in between (I12)."""
-
-
-class LeaseLostError(Exception):
-    """None of the leases that a transaction needs is held any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,8 @@ class LeasedBatch:
     """Leased branches of one installation."""
 
     installation_id: int
-    token: str
+    lease: Lease | None
+    """None if all due branches were being acquired by others."""
     branches: tuple[LeasedBranch, ...]
     best_rank_left: int | None = None
     """The rank of the most mergeable due branch that was not leased; None if all were."""
@@ -48,94 +47,92 @@ class LeasedBatch:
     """The App's permissions in the installation, as last read: a token that was issued earlier may have fewer."""
 
 
-_NEXT_INSTALLATION = text("""
-    SELECT i.id, i.permissions FROM installations i
-    WHERE i.state = 'active' AND (i.paused_until IS NULL OR i.paused_until <= :now)
-      AND EXISTS (
-        SELECT FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
-        WHERE r.installation_id = i.id AND b.due_at <= :now AND (b.lease_until IS NULL OR b.lease_until <= :now)
-      )
-    ORDER BY i.served_at NULLS FIRST, i.id
-    LIMIT 1
-    FOR UPDATE SKIP LOCKED
-""")
+def _is_callable() -> ColumnElement[bool]:
+    return and_(
+        Installation.state == "active", or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW)
+    )
 
-# A lease whose token is still there when the branch is acquired has run out: its worker may still be about to write.
+
+# A lease whose token is still there when the branch is acquired has ended: its worker may still be about to write.
 # The worker that takes the branch over reads back, and the branch is read back once more when every call of the former
 # worker must have ended, whether this lease ends in success, in failure or by deferral: `reread_at` stays until a
 # lease is acquired at that time. Acquiring clears `read_back`: one that is set from now on is a new request, which the
 # release of this lease leaves alone.
-_LEASE_BRANCHES = text("""
-    WITH due AS (
-        SELECT b.id, r.node_id, b.lease_token IS NOT NULL AS taken_over,
-               b.read_back OR b.lease_token IS NOT NULL OR coalesce(b.reread_at <= :now, false) AS read_back
-        FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
-        WHERE r.installation_id = :installation AND b.due_at <= :now
-          AND (b.lease_until IS NULL OR b.lease_until <= :now)
-        ORDER BY (b.wanted_generation = b.written_generation), coalesce(b.deferred_rank, b.merge_rank), b.due_at
-        LIMIT :limit
-        FOR UPDATE OF b SKIP LOCKED
+_taken_over = WatchedBranch.lease_token.is_not(None)
+BRANCHES = WorkQueue(
+    "reconcile",
+    WatchedBranch,
+    select(
+        WatchedBranch.id,
+        WatchedBranch.organization_id,
+        WatchedBranch.repository_id,
+        Repository.node_id,
+        WatchedBranch.name,
+        WatchedBranch.check_name,
+        WatchedBranch.wanted_generation,
+        or_(WatchedBranch.read_back, _taken_over, func.coalesce(WatchedBranch.reread_at <= NOW, false())).label(
+            "read_back"
+        ),
+        WatchedBranch.attempts,
     )
-    UPDATE watched_branches b
-    SET read_back = false, lease_token = :token, lease_until = :until,
-        reread_at = CASE WHEN due.taken_over THEN CAST(:reread_at AS timestamptz)
-                             WHEN b.reread_at > :now THEN b.reread_at END
-    FROM due WHERE b.id = due.id
-    RETURNING b.id, b.organization_id, b.repository_id, due.node_id, b.name, b.check_name, b.wanted_generation,
-              due.read_back, b.attempts
-""")
+    .join(Repository, Repository.id == WatchedBranch.repository_id)
+    .join(Installation, Installation.id == Repository.installation_id)
+    .where(_is_callable())
+    .order_by(
+        WatchedBranch.wanted_generation == WatchedBranch.written_generation,
+        func.coalesce(WatchedBranch.deferred_rank, WatchedBranch.merge_rank),
+        WatchedBranch.due_at,
+    ),
+    lease=LEASE_DURATION,
+    on_acquire={
+        "due_at": WatchedBranch.due_at,  # generations tell what is requested during the lease
+        "read_back": false(),
+        "reread_at": case(
+            (_taken_over, NOW + LEASE_DURATION), (WatchedBranch.reread_at > NOW, WatchedBranch.reread_at)
+        ),
+    },
+)
+"""Branches whose heads may show another verdict than the database says."""
 
-
-_BEST_RANK_LEFT = text("""
-    SELECT min(coalesce(b.deferred_rank, b.merge_rank))
-    FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
-    WHERE r.installation_id = :installation AND b.due_at <= :now AND b.wanted_generation <> b.written_generation
-      AND (b.lease_until IS NULL OR b.lease_until <= :now)
-""")
-_OTHER_INSTALLATIONS_DUE = text("""
-    SELECT EXISTS (
-        SELECT FROM installations i
-        JOIN repositories r ON r.installation_id = i.id
-        JOIN watched_branches b ON b.repository_id = r.id
-        WHERE i.id <> :installation AND i.state = 'active' AND (i.paused_until IS NULL OR i.paused_until <= :now)
-          AND b.due_at <= :now AND (b.lease_until IS NULL OR b.lease_until <= :now)
+_available = (
+    select(WatchedBranch.id).join(Repository, Repository.id == WatchedBranch.repository_id).where(BRANCHES.available)
+)
+_NEXT_INSTALLATION = (
+    select(Installation.id, Installation.permissions)
+    .where(_is_callable(), _available.where(Repository.installation_id == Installation.id).exists())
+    .order_by(Installation.served_at.nulls_first(), Installation.id)
+    .limit(1)
+    .with_for_update(skip_locked=True)
+)
+_BEST_RANK_LEFT = (
+    select(func.min(func.coalesce(WatchedBranch.deferred_rank, WatchedBranch.merge_rank)))
+    .join(Repository, Repository.id == WatchedBranch.repository_id)
+    .where(
+        Repository.installation_id == bindparam("installation"),
+        WatchedBranch.wanted_generation != WatchedBranch.written_generation,
+        BRANCHES.available,
     )
-""")
-_RENEW = text("""
-    WITH mine AS (
-        SELECT id FROM watched_branches
-        WHERE id = ANY(:ids) AND lease_token = :token AND lease_until > :now ORDER BY id FOR NO KEY UPDATE
-    )
-    UPDATE watched_branches b SET lease_until = :until FROM mine WHERE b.id = mine.id RETURNING b.id
-""")
+)
+_OTHER_INSTALLATIONS_DUE = select(
+    _available.join(Installation, Installation.id == Repository.installation_id)
+    .where(Installation.id != bindparam("installation"), _is_callable())
+    .exists()
+)
 
 
 def acquire(uow: UnitOfWork, *, limit: int = MAX_BRANCHES_PER_PASS) -> LeasedBatch | None:
-    """Lease due branches of the installation that was served longest ago; None when nothing is due."""
+    """Lease due branches of the installation that was served longest ago; None if no branch is due."""
     next_one = uow.session.execute(_NEXT_INSTALLATION, {"now": uow.now}).first()
     if next_one is None:
         return None
     installation_id, permissions = next_one
-    uow.session.execute(
-        text("UPDATE installations SET served_at = :now WHERE id = :id"), {"now": uow.now, "id": installation_id}
-    )
-    token = secrets.token_hex(8)
-    rows = uow.session.execute(
-        _LEASE_BRANCHES,
-        {
-            "installation": installation_id,
-            "now": uow.now,
-            "until": uow.now + LEASE_DURATION,
-            "reread_at": uow.now + LEASE_DURATION,
-            "token": token,
-            "limit": limit,
-        },
-    )
-    branches = tuple(LeasedBranch(*row) for row in rows)
+    uow.session.execute(update(Installation).where(Installation.id == installation_id).values(served_at=uow.now))
+    lease = BRANCHES.acquire(uow, Repository.installation_id == installation_id, limit=limit)
+    branches = () if lease is None else tuple(LeasedBranch(*tuple(row)[:-1]) for row in lease.rows)
     best_rank_left = None
     if len(branches) == limit:
         best_rank_left = uow.session.scalar(_BEST_RANK_LEFT, {"installation": installation_id, "now": uow.now})
-    return LeasedBatch(installation_id, token, branches, best_rank_left, permissions)
+    return LeasedBatch(installation_id, lease, branches, best_rank_left, permissions)
 
 
 def other_installations_due(uow: UnitOfWork, installation_id: int) -> bool:
@@ -148,7 +145,7 @@ class LeasedTransaction:
     """A transaction of a pass. The rows of the branches that it holds are locked until the commit."""
 
     uow: UnitOfWork
-    token: str
+    lease: Lease
     held: frozenset[str]
     """The ids of the branches whose leases hold: only these may be evaluated and recorded."""
 
@@ -156,7 +153,7 @@ class LeasedTransaction:
 @contextmanager
 def leased_transaction(
     uow_factory: UnitOfWorkFactory,
-    token: str,
+    lease: Lease,
     branch_ids: Collection[str],
     *,
     before_locking: Callable[[UnitOfWork], object] | None = None,
@@ -169,11 +166,10 @@ def leased_transaction(
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if before_locking is not None:
             before_locking(uow)
-        values = {"until": uow.now + LEASE_DURATION, "ids": list(branch_ids), "token": token, "now": uow.now}
-        held = frozenset(uow.session.scalars(_RENEW, values))
+        held = frozenset(lease.renew(uow, branch_ids))
         if not held:
             raise LeaseLostError
-        yield LeasedTransaction(uow, token, held)
+        yield LeasedTransaction(uow, lease, held)
 
 
 def schedule_reread(leased: LeasedTransaction, branch_ids: Collection[str]) -> None:

@@ -106,8 +106,8 @@ def _row(uow: UnitOfWork, update: CheckUpdate, run: int | None) -> Mapping[str, 
 # result of this pass; else at the time of the second reading after a lease that was taken over (`leases.py`).
 _FINISH = text("""
     UPDATE watched_branches b
-    SET written_generation = d.generation, lease_token = NULL, lease_until = NULL, attempts = 0, deferred_rank = NULL,
-        last_error_code = NULL, last_error_message = NULL,
+    SET written_generation = d.generation, lease_token = NULL, lease_holder = NULL, lease_until = NULL,
+        attempts = 0, deferred_rank = NULL, last_error_code = NULL, last_error_message = NULL,
         due_at = CASE WHEN b.wanted_generation > d.generation OR b.read_back THEN CAST(:now AS timestamptz)
                       ELSE b.reread_at END
     FROM unnest(CAST(:branches AS text[]), CAST(:generations AS bigint[])) AS d (branch, generation)
@@ -140,14 +140,15 @@ def finish_branches(leased: LeasedTransaction, finished: Sequence[tuple[LeasedBr
         "branches": [branch.id for branch, _heads in held],
         "generations": [branch.generation for branch, _heads in held],
     }
-    uow.session.execute(_FINISH, {**columns, "token": leased.token, "now": uow.now})
+    uow.session.execute(_FINISH, {**columns, "token": leased.lease.token, "now": uow.now})
     counts = {"heads": [heads for _branch, heads in held], "now": uow.now}
     return set(uow.session.scalars(_WRITTEN_TARGETS, {**columns, **counts}))
 
 
 _DEFER = text("""
     UPDATE watched_branches b
-    SET lease_token = NULL, lease_until = NULL, due_at = :due, read_back = b.read_back OR d.read_back,
+    SET lease_token = NULL, lease_holder = NULL, lease_until = NULL,
+        due_at = :due, read_back = b.read_back OR d.read_back,
         deferred_rank = CASE WHEN b.wanted_generation > d.generation THEN b.deferred_rank ELSE d.rank END
     FROM unnest(CAST(:branches AS text[]), CAST(:ranks AS smallint[]), CAST(:generations AS bigint[]),
                 CAST(:read_back AS boolean[])) AS d (branch, rank, generation, read_back)
@@ -184,14 +185,15 @@ def defer_branches(leased: LeasedTransaction, deferred: Sequence[Deferred], due:
         "generations": [one.branch.generation for one in held],
         "read_back": [one.branch.read_back for one in held],
     }
-    leased.uow.session.execute(_DEFER, {**values, "token": leased.token, "due": due})
+    leased.uow.session.execute(_DEFER, {**values, "token": leased.lease.token, "due": due})
     progress = {"totals": [one.total for one in held], "written": [one.written for one in held]}
     leased.uow.session.execute(_PROGRESS, {"branches": branches, **progress})
 
 
 _FAIL = text("""
     UPDATE watched_branches b
-    SET lease_token = NULL, lease_until = NULL, last_error_code = :code, last_error_message = :message,
+    SET lease_token = NULL, lease_holder = NULL, lease_until = NULL,
+        last_error_code = :code, last_error_message = :message,
         due_at = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN CAST(:now AS timestamptz)
                       ELSE CAST(:due AS timestamptz) END,
         attempts = CASE WHEN b.wanted_generation > :generation OR b.read_back THEN b.attempts ELSE b.attempts + 1 END,
@@ -219,7 +221,7 @@ def fail_branch(leased: LeasedTransaction, branch: LeasedBranch, error: GitHubEr
     values = {
         "branch": branch.id,
         "generation": branch.generation,
-        "token": leased.token,
+        "token": leased.lease.token,
         "now": uow.now,
         "code": error.code,
         "message": error.message[:500],

@@ -16,6 +16,7 @@ from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClie
 from rules.freezes.batches import batches
 from rules.rate_budget import NO_WAIT, RateLimits
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import Lease, LeaseLostError
 from services.github_access.failures import incomplete_error, is_installation_wide, pause_when_limited, retryable
 from services.github_access.pauses import pause_installation
 from services.github_access.rate_limiter import learn_from_refusal, reserve_checks, reserve_query
@@ -27,7 +28,6 @@ from services.reconcile.leases import (
     LeasedBatch,
     LeasedBranch,
     LeasedTransaction,
-    LeaseLostError,
     acquire,
     leased_transaction,
     other_installations_due,
@@ -72,13 +72,13 @@ class Reconciler:
         """Serve the installation that has waited longest; False if nothing is due that is not leased already."""
         with self.uow_factory.open(SYSTEM_CALLER) as uow:
             batch = acquire(uow)
-            if batch is not None and not batch.branches:
+            if batch is not None and batch.lease is None:
                 return other_installations_due(uow, batch.installation_id)
-        if batch is None:
+        if batch is None or batch.lease is None:
             return False
         client = self.github.client(batch.installation_id)
         client.renew_for(batch.permissions)
-        Pass(self, batch, client).run()
+        Pass(self, batch, batch.lease, client).run()
         return True
 
 
@@ -88,6 +88,7 @@ class Pass:
 
     reconciler: Reconciler
     batch: LeasedBatch
+    lease: Lease
     client: InstallationClient
     pending: dict[str, LeasedBranch] = field(init=False)
     """The branches that this pass has neither finished nor lost."""
@@ -137,9 +138,7 @@ class Pass:
         now = monotonic()
         if now - self.all_renewed > LEASE_DURATION.total_seconds() / 2:
             branch_ids, self.all_renewed = {*branch_ids, *self.pending}, now
-        return leased_transaction(
-            self.reconciler.uow_factory, self.batch.token, branch_ids, before_locking=before_locking
-        )
+        return leased_transaction(self.reconciler.uow_factory, self.lease, branch_ids, before_locking=before_locking)
 
     def _fetch(self) -> FetchedHeads:
         """Read the open heads of the branches, those that are read back last."""

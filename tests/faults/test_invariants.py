@@ -247,9 +247,9 @@ class Machine(TownMachine):
     def a_worker_is_paused_before_it_sends(self) -> None:
         with self.town.jobs.open(SYSTEM_CALLER) as uow:
             batch = acquire(uow)
-        if batch is None or not batch.branches:
+        if batch is None or batch.lease is None:
             return
-        paused = Pass(self.town.reconciler, batch, self.town.github.client(batch.installation_id))
+        paused = Pass(self.town.reconciler, batch, batch.lease, self.town.github.client(batch.installation_id))
         planned = paused._plan(paused._gather(paused._fetch()))
         self.late.append((paused, intend(paused, planned)))
 

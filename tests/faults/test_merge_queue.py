@@ -206,10 +206,11 @@ class TestWhatAnEntryIsJudgedBy:
         with town.jobs.open(SYSTEM_CALLER) as uow:
             found = acquire(uow)
             assert found is not None
+            assert found.lease is not None
             [branch] = found.branches
             entry = QueueEntry(1, None, f"{1:040x}", "awaiting_checks")
             shown = BranchHeads(branch.repository_node_id, branch.name, None, queue=(entry,))
-        with leased_transaction(town.jobs, found.token, [branch.id]) as leased:
+        with leased_transaction(town.jobs, found.lease, [branch.id]) as leased:
             [update] = evaluate(leased, list(gather_heads([(branch, shown)]).values()))
         assert update.conclusion == ("failure" if frozen else "success")
 

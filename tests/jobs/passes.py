@@ -13,7 +13,8 @@ def leased_pass(town: Town) -> Pass:
     with town.jobs.open(SYSTEM_CALLER) as uow:
         batch = acquire(uow)
     assert batch is not None
-    return Pass(town.reconciler, batch, town.github.client(batch.installation_id))
+    assert batch.lease is not None
+    return Pass(town.reconciler, batch, batch.lease, town.github.client(batch.installation_id))
 
 
 def evaluated_pass(town: Town) -> tuple[Pass, list[CheckUpdate]]:

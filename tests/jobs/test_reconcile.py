@@ -7,9 +7,10 @@ import pytest
 from integrations.github import GitHubError
 from models.repositories import Repository, WatchedBranch
 from services.core.unit_of_work import SYSTEM_CALLER
+from services.core.work_queue import LeaseLostError
 from services.github_access.pauses import pause_installation
 from services.reconcile.check_writes import write_checks
-from services.reconcile.leases import LeaseLostError, acquire
+from services.reconcile.leases import acquire
 from tests import factories
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.passes import evaluated_pass, leased_pass

@@ -3,9 +3,9 @@
 import pytest
 
 from models.repositories import Repository, WatchedBranch
+from services.core.work_queue import LeaseLostError
 from services.reconcile.check_writes import WriteResult, write_checks
 from services.reconcile.evaluation import CheckUpdate
-from services.reconcile.leases import LeaseLostError
 from services.reconcile.reconciler import Pass
 from tests import factories
 from tests.jobs.conftest import Builder, Town

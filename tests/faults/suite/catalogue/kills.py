@@ -1,0 +1,93 @@
+"""Kills: processes that die at any moment of a fan-out, and the time until another one has finished it.
+
+Nothing here skips stored time: PostgreSQL itself notices the death, and ends the leases.
+"""
+
+from collections.abc import Callable
+
+from tests.faults.suite.catalogue.ways import first_caught, trap_hands, trap_writes
+from tests.faults.suite.processes import Process
+from tests.faults.suite.trial import Trial, fault
+from tests.faults.suite.wires import Place, Trap
+
+BOUND = 15.0
+"""Seconds in which, on one host, the work of a process that was killed is finished by another one."""
+MOMENTS = [("postgres", number) for number in range(1, 7)] + [("fake_github", number) for number in range(1, 4)]
+"""Transactions and calls of which every fan-out has at least so many."""
+
+
+def random_moment(trial: Trial) -> tuple[str, Callable[[str], bool], Place]:
+    """Return a server, the condition of one request to it, and whether to wait before it or after it."""
+    server, left = trial.random.choice(MOMENTS)
+    side: Place = trial.random.choice(("request", "answer"))
+
+    def is_the_one(request: str) -> bool:
+        nonlocal left
+        left -= server == "fake_github" or request.upper().endswith("COMMIT")
+        return left == 0
+
+    return server, is_the_one, side
+
+
+def kill(trial: Trial, process: Process, trap: Trap) -> None:
+    """Kill the process that was caught, count the recovery from now on, and start it again as a supervisor does."""
+    process.kill()
+    trial.injected()
+    trap.cut()
+    process.start()
+
+
+@fault("Kills: a worker, at any moment of a fan-out", within=BOUND, load=False)
+def worker(trial: Trial) -> None:
+    traps = trap_hands(trial.stack, *random_moment(trial))
+    trial.client.freeze()
+    hand = first_caught(traps)
+    kill(trial, hand, traps[hand])
+
+
+@fault("Kills: the only worker, which a supervisor starts again", within=BOUND, load=False)
+def only_worker(trial: Trial) -> None:
+    stack = trial.stack
+    hand, other = stack.hands
+    other.kill()
+    trap = stack.wire(hand, "fake_github").trap("createCheckRun")
+    trial.client.freeze()
+    trap.wait(30)
+    kill(trial, hand, trap)
+
+
+@fault("Kills: the sweeper, while it does the work of workers that cannot be woken", within=BOUND, load=False)
+def sweeper(trial: Trial) -> None:
+    stack = trial.stack
+    stack.stop_redis()
+    working = stack.processes["sweeper-1"]
+    for process in stack.processes.values():
+        if process not in {stack.api, working}:
+            process.kill()
+    trap = stack.wire(working, "fake_github").trap("createCheckRun")
+    trial.client.freeze()
+    trap.wait(30)
+    kill(trial, working, trap)
+
+
+@fault("Kills: the connection of a worker's lock, before a write: it stops, and begins again", within=BOUND, load=False)
+def lock_connection(trial: Trial) -> None:
+    stack = trial.stack
+    traps = trap_writes(stack, "answer")
+    trial.client.freeze()
+    hand = first_caught(traps)
+    late = trial.client.evaluation()
+    rows = stack.sql(
+        "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objid IN "
+        "(SELECT CAST(lease_holder AS oid) FROM watched_branches WHERE organization_id = %s)",
+        stack.acme.id,
+    )
+    trial.injected()
+    recorded = "SELECT count(*) FROM head_checks WHERE evaluation <= %s AND organization_id = %s AND tracked"
+    before = stack.sql(recorded, late, stack.acme.id)
+    refused = stack.wire(hand, "postgres").trap("SET read_back = true, wanted_generation", "answer")
+    traps[hand].release()
+    refused.wait(10)
+    trial.require(rows, "the process that has the leases holds its lock")
+    trial.require(stack.sql(recorded, late, stack.acme.id) == before, "what was written after that is not recorded")
+    refused.release()

@@ -13,7 +13,7 @@ from models.leases import Leased
 from models.predicates import choose, is_null
 
 
-class BranchEnforcement(Base):
+class BranchEnforcement(Leased, Base):
     """What the last probe found out about a branch; a branch without a row was never probed."""
 
     __tablename__ = "branch_enforcement"
@@ -34,14 +34,8 @@ class BranchEnforcement(Base):
     findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default="[]")
     """Each `{code, severity, message}`."""
     verified_at: Mapped[datetime | None]
-    probe_due_at: Mapped[datetime | None]
-    """When a probe should look next; None: none was asked for."""
-    probe_lease_until: Mapped[datetime | None]
-    probe_attempts: Mapped[int] = mapped_column(server_default="0")
 
-    __table_args__ = (
-        Index("ix_branch_enforcement_due", "probe_due_at", postgresql_where=text("probe_due_at IS NOT NULL")),
-    )
+    __table_args__ = (Index("ix_branch_enforcement_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
 
     @hybrid_property
     def shown_light(self) -> str:

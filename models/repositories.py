@@ -90,13 +90,6 @@ class WatchedBranch(Leased, Base):
     """How soon its most mergeable pull request could merge; 0 is first (`rules/freezes/merge_rank.py`)."""
     deferred_rank: Mapped[int | None] = mapped_column(SmallInteger)
     """The same of what is left to be written, where a pass has deferred it."""
-    tip_sha: Mapped[str | None]
-    """The branch's own commit when it was last looked at, and when that was."""
-    tip_seen_at: Mapped[datetime | None]
-    landings_due_at: Mapped[datetime | None]
-    """Since when commits that landed on it wait to be looked into; what landed before `landings_since` is known."""
-    landings_since: Mapped[datetime | None]
-    landings_attempts: Mapped[int] = mapped_column(server_default="0")
     read_back: Mapped[bool] = mapped_column(server_default="false")
     """Whether the next pass must read the checks that GitHub shows instead of trusting our record."""
     reread_at: Mapped[datetime | None]
@@ -107,5 +100,19 @@ class WatchedBranch(Leased, Base):
         Index("uq_watched_branches_name", "repository_id", "name", unique=True),
         Index("ix_watched_branches_page", "organization_id", "created_at", "id"),
         Index("ix_watched_branches_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),
-        Index("ix_watched_branches_landings", "landings_due_at", postgresql_where=text("landings_due_at IS NOT NULL")),
     )
+
+
+class BranchTip(Leased, Base):
+    """The commit that a branch pointed at when it was last read; due if it moved while a freeze covered the branch."""
+
+    __tablename__ = "branch_tips"
+
+    branch_id: Mapped[str] = mapped_column(ForeignKey("watched_branches.id"), primary_key=True)
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    sha: Mapped[str]
+    seen_at: Mapped[datetime]
+    moved_since: Mapped[datetime | None]
+    """Of a due one: when it was last seen before it moved. What arrived earlier was examined."""
+
+    __table_args__ = (Index("ix_branch_tips_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)

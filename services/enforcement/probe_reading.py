@@ -6,14 +6,14 @@ from dataclasses import replace
 from integrations.github import BranchRef, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules, RulesetDetails
 from rules.rulesets.enforcement import ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
-from services.enforcement.probe_claims import ClaimedProbe
+from services.enforcement.probe_queue import LeasedProbe
 
-Read = Sequence[tuple[ClaimedProbe, BranchRules]]
+Read = Sequence[tuple[LeasedProbe, BranchRules]]
 
 
 def read_rules(
-    client: InstallationClient, probes: Sequence[ClaimedProbe], between: Callable[[], object]
-) -> list[tuple[ClaimedProbe, BranchRules]]:
+    client: InstallationClient, probes: Sequence[LeasedProbe], between: Callable[[], object]
+) -> list[tuple[LeasedProbe, BranchRules]]:
     """Read the rules of up to one query's worth of branches; calls `between` where that takes further calls."""
     refs = [BranchRef(probe.repository_node_id, probe.branch) for probe in probes]
     return list(zip(probes, client.rules(refs, between=between), strict=True))
@@ -25,7 +25,7 @@ def read_details(client: InstallationClient, read: Read) -> Mapping[str, Ruleset
     return client.ruleset_details(list(wanted)) if wanted else {}
 
 
-def _deciding(probe: ClaimedProbe, found: BranchRules) -> Iterable[str]:
+def _deciding(probe: LeasedProbe, found: BranchRules) -> Iterable[str]:
     requiring = [rule.ruleset for rule in found.rules or () if _requires(rule, probe.check_name)]
     if requiring or found.rules is None:
         for ruleset in requiring:
@@ -40,7 +40,7 @@ def _requires(rule: ActiveRule, check_name: str) -> bool:
     return any(check.context == check_name for check in rule.checks)
 
 
-def _inactive(probe: ClaimedProbe, found: BranchRules) -> Iterable[tuple[str, Ruleset]]:
+def _inactive(probe: LeasedProbe, found: BranchRules) -> Iterable[tuple[str, Ruleset]]:
     default_branch = found.repository.default_branch if found.repository else ""
     for each in found.listed:
         if each.ruleset.enforcement != "active" and covers(each.include, each.exclude, probe.branch, default_branch):
@@ -48,7 +48,7 @@ def _inactive(probe: ClaimedProbe, found: BranchRules) -> Iterable[tuple[str, Ru
 
 
 def facts_of(
-    probe: ClaimedProbe,
+    probe: LeasedProbe,
     found: BranchRules,
     details: Mapping[str, RulesetDetails],
     permissions: Mapping[str, str],

@@ -16,7 +16,7 @@ from rules.rulesets.enforcement import Enforcement
 from rules.rulesets.findings import NOBODY_WRITES_IT
 from services.alerts.alerts import Alert, open_alerts, resolve_alerts
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, hold
+from services.enforcement.probe_queue import LeasedProbe, LeasedProbes
 from services.github_access.backoff import backoff
 from services.github_access.client import page
 
@@ -25,7 +25,7 @@ from services.github_access.client import page
 class Probed:
     """A branch, and what its rules were found to be."""
 
-    probe: ClaimedProbe
+    probe: LeasedProbe
     found: Enforcement
 
     @property
@@ -54,26 +54,20 @@ _RECORD = text("""
     UPDATE branch_enforcement
     SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END, ruleset = :ruleset,
         integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
-        verified_at = :begun, probe_lease_until = NULL, probe_attempts = 0,
-        probe_due_at = CASE WHEN probe_due_at = :due THEN NULL ELSE probe_due_at END
+        verified_at = :started
     WHERE branch_id = :branch
 """).bindparams(
     *(bindparam(name, type_=JSONB(none_as_null=True)) for name in ("ruleset", "actors", "queue", "findings"))
 )
-_FAIL = text("""
-    UPDATE branch_enforcement
-    SET probe_lease_until = NULL, probe_attempts = probe_attempts + 1,
-        probe_due_at = CASE WHEN probe_due_at = :due THEN :next ELSE probe_due_at END
-    WHERE branch_id = :branch
-""")
 
 
-def record(uow: UnitOfWork, claim: ProbeClaim, probed: Sequence[Probed]) -> None:
+def record(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[Probed]) -> None:
     """Write down what was found of the branches of the unit's organisation, unless a later probe has begun."""
-    held = {probe.branch_id for probe in hold(uow, claim, [each.probe for each in probed])}
+    held = {probe.branch_id for probe in batch.held(uow, [each.probe for each in probed])}
     kept = [each for each in probed if each.probe.branch_id in held]
     if kept:
-        uow.session.execute(_RECORD, [{**_row(each), "begun": claim.begun} for each in kept])
+        uow.session.execute(_RECORD, [{**_row(each), "started": batch.started_at} for each in kept])
+        batch.lease.release(uow, held)
     for each in kept:
         if each.lost or each.restored:
             _audit(uow, each)
@@ -94,7 +88,6 @@ def _row(each: Probed) -> dict[str, object]:
         "actors": None if found.bypass_actors is None else [actor.as_json() for actor in found.bypass_actors],
         "queue": found.merge_queue,
         "findings": [finding.as_json() for finding in found.findings],
-        "due": each.probe.due_at,
     }
 
 
@@ -125,7 +118,7 @@ def _audit_change(uow: UnitOfWork, each: Probed) -> None:
         )
 
 
-def _subject(probe: ClaimedProbe) -> tuple[str, str, str]:
+def _subject(probe: LeasedProbe) -> tuple[str, str, str]:
     return ("branch", probe.branch_id, f"{probe.full_name}:{probe.branch}")
 
 
@@ -147,7 +140,7 @@ def _attend(uow: UnitOfWork, probed: Collection[Probed]) -> None:
     resolve_alerts(uow, cleared)
 
 
-def _key(kind: str, probe: ClaimedProbe) -> str:
+def _key(kind: str, probe: LeasedProbe) -> str:
     return f"{kind} {probe.branch_id}"
 
 
@@ -163,16 +156,8 @@ def _item(uow: UnitOfWork, kind: str, each: Probed) -> Alert:
     return Alert(_key(kind, each.probe), kind, "critical", _subject(each.probe), message, action)
 
 
-def fail(uow: UnitOfWork, claim: ProbeClaim, failed: Sequence[tuple[ClaimedProbe, GitHubError]]) -> None:
-    """Give back branches that could not be read, and say when each is tried again."""
-    errors = {probe.branch_id: error for probe, error in failed}
-    rows = [
-        {
-            "branch": probe.branch_id,
-            "due": probe.due_at,
-            "next": uow.now + backoff(errors[probe.branch_id], probe.attempts),
-        }
-        for probe in hold(uow, claim, [probe for probe, _error in failed])
-    ]
-    if rows:
-        uow.session.execute(_FAIL, rows)
+def fail(uow: UnitOfWork, batch: LeasedProbes, failed: Sequence[tuple[LeasedProbe, GitHubError]]) -> None:
+    """Record which branches could not be read; each is retried after a back-off of its own."""
+    for probe, error in sorted(failed, key=lambda pair: pair[0].branch_id):
+        due_at = uow.now + backoff(error, probe.attempts)
+        batch.lease.fail(uow, error.code, error.message, due_at, keys=[probe.branch_id])

@@ -2,7 +2,7 @@
 
 Branches are due when somebody asks (`asking.py`): the full pass, a webhook about rules, whoever changes what is
 watched, `verify`, and a schedule before it freezes. A probe leases due branches of one installation
-(`probe_claims.py`), reads them outside of any transaction (`probe_reading.py`), has `rules.rulesets.enforcement`
+(`probe_queue.py`), reads them outside of any transaction (`probe_reading.py`), has `rules.rulesets.enforcement`
 judge what was seen, and records it if no later probe has begun (`probe_records.py`). What may be seen depends on the
 permissions of the installation, which are therefore asked for first.
 
@@ -23,7 +23,7 @@ from rules.freezes.batches import batches
 from rules.rulesets.enforcement import evaluate
 from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.enforcement.probe_claims import ClaimedProbe, ProbeClaim, claim_probes, renew_probes
+from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reading import facts_of, read_details, read_rules
 from services.enforcement.probe_records import Probed, fail, record
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
@@ -33,26 +33,26 @@ from services.installations.status import refresh_status
 logger = logging.getLogger(__name__)
 
 
-Failed = list[tuple[ClaimedProbe, GitHubError]]
+Failed = list[tuple[LeasedProbe, GitHubError]]
 
 
 def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Probe the branches of one installation that are due; False when none is."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        claim = claim_probes(uow)
-    if claim is None:
+        batch = acquire_probes(uow)
+    if batch is None:
         return False
     failed: Failed = []
     try:
-        permissions = _permissions(uow_factory, github, claim)
-        probed = list(_look(uow_factory, github, claim, permissions, failed))
+        permissions = _permissions(uow_factory, github, batch)
+        probed = list(_look(uow_factory, github, batch, permissions, failed))
     except GitHubError as error:
-        _give_back(uow_factory, claim, [(probe, error) for probe in claim.probes])
+        _give_back(uow_factory, batch, [(probe, error) for probe in batch.probes])
         return True
     for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
-            record(uow, claim, list(found))
-    _give_back(uow_factory, claim, failed)
+            record(uow, batch, list(found))
+    _give_back(uow_factory, batch, failed)
     return True
 
 
@@ -60,28 +60,28 @@ def _organization(probed: Probed) -> str:
     return probed.probe.organization_id
 
 
-def _permissions(uow_factory: UnitOfWorkFactory, github: GitHub, claim: ProbeClaim) -> Mapping[str, str]:
+def _permissions(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes) -> Mapping[str, str]:
     """Return what the App may do in the installation at present; also notices one that was removed or suspended."""
-    refresh_status(uow_factory, github, claim.installation_id)
+    refresh_status(uow_factory, github, batch.installation_id)
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        return dict(uow.session.get_one(Installation, claim.installation_id).permissions)
+        return dict(uow.session.get_one(Installation, batch.installation_id).permissions)
 
 
 def _look(
-    uow_factory: UnitOfWorkFactory, github: GitHub, claim: ProbeClaim, permissions: Mapping[str, str], failed: Failed
+    uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes, permissions: Mapping[str, str], failed: Failed
 ) -> Iterator[Probed]:
     """Read every claimed branch and judge it; those that could not be read go to `failed`."""
-    client = background_client(uow_factory, github, claim.installation_id)
-    seen: list[tuple[ClaimedProbe, BranchRules]] = []
-    for chunk in batches(claim.probes, github.settings.repositories_per_query):
-        _renew(uow_factory, claim)
+    client = background_client(uow_factory, github, batch.installation_id)
+    seen: list[tuple[LeasedProbe, BranchRules]] = []
+    for chunk in batches(batch.probes, github.settings.repositories_per_query):
+        _renew(uow_factory, batch)
         try:
-            seen += read_rules(client, chunk, partial(_renew, uow_factory, claim))
+            seen += read_rules(client, chunk, partial(_renew, uow_factory, batch))
         except GitHubError as error:
             if is_installation_wide(error):
                 raise
             failed += [(probe, error) for probe in chunk]
-    _renew(uow_factory, claim)
+    _renew(uow_factory, batch)
     details = read_details(client, seen)
     for probe, found in seen:
         facts = facts_of(probe, found, details, permissions, github.settings.app_id)
@@ -91,18 +91,18 @@ def _look(
             yield Probed(probe, evaluate(facts, [from_json(finding) for finding in probe.findings]))
 
 
-def _renew(uow_factory: UnitOfWorkFactory, claim: ProbeClaim) -> None:
+def _renew(uow_factory: UnitOfWorkFactory, batch: LeasedProbes) -> None:
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        renew_probes(uow, claim)
+        batch.lease.renew(uow)
 
 
-def _give_back(uow_factory: UnitOfWorkFactory, claim: ProbeClaim, failed: Failed) -> None:
+def _give_back(uow_factory: UnitOfWorkFactory, batch: LeasedProbes, failed: Failed) -> None:
     """Have branches tried again that could not be read; a limit of the code host holds everybody back."""
     if not failed:
         return
     limit = next((error for _probe, error in failed if error.kind in RATE_LIMITS), None)
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        pause_when_limited(uow, claim.installation_id, limit)
-        fail(uow, claim, failed)
+        pause_when_limited(uow, batch.installation_id, limit)
+        fail(uow, batch, failed)
     codes = {error.code for _probe, error in failed}
-    logger.warning("%d branches of installation %s could not be probed: %s", len(failed), claim.installation_id, codes)
+    logger.warning("%d branches of installation %s could not be probed: %s", len(failed), batch.installation_id, codes)

@@ -129,7 +129,7 @@ def _pending(uow: UnitOfWork) -> dict[str, int]:
     """Return how much of what was asked for is not done yet."""
     branches = (
         select(
-            func.count(BranchEnforcement.probe_due_at),
+            func.count(BranchEnforcement.due_at),
             func.count().filter(WatchedBranch.written_generation < WatchedBranch.wanted_generation),
         )
         .select_from(WatchedBranch)

@@ -8,23 +8,22 @@ from collections.abc import Collection
 from sqlalchemy import text
 
 from services.core.unit_of_work import UnitOfWork
+from services.core.work_queue import REQUEST
 
 _ASK = """
-    INSERT INTO branch_enforcement AS e (branch_id, organization_id, probe_due_at)
+    INSERT INTO branch_enforcement AS e (branch_id, organization_id, due_at)
     SELECT b.id, b.organization_id, :now
     FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
     JOIN installations i ON i.id = r.installation_id
     WHERE {which}
     ORDER BY b.id
-    ON CONFLICT (branch_id) DO UPDATE SET probe_attempts = 0, probe_due_at =
-        CASE WHEN e.probe_lease_until > :now
-             THEN greatest(excluded.probe_due_at, e.probe_due_at + interval '1 microsecond')
-             ELSE least(excluded.probe_due_at, e.probe_due_at) END
+    ON CONFLICT (branch_id) DO UPDATE SET attempts = 0, due_at = {request}
 """
-_THESE = text(_ASK.format(which="b.id = ANY(:ids)"))
-_OF_REPOSITORY = text(_ASK.format(which="r.github_id = :github_id AND r.removed_at IS NULL"))
-_OF_INSTALLATION = text(_ASK.format(which="i.id = :installation AND r.removed_at IS NULL"))
-_EVERY = text(_ASK.format(which="i.state = 'active' AND r.removed_at IS NULL"))
+_REQUEST = REQUEST.format(row="e")
+_THESE = text(_ASK.format(request=_REQUEST, which="b.id = ANY(:ids)"))
+_OF_REPOSITORY = text(_ASK.format(request=_REQUEST, which="r.github_id = :github_id AND r.removed_at IS NULL"))
+_OF_INSTALLATION = text(_ASK.format(request=_REQUEST, which="i.id = :installation AND r.removed_at IS NULL"))
+_EVERY = text(_ASK.format(request=_REQUEST, which="i.state = 'active' AND r.removed_at IS NULL"))
 _FORGET = text("""
     WITH gone AS (
         SELECT a.id FROM attention_items a

@@ -12,13 +12,13 @@ from sqlalchemy import Row, func, select, text
 from models.freezes import Freeze
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
-from services.bypass_detection.detection import landings_wait
+from services.bypass_detection.detection import TIPS
 from services.bypass_detection.reports import clear_what_is_over
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.lease_holder import remove_dead_holders
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.applying import SETUPS
-from services.enforcement.probe_claims import probes_wait
+from services.enforcement.probe_queue import PROBES
 from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes.completion import repair_completion
 from services.freezes.end import expire_freeze
@@ -97,9 +97,9 @@ def work_waiting(uow_factory: UnitOfWorkFactory) -> set[str]:
             "reconcile": BRANCHES.has_work(uow),
             "webhooks": DELIVERIES.has_work(uow),
             "sync": sync_waits(uow),
-            "verify": probes_wait(uow),
+            "verify": PROBES.has_work(uow),
             "setup": SETUPS.has_work(uow),
-            "landings": landings_wait(uow),
+            "landings": TIPS.has_work(uow),
             "mail": has_mail(uow),
             "withdraw": WITHDRAWALS.has_work(uow),
         }

@@ -130,9 +130,10 @@ class TestWhileSomebodyHoldsEveryBranch:
 
     def test_who_looks_into_landings_rests(self, town: Town, build: Builder) -> None:
         build("web")
-        town.sql("UPDATE watched_branches SET landings_due_at = now() - interval '1 s', landings_since = now()")
+        town.settle()
+        town.sql("UPDATE branch_tips SET due_at = now() - interval '1 s', moved_since = now()")
         with town.jobs.open(SYSTEM_CALLER) as uow:
-            uow.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
+            uow.session.execute(text("SELECT FROM branch_tips FOR UPDATE"))
             assert examine_landings(town.jobs, town.github) is False
 
 

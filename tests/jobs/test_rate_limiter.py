@@ -252,7 +252,7 @@ def test_waiting_for_room_makes_nobody_take_the_code_host_at_its_word(town: Town
     work = looking_into_landings(town, build)
     slow(town, 10)
     work.turn()
-    assert town.sql("SELECT landings_attempts, landings_due_at IS NULL FROM watched_branches") == [(0, False)]
+    assert town.sql("SELECT attempts, due_at IS NULL FROM branch_tips") == [(0, False)]
 
 
 def test_no_service_has_a_client_of_its_own_that_heeds_nothing() -> None:

@@ -16,7 +16,7 @@ from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
 from models.installations import Installation
 from models.organizations import Organization, User, Withdrawal
 from models.pull_requests import PullRequest
-from models.repositories import RemoteBranchList, Repository, WatchedBranch
+from models.repositories import BranchTip, RemoteBranchList, Repository, WatchedBranch
 from models.requests import IdempotencyKey
 from models.schedules import Occurrence
 from rules.ids import new_id
@@ -150,6 +150,7 @@ def found_out(organization: Organization, installation: Installation, branch: Wa
     """Return rows of what jobs write down about rules, landings, and what needs attention."""
     now, words = factories.now(), "x"
     return [
+        BranchTip(branch_id=branch.id, organization_id=organization.id, sha="x", seen_at=factories.now()),
         WrittenRuleset(
             level="repository",
             ruleset_id=installation.id,

@@ -56,7 +56,7 @@ class TestGetEnforcement:
     def test_a_probe_that_was_asked_for_and_has_not_looked_yet_proves_nothing(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
-        factories.branch_enforcement(session, main, verified_at=None, probe_due_at=factories.now())
+        factories.branch_enforcement(session, main, verified_at=None, due_at=factories.now())
         shown = acme.key().get(self.path).json()
         assert (shown["light"], shown["pending"]["verify"]) == ("amber", 1)
         assert shown["data"][0]["findings"][0]["code"] == "not_verified"
@@ -147,7 +147,7 @@ class TestGetEnforcement:
         due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)
         for name, probe in (("a", due), ("b", tried_again), ("c", None)):
             branch = factories.branch(session, web, name, wanted_generation=2, written_generation=2)
-            factories.branch_enforcement(session, branch, probe_due_at=probe)
+            factories.branch_enforcement(session, branch, due_at=probe)
         factories.branch(session, web, "d", wanted_generation=2, written_generation=1)
         for state in ("queued", "done", "awaiting_authorization", "failed"):
             session.add(setup_of(acme, state))
@@ -181,7 +181,7 @@ class TestGetEnforcement:
 
     def test_nothing_of_another_organisation_shows(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         branch = factories.branch(session, globex.repository("secret"), wanted_generation=1)
-        factories.branch_enforcement(session, branch, "red", probe_due_at=factories.now())
+        factories.branch_enforcement(session, branch, "red", due_at=factories.now())
         session.add(setup_of(globex, "queued"))
         session.flush()
         shown = acme.key().get(self.path).json()

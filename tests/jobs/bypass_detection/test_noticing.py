@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.event import listen
 
 from integrations.github import BranchHeads
-from services.bypass_detection.detection import LEASE, note_tips
+from services.bypass_detection.detection import TIPS, note_tips
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.maintenance.tasks import work_waiting
 from tests.jobs.bypass_detection.landing import (
@@ -39,7 +39,7 @@ def test_each_landing_is_told_of_once_however_often_it_is_seen(
         town.settle()
         examine(town)
         look_everywhere(town)
-        town.sql("UPDATE watched_branches SET landings_due_at = tip_seen_at, landings_since = created_at")
+        town.sql("UPDATE branch_tips SET due_at = seen_at, moved_since = seen_at - interval '1 hour'")
         examine(town)
     assert [details["how"] for _action, _who, details in told(town)] == ["pr_merge", "push"]
     assert len(items(town)) == 2
@@ -94,7 +94,7 @@ class TestWhenTheCodeHostIsInTheWay:
             examine(town)
             clocks.pass_by(minutes=6)
         assert work_waiting(town.jobs) & {"landings"} == set()
-        assert town.sql("SELECT landings_due_at FROM watched_branches") == [(None,)]
+        assert town.sql("SELECT due_at FROM branch_tips") == [(None,)]
         assert told(town) == []
 
     def test_an_error_is_tried_again_later(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
@@ -142,7 +142,7 @@ class TestWhenTheCodeHostIsInTheWay:
         frozen(town, clocks)
         push(town)
         look_everywhere(town)
-        town.sql("UPDATE watched_branches SET landings_due_at = landings_due_at + :lease", lease=LEASE)
+        town.sql("UPDATE branch_tips SET lease_token = 'dead', lease_until = due_at + :lease", lease=TIPS.lease)
         assert "landings" not in work_waiting(town.jobs)
         clocks.pass_by(minutes=6)
         assert "landings" in work_waiting(town.jobs)
@@ -165,7 +165,5 @@ def test_noting_the_tips_of_many_branches_is_one_statement(town: Town, build: Bu
         note_tips(uow, [(branch_id, replace(found, sha=None)) for branch_id, found in heads])
     assert len(statements) == 1
     assert uow.wakeups == {"landings"}
-    due = town.sql(
-        "SELECT count(*) FROM watched_branches WHERE landings_due_at IS NOT NULL AND tip_sha = repeat('f', 40)"
-    )
+    due = town.sql("SELECT count(*) FROM branch_tips WHERE due_at IS NOT NULL AND sha = repeat('f', 40)")
     assert due == [(30,)]

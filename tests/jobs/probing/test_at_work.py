@@ -8,7 +8,7 @@ import pytest
 
 from rules.rulesets.enforcement import Enforcement
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.enforcement.probe_claims import LEASE, claim_probes, probes_wait
+from services.enforcement.probe_queue import PROBES, acquire_probes
 from services.enforcement.probe_records import Probed, record
 from services.enforcement.probing import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
@@ -58,9 +58,9 @@ def test_one_ruleset_over_many_branches_is_read_once(town: Town, build: Builder)
 def test_a_probe_that_was_overtaken_records_nothing(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        late = claim_probes(uow)
+        late = acquire_probes(uow)
     assert late is not None
-    pass_time(town, LEASE * 2)
+    pass_time(town, PROBES.lease * 2)
     change_ruleset(town, web, enforcement="disabled")
     probe(town)
     assert found(town).light == "red"
@@ -77,14 +77,14 @@ def green() -> Enforcement:
 def test_a_branch_that_is_asked_for_during_its_probe_is_probed_again(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        claim = claim_probes(uow)
+        claim = acquire_probes(uow)
         assert claim is not None
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        assert claim_probes(uow) is None, "one prober at a time"
+        assert acquire_probes(uow) is None, "one prober at a time"
         schedule_probes(uow, [town.branches["acme/web"].id])
     with town.jobs.open(Caller(town.organization.id, ADA, "system")) as uow:
         record(uow, claim, [Probed(claim.probes[0], green())])
-    assert found(town).probe_due_at is not None
+    assert found(town).due_at is not None
     pass_time(town, timedelta(milliseconds=5))
     change_ruleset(town, web, enforcement="disabled")
     probe(town)
@@ -124,8 +124,8 @@ def test_a_code_host_that_fails_is_asked_again_later(town: Town, web: Repository
     town.host.faults.add(kind, "graphql query Rules")
     look(town)
     row = found(town)
-    assert (row.light, row.probe_attempts, row.probe_lease_until) == ("green", 1, None)
-    assert row.probe_due_at is not None
+    assert (row.light, row.attempts, row.lease_until) == ("green", 1, None)
+    assert row.due_at is not None
     assert probe(town) == 0
     town.host.faults.clear()
     pass_time(town, timedelta(minutes=1))
@@ -141,7 +141,7 @@ def test_a_limit_of_the_code_host_holds_every_worker_back(town: Town, web: Repos
     [installation] = town.sql("SELECT paused_until FROM installations")
     assert installation.paused_until is not None
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        assert not probes_wait(uow)
+        assert not PROBES.has_work(uow)
     ask(town)
     assert probe(town) == 0
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.enforcement.probe_claims import probes_wait
+from services.enforcement.probe_queue import PROBES
 from services.maintenance.tasks import full_resync
 from services.repositories.enabling import disable
 from services.repositories.watching import unwatch, watch_branch
@@ -103,7 +103,7 @@ def test_a_permission_that_is_lost_is_a_finding_and_no_hot_loop(town: Town, web:
     look(town)
     row = found(town)
     assert seen(town) == ("amber", ["cannot_see_bypass_actors", "cannot_see_classic_protection"])
-    assert (row.bypass_actors, row.probe_due_at) == (None, None)
+    assert (row.bypass_actors, row.due_at) == (None, None)
     assert probe(town) == 0
 
 
@@ -119,7 +119,7 @@ def test_a_rule_that_is_loosened_by_hand_is_noticed(town: Town, web: RepositoryB
     else:
         full_resync(town.jobs, timedelta(0))
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        assert probes_wait(uow)
+        assert PROBES.has_work(uow)
     probe(town)
     assert seen(town) == ("red", ["ruleset_disabled"])
 

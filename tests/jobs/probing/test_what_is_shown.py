@@ -108,7 +108,7 @@ def test_a_branch_that_is_enforced_is_told_with_its_ruleset(town: Town, web: Rep
     assert (row.required, row.integration_pinned, row.bypass_actors) == (True, True, [])
     assert row.merge_queue == {"groupingStrategy": "HEADGREEN", "reported": True}
     assert row.verified_at is not None
-    assert row.probe_due_at is None
+    assert row.due_at is None
 
 
 def test_who_can_bypass_is_named(town: Town, web: RepositoryBuilder) -> None:

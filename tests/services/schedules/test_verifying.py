@@ -29,7 +29,7 @@ def light(planned: Planned, branch: WatchedBranch, light: str, found_at: datetim
 def probes(planned: Planned) -> set[str]:
     """Return the branches that wait for a probe."""
     planned.session.rollback()
-    waiting = select(BranchEnforcement.branch_id).where(BranchEnforcement.probe_due_at.is_not(None))
+    waiting = select(BranchEnforcement.branch_id).where(BranchEnforcement.due_at.is_not(None))
     return set(planned.session.scalars(waiting))
 
 

@@ -1,0 +1,94 @@
+"""Probes on the work queue: the branches of one installation whose rules a worker reads together."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import and_, or_, select
+
+from models.enforcement import BranchEnforcement
+from models.installations import Installation
+from models.repositories import Repository, WatchedBranch
+from services.core.unit_of_work import UnitOfWork
+from services.core.work_queue import NOW, Lease, WorkQueue
+
+MAX_BRANCHES = 200
+"""Branches that one lease holds."""
+PROBES = WorkQueue(
+    "verify",
+    BranchEnforcement,
+    select(
+        BranchEnforcement.branch_id,
+        BranchEnforcement.organization_id,
+        Repository.node_id,
+        (Repository.owner + "/" + Repository.name).label("full_name"),
+        WatchedBranch.name,
+        WatchedBranch.check_name,
+        and_(WatchedBranch.unwatched_at.is_(None), Repository.enabled).label("watched"),
+        BranchEnforcement.attempts,
+        BranchEnforcement.light,
+        BranchEnforcement.required,
+        BranchEnforcement.findings,
+        BranchEnforcement.ruleset,
+        Installation.id.label("installation_id"),
+    )
+    .join(WatchedBranch, WatchedBranch.id == BranchEnforcement.branch_id)
+    .join(Repository, Repository.id == WatchedBranch.repository_id)
+    .join(Installation, Installation.id == Repository.installation_id)
+    .where(
+        Repository.removed_at.is_(None),
+        Installation.state == "active",
+        or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW),
+    )
+    .order_by(BranchEnforcement.due_at, BranchEnforcement.branch_id),
+    lease=timedelta(seconds=60),  # longer than one call to GitHub may take (20 s)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedProbe:
+    """A leased branch, with what the last probe found."""
+
+    branch_id: str
+    organization_id: str
+    repository_node_id: str
+    full_name: str
+    branch: str
+    check_name: str
+    watched: bool
+    attempts: int
+    light: str
+    required: bool
+    findings: list[dict[str, Any]]
+    ruleset: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedProbes:
+    """Leased branches of one installation."""
+
+    installation_id: int
+    lease: Lease
+    probes: tuple[LeasedProbe, ...]
+
+    @property
+    def started_at(self) -> datetime:
+        """When the leases were acquired: what was read is at least as new."""
+        return self.lease.acquired_at
+
+    def held(self, uow: UnitOfWork, probes: Collection[LeasedProbe]) -> list[LeasedProbe]:
+        """Return the probes whose leases have not ended; their rows stay locked until the commit."""
+        held = self.lease.renew(uow, [probe.branch_id for probe in probes])
+        return [probe for probe in probes if probe.branch_id in held]
+
+
+def acquire_probes(uow: UnitOfWork, *, limit: int = MAX_BRANCHES) -> LeasedProbes | None:
+    """Lease due branches of the installation that has waited longest; None if none is due."""
+    first = PROBES.first(uow)
+    if first is None:
+        return None
+    lease = PROBES.acquire(uow, Installation.id == first.installation_id, limit=limit)
+    if lease is None:
+        return None
+    return LeasedProbes(first.installation_id, lease, tuple(LeasedProbe(*tuple(row)[:12]) for row in lease.rows))

@@ -34,7 +34,7 @@ def enforcement_pages(authorizations: Authorizations, web_url: str) -> Blueprint
             raise NotAuthorizedError("Not authorised", "You did not let the service act for you. Nothing was written.")
         if not request.args.get("code"):
             raise NotAuthorizedError("Not an authorisation", "This address comes from GitHub, with a code and a state.")
-        asked = authorizations.look(state)
+        asked = authorizations.read_request(state)
         browser = guard.browser()
         page = shown(
             "confirm.html",

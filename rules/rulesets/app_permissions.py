@@ -1,8 +1,8 @@
-"""What the App has to be granted at GitHub, and what is missing of it.
+"""The permissions that the App needs on GitHub, and which of them are missing.
 
-Beyond these it may be granted `administration`, of repositories and of the organisation, to write rulesets by itself;
-without that an administrator authorises each setup, so it is never missing. `members` counts once: while an
-installation is claimed.
+It may also be granted `administration`, of repositories and of the organisation, to write rulesets by itself; without
+it an administrator authorises each setup, so it is never missing. `members` is needed only while an installation is
+claimed.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ NEEDED: Mapping[str, str] = {
     "metadata": "read",
     "pull_requests": "read",
 }
-"""Permission → the least level of it. `statuses` is needed for a ruleset to be pinned to the App."""
+"""Permission → its minimum level. `statuses` is needed for a ruleset to be pinned to the App."""
 _LEVELS = ("none", "read", "write", "admin")
 
 
 def missing_permissions(granted: Mapping[str, str]) -> list[str]:
-    """Return what is needed and not granted, as `checks:write`."""
+    """Return the permissions that are needed and not granted, as `checks:write`."""
     return [f"{name}:{level}" for name, level in NEEDED.items() if _rank(granted.get(name, "none")) < _rank(level)]
 
 

@@ -1,13 +1,14 @@
-"""Enforcement: from what the code host shows of a branch's rules to a light that says whether our check blocks.
+"""Enforcement: from what GitHub shows of a branch's rules to a light that says whether our check blocks merges.
 
-**Green** needs proof: an active ruleset requires the check, from our App, and nobody can pass by. **Red** is proof of
-the contrary. Everything between is amber, and so is what cannot be seen. Two rules keep doubt from looking well:
+**Green** needs proof: an active ruleset requires the check from our App, and there are no bypass actors. **Red** is
+proof of the contrary. Everything between is amber, also what cannot be read. Two rules keep missing data from turning
+a light green:
 
-- "none" is believed only from whoever may see some (`permissions`): GitHub leaves out what it does not show;
-- what was seen once and cannot be seen any more is taken to be still so (`before`).
+- an empty list counts only with the permission to read its items (`permissions`): GitHub omits what it does not show;
+- what was read once and cannot be read any more counts as unchanged (`before`).
 
 The effect of several rulesets adds up, so the best of those that require the check speaks for the branch; but one
-that takes it from another App alone can never be satisfied by us.
+that accepts it only from another App can never be satisfied by us.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,11 +27,11 @@ _MAY_SEE_ACTORS: Mapping[str, str] = {"repository": "administration", "organizat
 
 @dataclass(frozen=True, slots=True)
 class BypassActor:
-    """Somebody who can pass by a ruleset."""
+    """An actor that can bypass a ruleset."""
 
     type: str
     """As in GitHub's REST API: `Integration`, `Team`, `User`, `OrganizationAdmin`, `RepositoryRole`, `DeployKey`,
-    `EnterpriseOwner`; `Unknown` where the code host says only that there is somebody."""
+    `EnterpriseOwner`; `Unknown` where GitHub says only that there is one."""
     id: int | None = None
     name: str | None = None
     mode: str = "always"
@@ -42,12 +43,12 @@ class BypassActor:
 
 
 ADMINISTRATORS = BypassActor("RepositoryRole", None, "admin")
-"""Those whom classic protection does not bind, unless it says so."""
+"""Classic protection does not apply to them unless it says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ruleset:
-    """A ruleset; `bypass_actors` as the code host told them, None where it did not."""
+    """A ruleset; `bypass_actors` as GitHub returned them, None if it did not."""
 
     id: int | None
     name: str
@@ -56,7 +57,7 @@ class Ruleset:
     level: Level | None
     bypass_actors: tuple[BypassActor, ...] | None = None
     updated_at: str | None = None
-    """When somebody last changed it, in the code host's words, to be compared only; None: not told."""
+    """When it was last changed, as GitHub spells it, only to be compared; None: unknown."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the ruleset as it is shown and audited."""
@@ -65,7 +66,7 @@ class Ruleset:
 
 @dataclass(frozen=True, slots=True)
 class RequiredCheck:
-    """A check that a rule requires, from one App (its id) or from anybody (None)."""
+    """A check that a rule requires, from one App (its id) or from any source (None)."""
 
     context: str
     app_id: int | None
@@ -73,7 +74,7 @@ class RequiredCheck:
 
 @dataclass(frozen=True, slots=True)
 class ActiveRule:
-    """A rule that is in force for a branch; `ruleset` None where the code host does not show it."""
+    """A rule that is in force for a branch; `ruleset` is None if GitHub does not show it."""
 
     type: str
     """As in GitHub's REST API: `required_status_checks`, `merge_queue`."""
@@ -93,39 +94,39 @@ class ClassicProtection:
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
-    """All that is known of a branch at one moment."""
+    """Everything that is known of a branch at one moment."""
 
     check_name: str
     app_id: int
     rules: tuple[ActiveRule, ...] | None
-    """The rules in force; None: cannot see."""
+    """The rules in force; None: not readable."""
     inactive: tuple[Ruleset, ...] = ()
     """Rulesets that would require the check of this branch, but are disabled or only evaluate."""
     classic: ClassicProtection | None = None
     classic_seen: bool = True
-    """False: the code host refused to tell; "none" is believed with the permission to read administration only."""
+    """False: GitHub refused to show it; "none" counts only with the permission to read administration."""
     queue_seen: bool | None = None
-    """Whether the merge queue can be read; None: there is none to be seen."""
+    """Whether the merge queue can be read; None: no queue is visible."""
     queue_strategy: str | None = None
     watched: bool = True
     archived: bool = False
     missing: bool = False
     permissions: Mapping[str, str] = field(default_factory=dict)
-    """What the App may do there: `{"administration": "write"}`."""
+    """The App's permissions: `{"administration": "write"}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """What the facts add up to."""
+    """The result of an evaluation."""
 
     light: Light
     required: bool
-    """Whether an active rule requires the check, pinned to us or not."""
+    """Whether an active rule requires the check, pinned to our App or not."""
     ruleset: Ruleset | None
     pinned: bool | None
-    """None: nothing requires the check, or we cannot see."""
+    """None: no rule requires the check, or the rules are not readable."""
     bypass_actors: tuple[BypassActor, ...] | None
-    """None: cannot see; empty: nobody."""
+    """None: not readable; empty: there are none."""
     merge_queue: Mapping[str, Any] | None
     findings: tuple[Finding, ...]
     seen: bool
@@ -133,15 +134,15 @@ class Enforcement:
 
 
 def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
-    """Return what the facts prove; `before` are the findings of the last look, for what cannot be seen any more."""
+    """Return what the facts prove; `before` are the last findings, for what cannot be read any more."""
     if facts.rules is None:
-        return _unseen(facts, before)
+        return _not_visible(facts, before)
     requirements = [*_of_rules(facts, facts.rules), *_of_classic(facts)]
     best = min(requirements, key=_rank, default=None)
-    noted = [*_judged(facts, best), *_classic(facts, best, before), *_queue(facts, facts.rules)]
+    noted = [*_of_requirement(facts, best), *_classic(facts, best, before), *_queue(facts, facts.rules)]
     if any(each.pin not in {None, facts.app_id} for each in requirements):
         noted = [finding for finding in noted if finding is not found.NOT_PINNED] + [found.PINNED_TO_OTHER_APP]
-    noted = [*_for_the_state(facts, noted, required=bool(requirements)), *_others(facts, facts.rules), *_infos(facts)]
+    noted = [*_relevant(facts, noted, required=bool(requirements)), *_others(facts, facts.rules), *_infos(facts)]
     return Enforcement(
         light=_light(facts, noted),
         required=bool(requirements),
@@ -187,14 +188,14 @@ def _of_classic(facts: BranchFacts) -> Iterator[_Requirement]:
 
 
 def visible_actors(ruleset: Ruleset | None, permissions: Mapping[str, str]) -> tuple[BypassActor, ...] | None:
-    """Return who can pass by a ruleset; an empty list is believed only of a ruleset that we could change."""
+    """Return who can bypass a ruleset; an empty list counts only for a ruleset that the App may change."""
     if ruleset is None or ruleset.bypass_actors is None:
         return None
     may_see = permissions.get(_MAY_SEE_ACTORS.get(str(ruleset.level), "")) in {"write", "admin"}
     return ruleset.bypass_actors if ruleset.bypass_actors or may_see else None
 
 
-def _judged(facts: BranchFacts, best: _Requirement | None) -> Iterator[Finding]:
+def _of_requirement(facts: BranchFacts, best: _Requirement | None) -> Iterator[Finding]:
     if best is None:
         for ruleset in facts.inactive[:1]:
             yield found.ruleset_disabled(facts.check_name, ruleset.name, ruleset.enforcement)
@@ -217,16 +218,16 @@ def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Fin
         return
     ours = list(_of_classic(facts))
     if any(each.pin not in {None, facts.app_id} for each in ours):
-        message = f"Classic protection takes {facts.check_name} from another App only: nothing can merge."
+        message = f"Classic protection accepts {facts.check_name} only from another App: nothing can be merged."
         yield found.classic_conflict("critical", message)
     elif ours and best is not None and best.ruleset is None and best in ours:
-        message = "Classic protection alone requires the check; set up a ruleset, which this service can keep."
+        message = "Only classic protection requires the check. Set up a ruleset, which this service can maintain."
         yield found.classic_conflict("warning", message)
     elif ours:
-        message = "Classic protection requires the check too, and goes on doing so when the ruleset is removed."
+        message = "Classic protection requires the check too, and still does when the ruleset is removed."
         yield found.classic_conflict("info", message)
     if facts.classic is not None and facts.classic.locked:
-        yield found.classic_conflict("warning", "Classic protection locks the branch, frozen or not.")
+        yield found.classic_conflict("warning", "Classic protection locks the branch, whether it is frozen or not.")
 
 
 def _queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
@@ -243,7 +244,7 @@ def _merge_queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> dict[str, A
     return {"groupingStrategy": strategy, "reported": facts.queue_seen is True}
 
 
-def _for_the_state(facts: BranchFacts, noted: Sequence[Finding], *, required: bool) -> list[Finding]:
+def _relevant(facts: BranchFacts, noted: Sequence[Finding], *, required: bool) -> list[Finding]:
     """Return the findings that matter for a branch that is not watched, or whose repository is archived."""
     if not facts.watched:
         return [found.orphaned_requirement(facts.check_name)] if required else []
@@ -253,7 +254,7 @@ def _for_the_state(facts: BranchFacts, noted: Sequence[Finding], *, required: bo
 
 
 def _others(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
-    """Tell of checks of ours that are required here under a name that has no verdicts here."""
+    """Yield findings about required checks of ours that are not written on this branch."""
     required = [check for rule in rules if rule.type == "required_status_checks" for check in rule.checks]
     for check in (*required, *(facts.classic.checks if facts.classic else ())):
         ours = check.context.startswith(PREFIX) and check.app_id in {None, facts.app_id}
@@ -272,30 +273,30 @@ def _light(facts: BranchFacts, noted: Sequence[Finding]) -> Light:
     return light_of(noted) if facts.watched else "amber"
 
 
-def _unseen(facts: BranchFacts, before: Sequence[Finding]) -> Enforcement:
-    """Keep what was known, and say that it could not be looked at."""
+def _not_visible(facts: BranchFacts, before: Sequence[Finding]) -> Enforcement:
+    """Return the last findings, and that the rules could not be read."""
     kept = [finding for finding in before if finding.code not in {"not_verified", "cannot_see_rules"}]
     noted = found.worst_first([*kept, found.CANNOT_SEE_RULES])
     return Enforcement(_light(facts, noted), False, None, None, None, None, noted, seen=False)
 
 
 def covers(include: Sequence[str], exclude: Sequence[str], branch: str, default_branch: str) -> bool:
-    """Tell whether the `ref_name` condition of a ruleset names a branch (`File.fnmatch` with `FNM_PATHNAME`)."""
+    """True if the `ref_name` condition of a ruleset matches a branch (`File.fnmatch` with `FNM_PATHNAME`)."""
 
-    def named(patterns: Sequence[str]) -> bool:
-        return any(_names(pattern, branch, default_branch) for pattern in patterns)
+    def matches(patterns: Sequence[str]) -> bool:
+        return any(_matches(pattern, branch, default_branch) for pattern in patterns)
 
-    return named(include) and not named(exclude)
+    return matches(include) and not matches(exclude)
 
 
-def _names(pattern: str, branch: str, default_branch: str) -> bool:
+def _matches(pattern: str, branch: str, default_branch: str) -> bool:
     if pattern == "~DEFAULT_BRANCH":
         return branch == default_branch
     return pattern == "~ALL" or _segments(pattern.split("/"), f"refs/heads/{branch}".split("/"))
 
 
 def _segments(wanted: Sequence[str], actual: Sequence[str]) -> bool:
-    """Match segment by segment, where `**` covers any number of them; keeps the places reached, so it is quick."""
+    """Match segment by segment, where `**` matches any number of them, in time proportional to both lengths."""
     places = {0}
     for index, pattern in enumerate(wanted):
         if pattern == "**" and index + 1 < len(wanted):

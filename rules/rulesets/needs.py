@@ -8,27 +8,27 @@ from typing import Any, Literal
 
 from rules.freezes.check_names import PREFIX
 from rules.freezes.globs import compile_globs
-from rules.rulesets.rulesets import desired_ruleset, pattern_of, spared
+from rules.rulesets.rulesets import desired_ruleset, excluded_patterns, pattern_of
 
 Level = Literal["repository", "organization"]
-FEWEST_SHARING = 2
-"""Repositories from which on a ruleset of the organisation is written."""
+MIN_SHARING_REPOSITORIES = 2
+"""From this number of repositories on, a ruleset of the organisation is written."""
 
 
 @dataclass(frozen=True, slots=True)
-class BranchFact:
-    """A branch that is or was watched."""
+class KnownBranch:
+    """A branch that is watched or was."""
 
     branch_id: str
     name: str
     check_name: str
     in_scope: bool
-    """Whether it is watched, and the scope reaches it."""
+    """Whether it is watched and the scope includes it."""
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryFact:
-    """A repository that the scope reaches, with every branch that we know of."""
+class KnownRepository:
+    """A repository that the scope includes, with every branch that we know."""
 
     repository_id: str
     github_id: int
@@ -36,9 +36,9 @@ class RepositoryFact:
     name: str
     archived: bool
     auto_watch: tuple[str, ...]
-    branches: tuple[BranchFact, ...]
+    branches: tuple[KnownBranch, ...]
     former_globs: tuple[str, ...] = ()
-    """Patterns that `auto_watch` once had; checks are named by them still."""
+    """Patterns that `auto_watch` had before; checks are still named by them."""
 
     @property
     def full_name(self) -> str:
@@ -48,22 +48,22 @@ class RepositoryFact:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A check that has to be required on branches of one repository."""
+    """A check that must be required on branches of one repository."""
 
-    repository: RepositoryFact
+    repository: KnownRepository
     check_name: str
-    spared: tuple[str, ...]
-    """Patterns of ours among whose branches the check is written on none."""
+    excluded: tuple[str, ...]
+    """Patterns that the rule must exclude, because the check is not written on any of their branches."""
 
     @property
-    def branches(self) -> tuple[BranchFact, ...]:
+    def branches(self) -> tuple[KnownBranch, ...]:
         """The branches of the scope whose check it is."""
         return tuple(each for each in self.repository.branches if each.in_scope and each.check_name == self.check_name)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One ruleset as it is to be, and what it is for."""
+    """One ruleset as it should be, and the needs that it meets."""
 
     level: Level
     check_name: str
@@ -71,35 +71,35 @@ class Target:
     ruleset: dict[str, Any]
 
     @property
-    def repository(self) -> RepositoryFact | None:
-        """The repository whose own it is; None for the organisation's."""
+    def repository(self) -> KnownRepository | None:
+        """The repository that has this ruleset; None for one of the organisation."""
         return self.needs[0].repository if self.level == "repository" else None
 
 
-def needs_of(repository: RepositoryFact, *, with_patterns: bool) -> Iterator[Need]:
-    """Yield what a repository needs.
+def needs_of(repository: KnownRepository, *, with_patterns: bool) -> Iterator[Need]:
+    """Yield the needs of a repository.
 
-    `with_patterns` adds the `autoWatch` patterns that no branch of the scope matches yet: a branch that is cut during
-    a freeze has to be covered before we hear of it.
+    `with_patterns` adds the `autoWatch` patterns that no branch of the scope matches yet: a branch that is created
+    during a freeze must be covered before we are notified of it.
     """
     names = {branch.check_name for branch in repository.branches if branch.in_scope}
     if with_patterns:
         names |= {PREFIX + pattern for pattern in repository.auto_watch if not pattern.startswith("!")}
     for check_name in sorted(names):
-        yield Need(repository, check_name, tuple(_spared(repository, check_name)))
+        yield Need(repository, check_name, tuple(_excluded(repository, check_name)))
 
 
-def _spared(repository: RepositoryFact, check_name: str) -> list[str]:
+def _excluded(repository: KnownRepository, check_name: str) -> list[str]:
     names = {branch.name: branch.check_name for branch in repository.branches}
-    return spared(pattern_of(check_name), (*repository.auto_watch, *repository.former_globs), names)
+    return excluded_patterns(pattern_of(check_name), (*repository.auto_watch, *repository.former_globs), names)
 
 
 def sample_branch(need: Need) -> str | None:
-    """Return the name of a branch that nobody has, to ask whether the pattern's rule would cover a new one."""
+    """Return a branch name that is not in use, to find out whether active rules would cover a new branch."""
     pattern = pattern_of(need.check_name)
     sample = re.sub(r"\*+", "0", pattern)
-    globs = [each for each in need.spared if "*" in each]  # a name may hold what no glob may
-    taken = sample in need.spared or any(compile_globs([glob], "branch", "").matches(sample) for glob in globs)
+    globs = [each for each in need.excluded if "*" in each]  # a name may hold what no glob may
+    taken = sample in need.excluded or any(compile_globs([glob], "branch", "").matches(sample) for glob in globs)
     return None if "*" not in pattern or taken else sample
 
 
@@ -107,8 +107,8 @@ def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | Non
     """Return the rulesets that meet the needs: the organisation's first, then those of repositories.
 
     `shared` are the check names that the organisation has a ruleset of ours for; None: it can have none. Repositories
-    that spare other branches than most have rulesets of their own. An archived one takes no ruleset.
-    Raises `invalid_glob` for a pattern that no ruleset can express.
+    that exclude other branches than most have rulesets of their own. An archived one accepts no ruleset.
+    Raise `invalid_glob` for a pattern that no ruleset can express.
     """
     together: list[Target] = []
     alone: list[Need] = []
@@ -117,7 +117,7 @@ def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | Non
         by_name[need.check_name].append(need)
     for check_name, sharing in sorted(by_name.items()):
         group = _largest(sharing) if shared is not None else []
-        if len(group) >= FEWEST_SHARING or (group and check_name in (shared or ())):
+        if len(group) >= MIN_SHARING_REPOSITORIES or (group and check_name in (shared or ())):
             together.append(_organization_target(check_name, group, app_id))
             alone += [need for need in sharing if need not in group]
         else:
@@ -129,15 +129,15 @@ def targets_of(needs: Iterable[Need], app_id: int, shared: Collection[str] | Non
 def _largest(needs: list[Need]) -> list[Need]:
     groups: dict[tuple[str, ...], list[Need]] = defaultdict(list)
     for need in needs:
-        groups[need.spared].append(need)
+        groups[need.excluded].append(need)
     return max(groups.values(), key=len)
 
 
 def _organization_target(check_name: str, needs: list[Need], app_id: int) -> Target:
     numbers = [need.repository.github_id for need in needs]
-    ruleset = desired_ruleset(check_name, app_id, numbers, needs[0].spared)
+    ruleset = desired_ruleset(check_name, app_id, numbers, needs[0].excluded)
     return Target("organization", check_name, tuple(needs), ruleset)
 
 
 def _repository_target(need: Need, app_id: int) -> Target:
-    return Target("repository", need.check_name, (need,), desired_ruleset(need.check_name, app_id, None, need.spared))
+    return Target("repository", need.check_name, (need,), desired_ruleset(need.check_name, app_id, None, need.excluded))

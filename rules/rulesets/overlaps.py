@@ -1,4 +1,4 @@
-"""Whether two globs can name one branch."""
+"""Whether two globs can match the same branch."""
 
 from re import findall
 
@@ -6,9 +6,9 @@ _WILDCARDS = {"*", "**"}
 
 
 def overlap(one: str, other: str) -> bool:
-    """Tell whether some text matches both globs, neither of which begins with `!`.
+    """True if some text matches both globs, neither of which begins with `!`.
 
-    Walks over the pairs of places that some text can have led to, so it takes time in proportion to both lengths.
+    Visits each pair of positions at most once, so the time is proportional to the product of both lengths.
     """
     left, right = (findall(r"\*\*|.", pattern) for pattern in (one, other))
     seen = {(0, 0)}
@@ -33,6 +33,6 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _takes(wildcard: str, literal: str) -> bool:
-    """Tell whether a wildcard can stay where it is while the other glob goes past a literal."""
+    """True if a wildcard can stay where it is while the other glob advances past a literal."""
     crosses = wildcard == "**" or (wildcard == "*" and literal != "/")
     return crosses and literal not in {"", *_WILDCARDS}

@@ -1,8 +1,8 @@
-"""From the rulesets that are wanted and those that the code host has to the changes between the two.
+"""Plan the changes from the rulesets that GitHub has to those that are wanted.
 
-A ruleset that we did not create is never changed nor removed. One of ours is mended where it was loosened; what people
-added to it that does not loosen it (further rules, further checks, another name) stays. One that nothing needs any more
-is removed, unless people made it theirs too: then our check alone is taken out, and the ruleset is ours no more.
+A ruleset that we did not create is never changed or removed. One of ours is restored where it was loosened; what people
+added without loosening it (further rules, further checks, another name) stays. One that is not needed any more is
+removed, unless people have added to it: then only our check is removed, and we do not manage the ruleset any more.
 """
 
 import difflib
@@ -16,13 +16,13 @@ from rules.rulesets.rulesets import RULE_TYPE, pattern_of, ref_patterns, require
 
 Action = Literal["create", "update", "delete", "none"]
 Ruleset = Mapping[str, Any]
-WRITTEN = ("name", "target", "enforcement", "bypass_actors", "conditions", "rules")
-"""What we write of a ruleset; the code host adds ids, addresses and times."""
+WRITTEN_FIELDS = ("name", "target", "enforcement", "bypass_actors", "conditions", "rules")
+"""The fields of a ruleset that we write; GitHub adds ids, addresses and times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where rulesets are kept: an account of the code host, or one of its repositories."""
+    """Where rulesets are kept: a GitHub account, or one of its repositories."""
 
     level: Level
     account: str
@@ -33,7 +33,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A ruleset at the code host."""
+    """A ruleset on GitHub."""
 
     ruleset_id: int
     ruleset: Ruleset
@@ -41,15 +41,15 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the code host has at the place of one target."""
+    """What GitHub has at the place of one target."""
 
     own: Existing | None = None
-    """Recorded as created by us."""
+    """The ruleset that is recorded as created by us."""
     taken: Mapping[str, Existing | None] | None = None
-    """Names of the place's other rulesets; with the ruleset where we began to create one of that name and know not
+    """Names of the place's other rulesets; with the ruleset where we began to create one of that name and do not know
     whether we did."""
     covered: bool = False
-    """An active rule, whoever wrote it, already requires the check from our App wherever it is needed."""
+    """Active rules, whoever wrote them, already require the check from our App wherever it is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,19 @@ class Change:
     ruleset_id: int | None = None
     before: dict[str, Any] | None = None
     after: dict[str, Any] | None = None
-    adopted: bool = False
-    """It is ours, and is still to be recorded as such."""
-    disowned: bool = False
-    """An update that leaves to people what they added; the ruleset is not ours afterwards."""
+    recognized: bool = False
+    """The ruleset is ours, but not yet recorded."""
+    unmanaged: bool = False
+    """An update that removes only our check; we do not manage the ruleset afterwards."""
 
     @property
     def removes(self) -> bool:
-        """Whether our check is required by this ruleset no more, and the ruleset is not ours afterwards."""
-        return self.action == "delete" or self.disowned
+        """Whether this ruleset does not require our check afterwards."""
+        return self.action == "delete" or self.unmanaged
 
     @property
     def branch_ids(self) -> list[str]:
-        """The branches of the scope that it covers."""
+        """The branches of the scope that the ruleset covers."""
         return [branch.branch_id for need in self.needs for branch in need.branches]
 
     @property
@@ -86,15 +86,15 @@ class Change:
 
     @property
     def diff(self) -> str:
-        """From `before` to `after`, as a unified diff of their JSON; empty where nothing changes."""
+        """A unified diff of the JSON from `before` to `after`; empty if nothing changes."""
         return difference(self.before, self.after) if self.action != "none" else ""
 
 
 def plan_target(target: Target, place: Place, found: Found) -> Change:
-    """Return what has to happen so that a ruleset as wanted is in force."""
+    """Return the change after which the target's ruleset is in force."""
     if found.own is not None:
-        before = settled(found.own.ruleset)
-        after = mended(before, target)
+        before = normalized(found.own.ruleset)
+        after = restored(before, target)
         action: Action = "none" if after == before else "update"
         return Change(action, place, target.check_name, target.needs, found.own.ruleset_id, before, after)
     name = str(target.ruleset["name"])
@@ -102,9 +102,11 @@ def plan_target(target: Target, place: Place, found: Found) -> Change:
     number = 1
     while name in taken:
         left = taken[name]
-        if left is not None and _is(settled(left.ruleset), {**target.ruleset, "name": name}, target):
-            whole = settled(left.ruleset)
-            return Change("none", place, target.check_name, target.needs, left.ruleset_id, whole, whole, adopted=True)
+        if left is not None and _is(normalized(left.ruleset), {**target.ruleset, "name": name}, target):
+            whole = normalized(left.ruleset)
+            return Change(
+                "none", place, target.check_name, target.needs, left.ruleset_id, whole, whole, recognized=True
+            )
         number += 1
         name = f"{target.ruleset['name']} ({number})"
     if found.covered:
@@ -113,21 +115,21 @@ def plan_target(target: Target, place: Place, found: Found) -> Change:
 
 
 def plan_removal(existing: Existing, place: Place, check_name: str) -> Change:
-    """Return the removal of a ruleset of ours that nothing needs any more; of our check alone if people added to it."""
-    before = settled(existing.ruleset)
+    """Return the removal of a ruleset that is not needed any more; only of our check if people added to it."""
+    before = normalized(existing.ruleset)
     rules = [left for rule in before.get("rules") or () if (left := _without(rule, check_name)) is not None]
     if rules or before.get("bypass_actors") or _limited_by_people(before, check_name):
         after = {**before, "rules": rules}
-        return Change("update", place, check_name, (), existing.ruleset_id, before, after, disowned=True)
+        return Change("update", place, check_name, (), existing.ruleset_id, before, after, unmanaged=True)
     return Change("delete", place, check_name, (), existing.ruleset_id, before)
 
 
 def plan_without(existing: Existing, place: Place, check_name: str, repository_ids: Collection[int]) -> Change:
-    """Return the change that takes repositories (the code host's ids) out of an organisation's ruleset of ours.
+    """Return the change that removes repositories (GitHub's ids) from a ruleset of the organisation.
 
-    Where none would be left, it is that of `plan_removal`.
+    If none would be left, it is that of `plan_removal`.
     """
-    before = settled(existing.ruleset)
+    before = normalized(existing.ruleset)
     conditions = before.get("conditions") or {}
     named = conditions.get("repository_id") or {}
     left = [each for each in named.get("repository_ids") or () if each not in repository_ids]
@@ -138,7 +140,7 @@ def plan_without(existing: Existing, place: Place, check_name: str, repository_i
 
 
 def _without(rule: Ruleset, check_name: str) -> Ruleset | None:
-    """Return a rule that does not require the check; None where nothing is left of it."""
+    """Return the rule without the check; None if nothing is left of it."""
     if rule.get("type") != RULE_TYPE:
         return rule
     parameters = dict(rule.get("parameters") or {})
@@ -147,21 +149,21 @@ def _without(rule: Ruleset, check_name: str) -> Ruleset | None:
 
 
 def _limited_by_people(ruleset: Ruleset, check_name: str) -> bool:
-    """Tell whether conditions are of a kind that we never write, or are for other branches than ours.
+    """True if the conditions are of a kind that we never write, or include other branches than ours.
 
-    What is excluded is no sign: we write that too, and it differs from time to time.
+    Exclusions say nothing: we write them too, and they change.
     """
     include, _exclude, _numbers, others = _conditions(ruleset)
     return bool(others or (include and include != frozenset(ref_patterns(pattern_of(check_name)))))
 
 
-def settled(ruleset: Ruleset) -> dict[str, Any]:
-    """Return what people settle about a ruleset, without the code host's own fields."""
-    return {name: ruleset[name] for name in WRITTEN if name in ruleset}
+def normalized(ruleset: Ruleset) -> dict[str, Any]:
+    """Return the fields of a ruleset that can be written, without those that GitHub adds."""
+    return {name: ruleset[name] for name in WRITTEN_FIELDS if name in ruleset}
 
 
-def mended(before: Ruleset, target: Target) -> dict[str, Any]:
-    """Return a ruleset of ours as it has to be; equal to `before` where nothing was loosened."""
+def restored(before: Ruleset, target: Target) -> dict[str, Any]:
+    """Return a ruleset of ours as it must be; equal to `before` if nothing was loosened."""
     wanted = target.ruleset
     changed = {**before, "target": wanted["target"], "enforcement": wanted["enforcement"]}
     if changed.get("bypass_actors"):  # hidden from those who may not write it
@@ -172,13 +174,13 @@ def mended(before: Ruleset, target: Target) -> dict[str, Any]:
     old = next((each for each in before.get("rules") or () if requires(each, target.check_name)), None)
     if old is None:
         changed["rules"] = [*(before.get("rules") or ()), rule]
-    elif (new := _mended_rule(old, rule, target.check_name)) != old:
+    elif (new := _restored_rule(old, rule, target.check_name)) != old:
         changed["rules"] = [new if each is old else each for each in before["rules"]]
     return changed
 
 
-def _mended_rule(old: Ruleset, wanted: Ruleset, check_name: str) -> dict[str, Any]:
-    """Pin the check to us; checks of others and a strict policy stay."""
+def _restored_rule(old: Ruleset, wanted: Ruleset, check_name: str) -> dict[str, Any]:
+    """Pin the check to our App; other checks and a strict policy stay."""
     parameters = dict(old["parameters"])
     checks = list(parameters["required_status_checks"])
     mine = wanted["parameters"]["required_status_checks"]
@@ -188,19 +190,19 @@ def _mended_rule(old: Ruleset, wanted: Ruleset, check_name: str) -> dict[str, An
     return {"type": RULE_TYPE, "parameters": parameters}
 
 
-def is_as_announced(existing: Ruleset, announced: Change) -> bool:
-    """Tell whether a ruleset is the very one that an announced creation makes."""
-    wanted = announced.after or {}
-    target = Target(announced.place.level, announced.check_name, (), wanted)
-    return announced.after is not None and _is(settled(existing), wanted, target)
+def matches_intent(existing: Ruleset, intent: Change) -> bool:
+    """True if a ruleset is the one that an intended creation makes."""
+    wanted = intent.after or {}
+    target = Target(intent.place.level, intent.check_name, (), wanted)
+    return intent.after is not None and _is(normalized(existing), wanted, target)
 
 
 def _is(existing: Ruleset, wanted: Ruleset, target: Target) -> bool:
-    """Tell whether a ruleset is the very one that we write, whatever the order of what has none."""
+    """True if a ruleset is exactly the one that we write; the order of unordered fields does not count."""
     rules = existing.get("rules") or ()
     checks = [check for rule in rules for check in (rule.get("parameters") or {}).get("required_status_checks", ())]
     return (
-        mended(existing, target) == existing and existing["name"] == wanted["name"] and len(rules) == len(checks) == 1
+        restored(existing, target) == existing and existing["name"] == wanted["name"] and len(rules) == len(checks) == 1
     )
 
 

@@ -1,4 +1,4 @@
-"""The rulesets that make the code host require our checks: their patterns, their JSON, and what they require.
+"""The rulesets that make GitHub require our checks: their patterns, their JSON, and what they require.
 
 A `ref_name` pattern is matched with Ruby's `File.fnmatch` and `FNM_PATHNAME`: `*` stays within a path segment, and
 only a whole segment `**/` crosses slashes, so that a `**` of ours can take more than one pattern.
@@ -16,8 +16,8 @@ from rules.freezes.check_names import PREFIX
 from rules.freezes.globs import compile_globs
 from rules.rulesets.overlaps import overlap
 
-MOST_PATTERNS = 64
-"""`ref_name` patterns that one of ours may become; each `**` within a segment doubles them."""
+MAX_PATTERNS = 64
+"""The most `ref_name` patterns that one of ours may expand to; each `**` within a segment doubles them."""
 
 RULE_TYPE = "required_status_checks"
 
@@ -27,7 +27,7 @@ _ESCAPED = {"[": "[[]", "?": "[?]", "\\": r"[\\]"}
 
 
 def pattern_of(check_name: str) -> str:
-    """Return the branch name or glob that a check name of ours is for; raises ValueError for any other name."""
+    """Return the branch name or glob of a check name; raise ValueError for a name that is not ours."""
     if not check_name.startswith(PREFIX):
         raise ValueError(f"{check_name!r} does not begin with {PREFIX!r}")
     return check_name.removeprefix(PREFIX)
@@ -39,22 +39,22 @@ def ruleset_name(pattern: str) -> str:
 
 
 def ref_patterns(pattern: str) -> list[str]:
-    """Return the `ref_name` patterns that together name the very branches that one of our patterns does.
+    """Return the `ref_name` patterns that together match exactly the branches that one of our patterns matches.
 
     `pattern` is a branch name or a branch glob without `!`. No branch has an empty path segment (git-check-ref-format).
-    Raises `invalid_glob` if it takes more than `MOST_PATTERNS`.
+    Raise `invalid_glob` if there are more than `MOST_PATTERNS`.
     """
     segments = pattern.split("/")
-    ways = [_choices(segment, last=index == len(segments) - 1) for index, segment in enumerate(segments)]
-    if prod(len(choices) for parts in ways for choices in parts) > MOST_PATTERNS:
+    alternatives = [_choices(segment, last=index == len(segments) - 1) for index, segment in enumerate(segments)]
+    if prod(len(choices) for parts in alternatives for choices in parts) > MAX_PATTERNS:
         advice = "write segments of their own, as in a/**/b"
         raise ServiceError("invalid_glob", f"{pattern!r} has too many ** within path segments; {advice}.")
-    spelled = [["".join(parts) for parts in product(*choices)] for choices in ways]
+    spelled = [["".join(parts) for parts in product(*choices)] for choices in alternatives]
     return [_HEADS + "/".join(parts) for parts in product(*spelled)]
 
 
 def _choices(segment: str, *, last: bool) -> list[list[str]]:
-    """Return what stands for each part of a segment: a literal itself, and for `**` within a segment or across some."""
+    """Return the alternatives for each part of a segment: its literals, and every meaning of a `**`."""
     literals = segment.split("**")
     choices = [[_escaped(literals[0])]]
     for index, literal in enumerate(literals[1:], start=1):
@@ -72,12 +72,12 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: _ESCAPED[found[0]], text)
 
 
-def spared(pattern: str, globs: Sequence[str], check_names: Mapping[str, str]) -> list[str]:
-    """Return the patterns whose branches the rule of `pattern` has to spare, since nobody writes its check there.
+def excluded_patterns(pattern: str, globs: Sequence[str], check_names: Mapping[str, str]) -> list[str]:
+    """Return the patterns that the rule of `pattern` must exclude, because its check is not written on their branches.
 
     `globs` are those that a repository's check names are made of, in their order; `check_names` are those of all its
     branches, by branch. A branch has the name of the first glob that matches it, unless it had another one before, and
-    none when a later `!` glob excludes it. No glob is spared that would let go of a branch whose check this is.
+    none when a later `!` glob excludes it. No pattern is returned that would exclude a branch whose check this is.
     """
     if "*" not in pattern:
         return []
@@ -98,15 +98,15 @@ def _matching(glob: str, branches: Iterable[str]) -> Iterator[str]:
 def desired_ruleset(
     check_name: str, app_id: int, repository_ids: Sequence[int] | None = None, exclude: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the code host's JSON of the ruleset that requires a check, pinned to our App.
+    """Return GitHub's JSON of the ruleset that requires a check, pinned to our App.
 
-    `repository_ids` are the code host's ids of the repositories that an organisation's ruleset is for; None makes a
-    repository's. `exclude` are patterns of ours whose branches the rule spares, because their checks have other names
-    or nobody writes them. Raises `invalid_glob` as `ref_patterns` does.
+    `repository_ids` are GitHub's ids of the repositories of an organisation's ruleset; None makes a repository's.
+    `exclude` are patterns of ours whose branches the rule excludes, because their checks have other names or are not
+    written. Raise `invalid_glob` as `ref_patterns` does.
     """
     pattern = pattern_of(check_name)
-    spared = [name for other in exclude for name in ref_patterns(other)]
-    conditions: dict[str, Any] = {"ref_name": {"include": ref_patterns(pattern), "exclude": spared}}
+    excluded_patterns = [name for other in exclude for name in ref_patterns(other)]
+    conditions: dict[str, Any] = {"ref_name": {"include": ref_patterns(pattern), "exclude": excluded_patterns}}
     if repository_ids is not None:
         conditions["repository_id"] = {"repository_ids": sorted(set(repository_ids))}
     return {
@@ -129,9 +129,9 @@ def _rule(check_name: str, app_id: int) -> dict[str, Any]:
 
 
 def required_integrations(rule: Mapping[str, Any], check_name: str) -> list[int | None]:
-    """Return for each time that a rule requires the check which App has to write it; None stands for anybody.
+    """Return, for each time that a rule requires the check, the App that must write it; None for any.
 
-    `rule` is `{type, parameters}` as the REST API spells it. Empty: it does not require the check.
+    `rule` is `{type, parameters}` as the REST API spells it. Empty if it does not require the check.
     """
     if rule.get("type") != RULE_TYPE:
         return []
@@ -140,10 +140,10 @@ def required_integrations(rule: Mapping[str, Any], check_name: str) -> list[int 
 
 
 def requires(rule: Mapping[str, Any], check_name: str) -> bool:
-    """Tell whether a rule requires the check, whoever writes it."""
+    """True if a rule requires the check, from any App."""
     return bool(required_integrations(rule, check_name))
 
 
-def requires_of(rule: Mapping[str, Any], check_name: str, app_id: int) -> bool:
-    """Tell whether a rule requires the check from our App."""
+def requires_from(rule: Mapping[str, Any], check_name: str, app_id: int) -> bool:
+    """True if a rule requires the check from our App."""
     return app_id in required_integrations(rule, check_name)

@@ -22,8 +22,8 @@ from rules.errors import ServiceError
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
-from services.enforcement.facts import Facts, gather
-from services.enforcement.setups import Pen, note, patient, unready
+from services.enforcement.facts import Facts, read_facts
+from services.enforcement.setups import RulesetWriter, branches_without_verdict, save_progress, should_wait_for_verdicts
 from services.enforcement.surveying import Survey
 from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access.failures import RATE_LIMITS
@@ -103,36 +103,38 @@ def _run(run: SetupRun, github: GitHub) -> None:
     with run.uow_factory.open(run.caller) as uow:
         run.lease.require(uow)
         setup = uow.session.get_one(EnforcementSetup, run.setup_id)
-        facts = gather(uow, setup.scope)
+        facts = read_facts(uow, setup.scope)
         run.installation_id = facts.installation_id
         run.failures = list(setup.progress.get("failures", ()))
         due = _repositories_due(facts, setup.progress)
-        if patient(setup, uow.now) and unready(uow, _branches(facts, due[:REPOSITORIES_PER_SLICE], setup.progress)):
+        if should_wait_for_verdicts(setup, uow.now) and branches_without_verdict(
+            uow, _branches(facts, due[:REPOSITORIES_PER_SLICE], setup.progress)
+        ):
             run.lease.postpone(uow, uow.now + HEADS_POLL_INTERVAL)
             return None
     client = background_client(run.uow_factory, github, facts.installation_id)
     with client.together():
         survey = Survey(github, client, facts)
         above = survey.above
-    pen = Pen(
+    ruleset_writer = RulesetWriter(
         uow_factory=run.uow_factory,
         caller=run.caller,
         setup_id=run.setup_id,
         installation_id=facts.installation_id,
-        writer=client,
-        keep=run.lease.require,
+        api=client,
+        renew=run.lease.require,
         details={},
     )
-    if "writing" in setup.progress and pen.recover(setup.progress["writing"]):
+    if "writing" in setup.progress and ruleset_writer.recover(setup.progress["writing"]):
         return _postpone(run, timedelta(0))  # what is ours may be other than was planned from
-    _write(run, pen, above)
+    _write(run, ruleset_writer, above)
     due = [each for each in survey.repository_ids if each > str(setup.progress.get("position", ""))]
     for repository_id in due[:REPOSITORIES_PER_SLICE]:
-        _write(run, pen, _planned(run, survey, repository_id))
+        _write(run, ruleset_writer, _planned(run, survey, repository_id))
         _note(run, position=repository_id)
     if len(due) > REPOSITORIES_PER_SLICE:
         return _postpone(run, TIME_SLICE_INTERVAL if run.wrote else timedelta(0))
-    _write(run, pen, survey.leftovers())
+    _write(run, ruleset_writer, survey.leftovers())
     reached = [branch.branch_id for each in facts.repositories.values() for branch in each.branches if branch.in_scope]
     return _end(run, reached)
 
@@ -165,24 +167,24 @@ def _planned(run: SetupRun, survey: Survey, repository_id: str) -> list[Change]:
         return []
 
 
-def _write(run: SetupRun, pen: Pen, changes: Iterable[Change]) -> None:
+def _write(run: SetupRun, ruleset_writer: RulesetWriter, changes: Iterable[Change]) -> None:
     """Write changes; nothing is removed once something that may have been to replace it could not be written."""
     for change in changes:
-        if (change.action == "none" and not change.adopted) or (change.removes and run.failures):
+        if (change.action == "none" and not change.recognized) or (change.removes and run.failures):
             continue
         try:
-            pen.write(change)
+            ruleset_writer.write(change)
             run.wrote = True
         except GitHubError as error:
-            _learn(pen, error)
+            _learn(ruleset_writer, error)
             _fail(run, change.place.repository or change.place.account, error)
 
 
-def _learn(pen: Pen, error: GitHubError) -> None:
+def _learn(ruleset_writer: RulesetWriter, error: GitHubError) -> None:
     """Have writing count for more where the code host has refused it, so that it is not refused every minute anew."""
     if error.kind is ErrorKind.SECONDARY_RATE_LIMIT:
-        with pen.uow_factory.open(SYSTEM_CALLER) as uow:
-            learn_from_refused_write(uow, pen.installation_id, uow.dependencies.rate_limits)
+        with ruleset_writer.uow_factory.open(SYSTEM_CALLER) as uow:
+            learn_from_refused_write(uow, ruleset_writer.installation_id, uow.dependencies.rate_limits)
 
 
 def _fail(run: SetupRun, where: str, error: GitHubError) -> None:
@@ -196,7 +198,7 @@ def _fail(run: SetupRun, where: str, error: GitHubError) -> None:
 def _note(run: SetupRun, **progress: Any) -> None:
     with run.uow_factory.open(run.caller) as uow:
         run.lease.require(uow)
-        note(uow, run.setup_id, **progress)
+        save_progress(uow, run.setup_id, **progress)
         uow.session.execute(update(EnforcementSetup).where(EnforcementSetup.id == run.setup_id).values(attempts=0))
 
 

@@ -1,6 +1,6 @@
-"""Confirming: what an administrator sees of a setup, and what is done once they have confirmed it.
+"""Confirmation: what an administrator sees of a setup, and what is written after they have confirmed it.
 
-See `services/enforcement/authorizing.py` for what holds.
+`services/enforcement/authorizing.py` says how this is secured.
 """
 
 import time
@@ -16,24 +16,31 @@ from models.organizations import Organization
 from rules.access.permissions import Actor
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
-from services.enforcement.authorizing import CODE, PATH, NotAuthorizedError, awaiting, open_way, stranger
-from services.enforcement.facts import gather
-from services.enforcement.setups import Pen, patient, unready
+from services.enforcement.authorizing import (
+    CODE,
+    PATH,
+    NotAuthorizedError,
+    caller_for_state,
+    issue_authorization_url,
+    pending_setup,
+)
+from services.enforcement.facts import read_facts
+from services.enforcement.setups import RulesetWriter, branches_without_verdict, should_wait_for_verdicts
 from services.enforcement.surveying import Survey, in_parallel
 from services.enforcement_status.probe_requests import schedule_probes
 from services.github_access import client as github_client
 from services.github_access.failures import require_no_pause
 
-BUDGET = 15.0
-"""Seconds after which no further ruleset is begun: the page answers within about twenty."""
-POLL = 0.25
-TOLD = 20
-"""Names that one page or message lists."""
+MAX_WRITING_SECONDS = 15.0
+"""After this no further ruleset is begun, so that the page answers within about twenty seconds."""
+POLL_INTERVAL = 0.25
+MAX_LISTED = 20
+"""The most names that one page or message lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What somebody is asked to confirm."""
+    """What a person is asked to confirm."""
 
     requested_by: str
     organization: str
@@ -44,7 +51,7 @@ class Request:
 
 @dataclass(slots=True)
 class Result:
-    """What came of a confirmation."""
+    """The result of a confirmation."""
 
     login: str
     account: str
@@ -53,11 +60,11 @@ class Result:
     left: list[Change] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     again: str | None = None
-    """Where the rest can be authorised."""
+    """The address where the rest can be authorised."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _UsedAuthorization:
     """A setup whose authorisation is being used."""
 
     setup_id: str
@@ -68,32 +75,32 @@ class _Taken:
 
 @dataclass(frozen=True, slots=True)
 class Authorizations:
-    """The two steps of the page: to show what is asked for, and to do it."""
+    """The two steps of the page: to show the request, and to carry it out."""
 
     uow_factory: UnitOfWorkFactory
     github: GitHub
     clock: Callable[[], float] = time.monotonic
     pause: Callable[[float], None] = time.sleep
 
-    def look(self, state: str) -> Request:
-        """Return what is asked for; raises `NotAuthorizedError`, and `GitHubError` when it cannot be planned."""
-        with self.uow_factory.open(stranger(state)) as uow:
-            setup = awaiting(uow, state)
+    def read_request(self, state: str) -> Request:
+        """Return the request; raise `NotAuthorizedError`, or `GitHubError` if it cannot be planned."""
+        with self.uow_factory.open(caller_for_state(state)) as uow:
+            setup = pending_setup(uow, state)
             organization = uow.session.get_one(Organization, uow.organization).name
-            facts = gather(uow, setup.scope)
+            facts = read_facts(uow, setup.scope)
             require_no_pause(uow, facts.installation_id)
         client = self.github.client(facts.installation_id)
         with client.together():
-            changes = _due(Survey(self.github, client, facts).everything())
+            changes = _writes(Survey(self.github, client, facts).everything())
         expires_at = setup.expires_at or setup.created_at
         return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes)
 
     def confirm(self, state: str, code: str) -> Result:
-        """Write what was asked for as the person whose code it is; raises as `look` does, and when they may not."""
+        """Write the requested rulesets as the person with this code; raise as `read_request` does."""
         people = self.github.people
         if people is None:
-            raise NotAuthorizedError("Not available", "This service has no client secret of the code host.", 404)
-        ends = self.clock() + BUDGET
+            raise NotAuthorizedError("Not available", "This service has no client secret for GitHub.", 404)
+        ends = self.clock() + MAX_WRITING_SECONDS
         taken = self._take(state)
         redirect_uri = self.uow_factory.dependencies.web_url + PATH
         try:
@@ -109,50 +116,55 @@ class Authorizations:
             raise
         return self._finish(taken, people, result)
 
-    def _take(self, state: str) -> _Taken:
-        """Use the state up: it is good for one confirmation, whatever comes of it, unless nobody is to call now."""
-        with self.uow_factory.open(stranger(state)) as uow:
-            setup = awaiting(uow, state, lock=True)
+    def _take(self, state: str) -> _UsedAuthorization:
+        """Use up the state, which is valid for one confirmation, whatever its result; not while GitHub is paused."""
+        with self.uow_factory.open(caller_for_state(state)) as uow:
+            setup = pending_setup(uow, state, lock=True)
             require_no_pause(uow, github_client.installation_of(uow))
             verifier, setup.code_verifier = setup.code_verifier or "", None
-            setup.state = "failed"  # until the end says otherwise, also if this process has none
-            setup.last_error_code, setup.last_error_message = CODE, "The authorisation was not carried through."
+            setup.state = "failed"  # until it is finished; stays if this process dies
+            setup.last_error_code, setup.last_error_message = CODE, "The authorisation was not completed."
             caller = Caller(uow.organization, Actor(**setup.requested_by), "dashboard")
-            return _Taken(setup.id, caller, verifier, setup.scope)
+            return _UsedAuthorization(setup.id, caller, verifier, setup.scope)
 
-    def _act(self, taken: _Taken, person: PersonClient, ends: float) -> Result:
+    def _act(self, taken: _UsedAuthorization, person: PersonClient, ends: float) -> Result:
         with self.uow_factory.open(taken.caller) as uow:
-            facts = gather(uow, taken.scope)
+            facts = read_facts(uow, taken.scope)
         with person.together():
             login = person.login()
             changes = Survey(self.github, self.github.client(facts.installation_id), facts).everything()
-            _require_rights(person, login, _due(changes))
-            pen = Pen(
+            _require_rights(person, login, _writes(changes))
+            ruleset_writer = RulesetWriter(
                 uow_factory=self.uow_factory,
                 caller=taken.caller,
                 setup_id=taken.setup_id,
                 installation_id=facts.installation_id,
-                writer=person,
-                keep=lambda _unit: None,
+                api=person,
+                renew=lambda _unit: None,
                 details={"authorizedBy": login},
             )
-            return self._write(pen, Result(login, facts.account, len(_due(changes)), left=_due(changes)), changes, ends)
+            return self._write(
+                ruleset_writer,
+                Result(login, facts.account, len(_writes(changes)), left=_writes(changes)),
+                changes,
+                ends,
+            )
 
-    def _write(self, pen: Pen, result: Result, changes: list[Change], ends: float) -> Result:
-        """Write until the time is up, first those whose heads have their verdicts; removals come last."""
+    def _write(self, ruleset_writer: RulesetWriter, result: Result, changes: list[Change], ends: float) -> Result:
+        """Write until the time is over, first the rulesets whose heads have their verdicts; removals come last."""
         for change in changes:
-            if change.adopted:
-                pen.settle(change, change.ruleset_id or 0)
+            if change.recognized:
+                ruleset_writer.commit(change, change.ruleset_id or 0)
         while result.left and self.clock() < ends:
-            following = self._next(pen, result)
+            following = self._next(ruleset_writer, result)
             if following is None:
-                self.pause(POLL)
+                self.pause(POLL_INTERVAL)
                 continue
             result.left.remove(following)
             if following.removes and result.problems:
                 continue
             try:
-                pen.write(following)
+                ruleset_writer.write(following)
                 result.written.append(following)
             except GitHubError as error:
                 result.problems.append(f"{following.place.repository or following.place.account}: {error.message}")
@@ -161,16 +173,20 @@ class Authorizations:
                     break
         return result
 
-    def _next(self, pen: Pen, result: Result) -> Change | None:
-        with self.uow_factory.open(pen.caller) as uow:
-            waits = patient(uow.session.get_one(EnforcementSetup, pen.setup_id), uow.now)
-            held = unready(uow, [each for change in result.left for each in change.branch_ids]) if waits else set()
+    def _next(self, ruleset_writer: RulesetWriter, result: Result) -> Change | None:
+        with self.uow_factory.open(ruleset_writer.caller) as uow:
+            waits = should_wait_for_verdicts(uow.session.get_one(EnforcementSetup, ruleset_writer.setup_id), uow.now)
+            held = (
+                branches_without_verdict(uow, [each for change in result.left for each in change.branch_ids])
+                if waits
+                else set()
+            )
         ready = (each for each in result.left if held.isdisjoint(each.branch_ids))
         first = next(ready, None)
         removal_too_soon = first is not None and first.removes and first is not result.left[0]
         return None if removal_too_soon else first
 
-    def _finish(self, taken: _Taken, people: People, result: Result) -> Result:
+    def _finish(self, taken: _UsedAuthorization, people: People, result: Result) -> Result:
         with self.uow_factory.open(taken.caller) as uow:
             setup = uow.session.get_one(EnforcementSetup, taken.setup_id, with_for_update=True)
             branch_ids = sorted({each for change in result.written for each in change.branch_ids})
@@ -187,22 +203,22 @@ class Authorizations:
                 left=len(result.left),
             )
             setup.state, setup.finished_at = "failed" if result.problems or result.left else "done", uow.now
-            problem = "; ".join(result.problems[:TOLD]) or (
+            problem = "; ".join(result.problems[:MAX_LISTED]) or (
                 "Not everything could be written in time." if result.left else None
             )
             setup.last_error_message, setup.last_error_code = problem, CODE if problem else None
             if result.left:
-                result.again = open_way(uow, people, setup)
+                result.again = issue_authorization_url(uow, people, setup)
         return result
 
-    def _failed(self, taken: _Taken, code: str, message: str) -> None:
+    def _failed(self, taken: _UsedAuthorization, code: str, message: str) -> None:
         with self.uow_factory.open(taken.caller) as uow:
             setup = uow.session.get_one(EnforcementSetup, taken.setup_id)
             setup.state, setup.finished_at = "failed", uow.now
             setup.last_error_code, setup.last_error_message = code, message
 
 
-def _due(changes: list[Change]) -> list[Change]:
+def _writes(changes: list[Change]) -> list[Change]:
     return [change for change in changes if change.action != "none"]
 
 
@@ -214,9 +230,10 @@ def _require_rights(person: PersonClient, login: str, changes: list[Change]) -> 
     owned = in_parallel(lambda name: person.administers(*name.split("/", 1)), below)
     missing += [name for name, administered in zip(below, owned, strict=True) if not administered]
     if missing:
-        more = f" and {len(missing) - TOLD} more" if len(missing) > TOLD else ""
-        told = (
-            f"{login} is no administrator of {', '.join(missing[:TOLD])}{more}. Nothing was written. Apply again, and "
-            "have an administrator open the new address."
+        more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""
+        listed = ", ".join(missing[:MAX_LISTED])
+        message = (
+            f"{login} is not an administrator of {listed}{more}. Nothing was written. "
+            "Apply again, and have an administrator open the new address."
         )
-        raise NotAuthorizedError("Not an administrator", told, 403)
+        raise NotAuthorizedError("Not an administrator", message, 403)

@@ -1,4 +1,4 @@
-"""What the database knows that a plan of rulesets needs: repositories in a scope, and the rulesets that we wrote."""
+"""The facts for a plan of rulesets: the repositories in a scope, and the rulesets that we wrote."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from models.freezes import Freeze, FreezeTarget
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
-from rules.rulesets.needs import BranchFact, RepositoryFact
+from rules.rulesets.needs import KnownBranch, KnownRepository
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve_targets
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class OwnedRuleset:
     """A ruleset that we created."""
 
     level: str
@@ -28,25 +28,25 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One reading of the database."""
+    """What was read from the database."""
 
     installation_id: int
     account: str
     whole: bool
-    """The scope is everything: rulesets may be the organisation's, and what nothing needs any more is removed."""
+    """The scope is everything: rulesets may be the organisation's, and unneeded ones are removed."""
     with_patterns: bool
-    """The scope takes whole repositories: their `autoWatch` patterns too."""
-    repositories: dict[str, RepositoryFact]
+    """The scope includes whole repositories, and so their `autoWatch` patterns."""
+    repositories: dict[str, KnownRepository]
     """In the order of their ids."""
-    owned: tuple[Owned, ...]
+    owned: tuple[OwnedRuleset, ...]
     begun: frozenset[tuple[str, str | None, str]]
-    """Level, repository id and name of rulesets that a process began to create, and did not live to record."""
-    held: frozenset[tuple[str, str]]
+    """Level, repository id and name of rulesets that a process began to create, and did not record."""
+    frozen_checks: frozenset[tuple[str, str]]
     """Repository id and check name where a freeze is in force: these rulesets are not removed."""
 
 
-def gather(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
-    """Read everything that a plan needs; raises `no_targets_in_scope`, and `installation_removed` without one."""
+def read_facts(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
+    """Read what a plan needs; raise `no_targets_in_scope`, or `installation_removed` if no installation is active."""
     reached = {fact.branch_id: fact.repository_id for fact in resolve_targets(uow, scope).branches}
     installation = uow.session.scalar(
         select(Installation)
@@ -65,23 +65,23 @@ def gather(uow: UnitOfWork, scope: dict[str, Any]) -> Facts:
         repositories=_repositories(uow, installation.id, reached),
         owned=_owned(uow, installation.id),
         begun=_begun(uow),
-        held=held(uow),
+        frozen_checks=frozen_checks(uow),
     )
 
 
-def _repositories(uow: UnitOfWork, installation_id: int, reached: dict[str, str]) -> dict[str, RepositoryFact]:
+def _repositories(uow: UnitOfWork, installation_id: int, reached: dict[str, str]) -> dict[str, KnownRepository]:
     ids = sorted(set(reached.values()))
-    branches: dict[str, list[BranchFact]] = defaultdict(list)
+    branches: dict[str, list[KnownBranch]] = defaultdict(list)
     query = select(WatchedBranch).where(WatchedBranch.repository_id.in_(ids)).order_by(WatchedBranch.name)
     for row in uow.session.scalars(query):
-        branches[row.repository_id].append(BranchFact(row.id, row.name, row.check_name, row.id in reached))
+        branches[row.repository_id].append(KnownBranch(row.id, row.name, row.check_name, row.id in reached))
     rows = uow.session.scalars(
         select(Repository)
         .where(Repository.id.in_(ids), Repository.installation_id == installation_id)
         .order_by(Repository.id)
     )
     return {
-        row.id: RepositoryFact(
+        row.id: KnownRepository(
             repository_id=row.id,
             github_id=row.github_id,
             owner=row.owner,
@@ -95,13 +95,13 @@ def _repositories(uow: UnitOfWork, installation_id: int, reached: dict[str, str]
     }
 
 
-def _owned(uow: UnitOfWork, installation_id: int) -> tuple[Owned, ...]:
+def _owned(uow: UnitOfWork, installation_id: int) -> tuple[OwnedRuleset, ...]:
     rows = uow.session.scalars(
         select(WrittenRuleset)
         .where(WrittenRuleset.organization_id == uow.organization, WrittenRuleset.installation_id == installation_id)
         .order_by(WrittenRuleset.ruleset_id)
     )
-    return tuple(Owned(row.level, row.ruleset_id, row.repository_id, row.check_name) for row in rows)
+    return tuple(OwnedRuleset(row.level, row.ruleset_id, row.repository_id, row.check_name) for row in rows)
 
 
 def _begun(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:
@@ -115,7 +115,7 @@ def _begun(uow: UnitOfWork) -> frozenset[tuple[str, str | None, str]]:
     return frozenset((each["level"], each["repositoryId"], each["name"]) for each in creations)
 
 
-def held(uow: UnitOfWork) -> frozenset[tuple[str, str]]:
+def frozen_checks(uow: UnitOfWork) -> frozenset[tuple[str, str]]:
     """Return repository id and check name of every rule that a freeze in force stands on."""
     rows = uow.session.execute(
         select(WatchedBranch.repository_id, WatchedBranch.check_name)

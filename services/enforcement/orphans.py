@@ -1,10 +1,11 @@
-"""Orphans: rulesets of ours over repositories that the installation covers no more.
+"""Orphans: our rulesets over repositories that the installation does not cover any more.
 
-Nobody can write our check there, so such a rule blocks merging for ever. It is looked for whenever repositories are
-compared with the code host, and told until it is gone. A repository's own ruleset we may not touch any more; out of an
-organisation's ruleset the repository is taken, unless a freeze still covers it, once it has been gone for `SETTLED`.
+We cannot write our check there, so such a rule blocks merging for ever. Orphans are detected whenever repositories are
+compared with GitHub, and an alert is open until they are gone. We may not change a repository's own ruleset any more;
+a repository is removed from the organisation's ruleset, unless a freeze still covers it, once it has been gone for
+`MIN_REMOVED_FOR`.
 
-Nothing is guessed: where the code host does not show us a ruleset, what was told of it before stands.
+Nothing is guessed: while GitHub does not show us a ruleset, its alert stays as it is.
 """
 
 import logging
@@ -23,68 +24,68 @@ from models.repositories import Repository
 from rules.rulesets.plans import Change, Existing, Place, plan_without
 from services.alerts.alerts import Alert, open_alerts, resolve_alerts
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
-from services.enforcement.facts import held
-from services.enforcement.setups import carry_out, record
+from services.enforcement.facts import frozen_checks
+from services.enforcement.setups import carry_out, save_ruleset
 from services.github_access.client import page
 from services.github_access.rate_limiter import background_client
 
 logger = logging.getLogger(__name__)
 
 TYPE = "orphaned_requirement"
-SETTLED = timedelta(minutes=10)
-"""A repository that was taken out by mistake is put back within this; the list of repositories was read again since."""
+MIN_REMOVED_FOR = timedelta(minutes=10)
+"""A repository that was removed by mistake can be added again in this time, and the list is read again."""
 HIDDEN = frozenset({ErrorKind.NOT_FOUND, ErrorKind.PERMISSION})
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """One reading of the database."""
+    """What was read from the database."""
 
     account: str
     gone: dict[str, Repository]
     """Repositories that are not covered any more, by our id."""
     written: list[WrittenRuleset]
-    """Those of `gone`, and the organisation's."""
-    held: frozenset[tuple[str, str]]
+    """The rulesets of `gone`, and those of the organisation."""
+    frozen_checks: frozenset[tuple[str, str]]
     now: datetime
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What the code host shows of it."""
+class _Findings:
+    """What was found on GitHub."""
 
     orphans: dict[str, Place] = field(default_factory=dict)
-    """By repository: where the ruleset is that still requires our check."""
+    """By repository: the place of the ruleset that still requires our check."""
     hidden: set[str] = field(default_factory=set)
-    """Repositories of which we cannot tell."""
+    """Repositories whose rulesets are not readable."""
     removed: list[tuple[WrittenRuleset, Change]] = field(default_factory=list)
-    """Rulesets that somebody else has removed, or from which we took what nobody writes for."""
+    """Rulesets that others have removed, or from which we removed repositories."""
 
 
-def look_for_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, installation_id: int) -> None:
-    """Tell of every repository of the installation that is not covered and still has a ruleset of ours over it.
+def report_orphans(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, installation_id: int) -> None:
+    """Open an alert for every repository that is not covered any more and still has a ruleset of ours.
 
-    What the code host fails to answer leaves everything as it was, until the next comparison.
+    Errors of GitHub leave everything as it is, until the next comparison.
     """
     with uow_factory.open(caller) as uow:
         known = _read(uow, installation_id)
-    seen = _Seen()
+    findings = _Findings()
     if known.gone and known.written:
         try:
-            _look(
+            _read_rulesets(
                 background_client(uow_factory, github, installation_id),
                 github.installation(installation_id),
                 known,
-                seen,
+                findings,
             )
         except GitHubError as error:
             logger.warning("rulesets over repositories that are not covered could not be read: %s", error)
-            seen.hidden |= known.gone.keys()
+            findings.hidden |= known.gone.keys()
     with uow_factory.open(caller) as uow:
-        for row, change in seen.removed:
-            record(uow, installation_id, change, row.ruleset_id)
-        open_alerts(uow, [_item(uow, known.gone[number], place) for number, place in seen.orphans.items()])
-        _clear(uow, installation_id, seen.orphans.keys() | seen.hidden)
+        for row, change in findings.removed:
+            save_ruleset(uow, installation_id, change, row.ruleset_id)
+        open_alerts(uow, [_alert(uow, known.gone[number], place) for number, place in findings.orphans.items()])
+        _resolve_others(uow, installation_id, findings.orphans.keys() | findings.hidden)
 
 
 def _read(uow: UnitOfWork, installation_id: int) -> _Known:
@@ -103,31 +104,33 @@ def _read(uow: UnitOfWork, installation_id: int) -> _Known:
     )
     written = [row for row in rows if row.repository_id is None or row.repository_id in gone]
     account = uow.session.get_one(Installation, installation_id).account
-    return _Known(account, gone, written, held(uow), uow.now)
+    return _Known(account, gone, written, frozen_checks(uow), uow.now)
 
 
-def _look(client: InstallationClient, installation: InstallationInfo, known: _Known, seen: _Seen) -> None:
+def _read_rulesets(
+    client: InstallationClient, installation: InstallationInfo, known: _Known, findings: _Findings
+) -> None:
     above = [row for row in known.written if row.repository_id is None]
     below: defaultdict[str, list[WrittenRuleset]] = defaultdict(list)
     for row in known.written:
         if row.repository_id is not None:
             below[row.repository_id].append(row)
     for repository_id, rows in below.items():
-        _look_below(client, installation, known.gone[repository_id], rows, seen)
+        _read_repository(client, installation, known.gone[repository_id], rows, findings)
     if above:
-        _look_above(client, installation, known, above, seen)
+        _read_organization(client, installation, known, above, findings)
 
 
-def _look_below(
+def _read_repository(
     client: InstallationClient,
     installation: InstallationInfo,
     repository: Repository,
     rows: Iterable[WrittenRuleset],
-    seen: _Seen,
+    findings: _Findings,
 ) -> None:
-    """Look at a repository's own rulesets; a public one still shows them to us.
+    """Read a repository's own rulesets; a public one still shows them to us.
 
-    One that is hidden though the installation covers all of them was deleted, or has left the account.
+    One that is hidden although the installation covers all repositories was deleted, or has left the account.
     """
     place = Place("repository", repository.owner, repository.id, repository.full_name)
     try:
@@ -137,23 +140,23 @@ def _look_below(
         if error.kind not in HIDDEN:
             raise
         if installation.repository_selection == "selected":
-            seen.orphans[repository.id] = place
+            findings.orphans[repository.id] = place
         return
     for row in rows:
         if row.ruleset_id in listed:
-            seen.orphans[repository.id] = place
+            findings.orphans[repository.id] = place
         else:
-            seen.removed.append((row, Change("delete", place, row.check_name, ruleset_id=row.ruleset_id)))
+            findings.removed.append((row, Change("delete", place, row.check_name, ruleset_id=row.ruleset_id)))
 
 
-def _look_above(
+def _read_organization(
     client: InstallationClient,
     installation: InstallationInfo,
     known: _Known,
     rows: Iterable[WrittenRuleset],
-    seen: _Seen,
+    findings: _Findings,
 ) -> None:
-    """Look at the organisation's rulesets, and take out of them whatever is not covered, where we may."""
+    """Read the organisation's rulesets, and remove the repositories that are not covered, if we may."""
     client.renew_for(installation.permissions)
     place, access = Place("organization", known.account), client.organization_rulesets(known.account)
     may_write = installation.permissions.get("organization_administration") == "write"
@@ -165,21 +168,21 @@ def _look_above(
     except GitHubError as error:
         if error.kind not in HIDDEN:
             raise
-        seen.hidden |= known.gone.keys()
+        findings.hidden |= known.gone.keys()
         return
     for row, existing in found:
         named = set(((existing.ruleset.get("conditions") or {}).get("repository_id") or {}).get("repository_ids") or ())
         over = [each for each in known.gone.values() if each.github_id in named]
-        settled = {each.github_id for each in over if may_write and _settled(known, each, row.check_name)}
-        change = plan_without(existing, place, row.check_name, settled)
-        taken_out = settled if settled and _carried_out(access, change) else set()
+        removable = {each.github_id for each in over if may_write and _is_removable(known, each, row.check_name)}
+        change = plan_without(existing, place, row.check_name, removable)
+        taken_out = removable if removable and _carried_out(access, change) else set()
         if taken_out:
-            seen.removed.append((row, change))
-        seen.orphans |= {each.id: place for each in over if each.github_id not in taken_out}
+            findings.removed.append((row, change))
+        findings.orphans |= {each.id: place for each in over if each.github_id not in taken_out}
 
 
 def _carried_out(access: Rulesets, change: Change) -> bool:
-    """Write a change, and tell whether we may; raises `GitHubError` where we cannot tell."""
+    """Write a change, and return whether we may; raise any other `GitHubError`."""
     try:
         carry_out(access, change)
     except GitHubError as error:
@@ -189,12 +192,16 @@ def _carried_out(access: Rulesets, change: Change) -> bool:
     return True
 
 
-def _settled(known: _Known, repository: Repository, check_name: str) -> bool:
+def _is_removable(known: _Known, repository: Repository, check_name: str) -> bool:
     since = repository.removed_at
-    return (repository.id, check_name) not in known.held and since is not None and since + SETTLED <= known.now
+    return (
+        (repository.id, check_name) not in known.frozen_checks
+        and since is not None
+        and since + MIN_REMOVED_FOR <= known.now
+    )
 
 
-def _item(uow: UnitOfWork, repository: Repository, place: Place) -> Alert:
+def _alert(uow: UnitOfWork, repository: Repository, place: Place) -> Alert:
     where = "its own ruleset" if place.level == "repository" else "the organisation's ruleset"
     above = ("organizations", place.account, "settings", "rules")
     below = (*repository.full_name.split("/", 1), "settings", "rules")
@@ -204,9 +211,9 @@ def _item(uow: UnitOfWork, repository: Repository, place: Place) -> Alert:
         severity="warning",
         subject=("repository", repository.id, repository.full_name),
         message=(
-            f"The installation does not cover {repository.full_name} any more, and {where} requires our check there: "
-            "nobody writes it, so new pull requests cannot merge. Take our check or the repository out of the ruleset, "
-            "or let the installation cover the repository again."
+            f"The installation does not cover {repository.full_name} any more, but {where} still requires our check "
+            "there, so new pull requests cannot be merged. Remove our check or the repository from the ruleset, or add "
+            "the repository to the installation again."
         ),
         action=("Open the rulesets", page(uow, *(below if place.level == "repository" else above))),
     )
@@ -224,6 +231,6 @@ _OPEN = text("""
 """)
 
 
-def _clear(uow: UnitOfWork, installation_id: int, kept: Collection[str]) -> None:
+def _resolve_others(uow: UnitOfWork, installation_id: int, kept: Collection[str]) -> None:
     values = {"organization": uow.organization, "type": TYPE, "installation": installation_id}
     resolve_alerts(uow, [_key(each) for each in uow.session.scalars(_OPEN, values) if each not in kept])

@@ -1,12 +1,12 @@
-"""Planning: which rulesets a scope needs at the code host, and what has to be changed for that."""
+"""Planning: which rulesets a scope needs on GitHub, and which changes lead there."""
 
 from typing import Any
 
 from rules.rulesets.plans import Change
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement import authorizing
-from services.enforcement.facts import gather
-from services.enforcement.setups import ask_for_heads, new_setup, record
+from services.enforcement.facts import read_facts
+from services.enforcement.setups import new_setup, request_verdicts, save_ruleset
 from services.enforcement.surveying import Survey
 from services.github_access import client as github_client
 
@@ -14,7 +14,7 @@ from services.github_access import client as github_client
 def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     """Plan the rulesets of a scope (`mode` plan), or have a job write them (apply).
 
-    The code host is read first, within the deadline of one call, while no lock is held. Raises what `gather` and
+    GitHub is read first, within the deadline of one call, while no lock is held. Raises what `gather` and
     `client_of` raise, what the code host answers, and for apply `admin_authorization_required` where the App may not
     write; its effects stay, because the address that it shows leads back to them.
     """
@@ -23,13 +23,13 @@ def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
     state = "planned"
     if mode == "apply":
         if not all(survey.permits(change) for change in due):
-            raise authorizing.refusal(uow, survey, scope, due)
+            raise authorizing.authorization_required(uow, survey, scope, due)
         state = _apply(uow, survey, scope, changes)
     return {"mode": mode, "state": state, "level": survey.level, "changes": [_view(change) for change in changes]}
 
 
 def _surveyed(uow: UnitOfWork, scope: dict[str, Any]) -> tuple[Survey, list[Change]]:
-    facts = gather(uow, scope)
+    facts = read_facts(uow, scope)
     client = github_client.client_of(uow, facts.installation_id)
     with client.together():
         survey = Survey(github_client.github(uow), client, facts)
@@ -37,16 +37,16 @@ def _surveyed(uow: UnitOfWork, scope: dict[str, Any]) -> tuple[Survey, list[Chan
 
 
 def _apply(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], changes: list[Change]) -> str:
-    """Have the changes written; what is ours and was not recorded is recorded here and now."""
+    """Queue the changes to be written; rulesets that were recognised as ours are recorded at once."""
     due = [change for change in changes if change.action != "none"]
     for change in changes:
-        if change.adopted:
-            record(uow, survey.facts.installation_id, change, change.ruleset_id or 0)
+        if change.recognized:
+            save_ruleset(uow, survey.facts.installation_id, change, change.ruleset_id or 0)
     organization = ("organization", uow.organization, survey.facts.account)
     if due:
         setup = new_setup(uow, scope, "queued", len(due))
         setup.due_at = uow.now
-        ask_for_heads(uow, setup, due)
+        request_verdicts(uow, setup, due)
         uow.wake("setup")
         uow.audit("enforcement.setup_requested", organization, scope=scope, changes=len(due), setupId=setup.id)
     else:

@@ -1,4 +1,4 @@
-"""Reading for probes: from what the code host shows to the facts that `rules.rulesets.enforcement` judges."""
+"""Reading for probes: from what GitHub shows to the facts that `rules.rulesets.enforcement` evaluates."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ Read = Sequence[tuple[LeasedProbe, BranchRules]]
 def read_rules(
     client: InstallationClient, probes: Sequence[LeasedProbe], between: Callable[[], object]
 ) -> list[tuple[LeasedProbe, BranchRules]]:
-    """Read the rules of up to one query's worth of branches; calls `between` where that takes further calls."""
+    """Read the rules of up to one query's worth of branches; call `between` before each further call."""
     refs = [BranchRef(probe.repository_node_id, probe.branch) for probe in probes]
     return list(zip(probes, client.rules(refs, between=between), strict=True))
 
@@ -54,7 +54,7 @@ def facts_of(
     permissions: Mapping[str, str],
     app_id: int,
 ) -> BranchFacts | GitHubError:
-    """Return the facts of a branch, or the error that is worth another try."""
+    """Return the facts of a branch, or the error if it can be retried."""
     if found.rules is None and found.error is not None and found.error.transient:
         return found.error
     inactive = [

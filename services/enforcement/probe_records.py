@@ -1,7 +1,6 @@
-"""Recording what probes found: the branch's row, the audit of a block that was lost or is back, and what to look at.
+"""Results of probes: the branch's row, audit entries for lost and restored enforcement, and alerts.
 
-A rule that was switched off and on again between two looks, with or without us running, is told by the time of its last
-change.
+A rule that was disabled and enabled again between two probes is detected by the time of its last change.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +12,7 @@ from sqlalchemy.sql import bindparam
 
 from integrations.github import GitHubError
 from rules.rulesets.enforcement import Enforcement
-from rules.rulesets.findings import NOBODY_WRITES_IT
+from rules.rulesets.findings import BLOCKING_REQUIREMENTS
 from services.alerts.alerts import Alert, open_alerts, resolve_alerts
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes
@@ -22,26 +21,26 @@ from services.github_access.client import page
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
-    """A branch, and what its rules were found to be."""
+class ProbeResult:
+    """A branch, and the enforcement that its rules give."""
 
     probe: LeasedProbe
     found: Enforcement
 
     @property
     def lost(self) -> bool:
-        """Whether the check blocked when it was last seen, and does not any more."""
+        """Whether the check blocked at the last probe, and does not any more."""
         before = self.probe.required and self.probe.light != "red"
         return self.probe.watched and self.found.seen and before and self.found.light == "red"
 
     @property
     def restored(self) -> bool:
-        """Whether the check did not block, and does now."""
+        """Whether the check did not block at the last probe, and does now."""
         return self.probe.watched and self.found.seen and self.probe.light == "red" and self.found.light != "red"
 
     @property
-    def touched(self) -> bool:
-        """Whether somebody changed the ruleset since the last look, though it blocks now as it did then."""
+    def changed_externally(self) -> bool:
+        """Whether the ruleset was changed since the last probe, although it blocks now as it did then."""
         before, after = (self.probe.ruleset or {}), self.found.ruleset
         if after is None or after.id is None or after.id != before.get("id") or self.lost or self.restored:
             return False
@@ -49,8 +48,8 @@ class Probed:
         return self.probe.watched and known and before["updated_at"] != after.updated_at
 
 
-# What cannot be seen any more is still taken to be required.
-_RECORD = text("""
+# A check whose rules cannot be read any more is still taken to be required.
+_SAVE = text("""
     UPDATE branch_enforcement
     SET light = :light, required = CASE WHEN :seen THEN :required ELSE required END, ruleset = :ruleset,
         integration_pinned = :pinned, bypass_actors = :actors, merge_queue = :queue, findings = :findings,
@@ -61,22 +60,24 @@ _RECORD = text("""
 )
 
 
-def record(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[Probed]) -> None:
-    """Write down what was found of the branches of the unit's organisation, unless a later probe has begun."""
+def save_results(uow: UnitOfWork, batch: LeasedProbes, probed: Sequence[ProbeResult]) -> None:
+    """Save the results for branches of the unit's organisation whose leases still hold."""
     held = {probe.branch_id for probe in batch.held(uow, [each.probe for each in probed])}
     kept = [each for each in probed if each.probe.branch_id in held]
     if kept:
-        uow.session.execute(_RECORD, [{**_row(each), "started": batch.started_at} for each in kept])
+        uow.session.execute(_SAVE, [{**_row(each), "started": batch.started_at} for each in kept])
         batch.lease.release(uow, held)
     for each in kept:
         if each.lost or each.restored:
             _audit(uow, each)
-    for each in {each.found.ruleset.id: each for each in kept if each.touched and each.found.ruleset}.values():
+    for each in {
+        each.found.ruleset.id: each for each in kept if each.changed_externally and each.found.ruleset
+    }.values():
         _audit_change(uow, each)
-    _attend(uow, kept)
+    _update_alerts(uow, kept)
 
 
-def _row(each: Probed) -> dict[str, object]:
+def _row(each: ProbeResult) -> dict[str, object]:
     found = each.found
     return {
         "branch": each.probe.branch_id,
@@ -91,7 +92,7 @@ def _row(each: Probed) -> dict[str, object]:
     }
 
 
-def _audit(uow: UnitOfWork, each: Probed) -> None:
+def _audit(uow: UnitOfWork, each: ProbeResult) -> None:
     found = each.found
     uow.audit(
         "enforcement.lost" if each.lost else "enforcement.restored",
@@ -105,8 +106,8 @@ def _audit(uow: UnitOfWork, each: Probed) -> None:
     )
 
 
-def _audit_change(uow: UnitOfWork, each: Probed) -> None:
-    """Tell that a ruleset was changed, once for all branches that were looked at together."""
+def _audit_change(uow: UnitOfWork, each: ProbeResult) -> None:
+    """Audit that a ruleset was changed, once for all branches of one probe."""
     before, after = (each.probe.ruleset or {}), each.found.ruleset
     if after is not None:
         uow.audit(
@@ -122,18 +123,18 @@ def _subject(probe: LeasedProbe) -> tuple[str, str, str]:
     return ("branch", probe.branch_id, f"{probe.full_name}:{probe.branch}")
 
 
-def _attend(uow: UnitOfWork, probed: Collection[Probed]) -> None:
-    """Raise what somebody should look at, and clear what is in order again."""
+def _update_alerts(uow: UnitOfWork, probed: Collection[ProbeResult]) -> None:
+    """Open alerts for what needs attention, and resolve those that do not any more."""
     raised: list[Alert] = []
     cleared: list[str] = []
     for each in probed:
-        orphaned = any(finding.code in NOBODY_WRITES_IT for finding in each.found.findings)
+        orphaned = any(finding.code in BLOCKING_REQUIREMENTS for finding in each.found.findings)
         for kind, raises in (
             ("unenforced_branch", each.probe.watched and each.found.light == "red"),
             ("orphaned_requirement", orphaned and not each.probe.watched),
         ):
             if raises:
-                raised.append(_item(uow, kind, each))
+                raised.append(_alert(uow, kind, each))
             else:
                 cleared.append(_key(kind, each.probe))
     open_alerts(uow, raised)
@@ -144,7 +145,7 @@ def _key(kind: str, probe: LeasedProbe) -> str:
     return f"{kind} {probe.branch_id}"
 
 
-def _item(uow: UnitOfWork, kind: str, each: Probed) -> Alert:
+def _alert(uow: UnitOfWork, kind: str, each: ProbeResult) -> Alert:
     place = f"{each.probe.full_name}:{each.probe.branch}"
     worst = each.found.findings[0].message
     rules = page(uow, *each.probe.full_name.split("/", 1), "rules", ref=f"refs/heads/{each.probe.branch}")
@@ -152,11 +153,11 @@ def _item(uow: UnitOfWork, kind: str, each: Probed) -> Alert:
     if kind == "orphaned_requirement":
         return Alert(_key(kind, each.probe), kind, "warning", _subject(each.probe), f"{place}: {worst}", action)
     worst_code = each.found.findings[0].code
-    message = f"{place}: {worst}" if worst_code in NOBODY_WRITES_IT else f"Freezes do not block {place}. {worst}"
+    message = f"{place}: {worst}" if worst_code in BLOCKING_REQUIREMENTS else f"Freezes do not block {place}. {worst}"
     return Alert(_key(kind, each.probe), kind, "critical", _subject(each.probe), message, action)
 
 
-def fail(uow: UnitOfWork, batch: LeasedProbes, failed: Sequence[tuple[LeasedProbe, GitHubError]]) -> None:
+def reschedule_failed(uow: UnitOfWork, batch: LeasedProbes, failed: Sequence[tuple[LeasedProbe, GitHubError]]) -> None:
     """Record which branches could not be read; each is retried after a back-off of its own."""
     for probe, error in sorted(failed, key=lambda pair: pair[0].branch_id):
         due_at = uow.now + backoff(error, probe.attempts)

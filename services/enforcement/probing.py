@@ -1,13 +1,13 @@
-"""Probing: reading the code host's active rules of each branch, and recording what they make of our check.
+"""Probes: read GitHub's active rules of each branch, and save whether they make our check block merges.
 
-Branches are due when somebody asks (`asking.py`): the full pass, a webhook about rules, whoever changes what is
-watched, `verify`, and a schedule before it freezes. A probe leases due branches of one installation
-(`probe_queue.py`), reads them outside of any transaction (`probe_reading.py`), has `rules.rulesets.enforcement`
-judge what was seen, and records it if no later probe has begun (`probe_records.py`). What may be seen depends on the
-permissions of the installation, which are therefore asked for first.
+Branches are made due by `enforcement_status.probe_requests`: in the full resync, after a webhook about rules, when a
+branch becomes watched or unwatched, by `verify`, and by a schedule before it freezes. A probe leases due branches of
+one installation (`probe_queue.py`), reads them outside any transaction (`probe_reading.py`), has
+`rules.rulesets.enforcement` evaluate what was read, and saves it if its leases still hold (`probe_records.py`). What
+can be read depends on the permissions of the installation, which are therefore read first.
 
-A permission that is missing is a finding, not an error: it is looked at again with the next full pass. What fails is
-due again later, each time later; a limit of the code host holds every worker back, as it does the reconciler.
+A missing permission is a finding, not an error: it is checked again by the next full resync. A branch that cannot be
+read is retried with back-off; a rate limit pauses the installation for every worker.
 """
 
 import logging
@@ -25,7 +25,7 @@ from rules.rulesets.findings import from_json
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.enforcement.probe_queue import LeasedProbe, LeasedProbes, acquire_probes
 from services.enforcement.probe_reading import facts_of, read_details, read_rules
-from services.enforcement.probe_records import Probed, fail, record
+from services.enforcement.probe_records import ProbeResult, reschedule_failed, save_results
 from services.github_access.failures import RATE_LIMITS, is_installation_wide, pause_when_limited
 from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
@@ -37,7 +37,7 @@ Failed = list[tuple[LeasedProbe, GitHubError]]
 
 
 def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
-    """Probe the branches of one installation that are due; False when none is."""
+    """Probe the due branches of one installation; False if none is due."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         batch = acquire_probes(uow)
     if batch is None:
@@ -45,32 +45,32 @@ def probe_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     failed: Failed = []
     try:
         permissions = _permissions(uow_factory, github, batch)
-        probed = list(_look(uow_factory, github, batch, permissions, failed))
+        probed = list(_probe(uow_factory, github, batch, permissions, failed))
     except GitHubError as error:
-        _give_back(uow_factory, batch, [(probe, error) for probe in batch.probes])
+        _fail(uow_factory, batch, [(probe, error) for probe in batch.probes])
         return True
     for organization_id, found in groupby(sorted(probed, key=_organization), key=_organization):
         with uow_factory.open(Caller(organization_id, CODE_HOST, "code_host")) as uow:
-            record(uow, batch, list(found))
-    _give_back(uow_factory, batch, failed)
+            save_results(uow, batch, list(found))
+    _fail(uow_factory, batch, failed)
     return True
 
 
-def _organization(probed: Probed) -> str:
+def _organization(probed: ProbeResult) -> str:
     return probed.probe.organization_id
 
 
 def _permissions(uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes) -> Mapping[str, str]:
-    """Return what the App may do in the installation at present; also notices one that was removed or suspended."""
+    """Return the App's current permissions in the installation; also detects one that was removed or suspended."""
     refresh_status(uow_factory, github, batch.installation_id)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         return dict(uow.session.get_one(Installation, batch.installation_id).permissions)
 
 
-def _look(
+def _probe(
     uow_factory: UnitOfWorkFactory, github: GitHub, batch: LeasedProbes, permissions: Mapping[str, str], failed: Failed
-) -> Iterator[Probed]:
-    """Read every claimed branch and judge it; those that could not be read go to `failed`."""
+) -> Iterator[ProbeResult]:
+    """Read and evaluate every leased branch; those that could not be read are added to `failed`."""
     client = background_client(uow_factory, github, batch.installation_id)
     seen: list[tuple[LeasedProbe, BranchRules]] = []
     for chunk in batches(batch.probes, github.settings.repositories_per_query):
@@ -88,7 +88,7 @@ def _look(
         if isinstance(facts, GitHubError):
             failed.append((probe, facts))
         else:
-            yield Probed(probe, evaluate(facts, [from_json(finding) for finding in probe.findings]))
+            yield ProbeResult(probe, evaluate(facts, [from_json(finding) for finding in probe.findings]))
 
 
 def _renew(uow_factory: UnitOfWorkFactory, batch: LeasedProbes) -> None:
@@ -96,13 +96,13 @@ def _renew(uow_factory: UnitOfWorkFactory, batch: LeasedProbes) -> None:
         batch.lease.renew(uow)
 
 
-def _give_back(uow_factory: UnitOfWorkFactory, batch: LeasedProbes, failed: Failed) -> None:
-    """Have branches tried again that could not be read; a limit of the code host holds everybody back."""
+def _fail(uow_factory: UnitOfWorkFactory, batch: LeasedProbes, failed: Failed) -> None:
+    """Reschedule branches that could not be read; a rate limit pauses the installation."""
     if not failed:
         return
     limit = next((error for _probe, error in failed if error.kind in RATE_LIMITS), None)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         pause_when_limited(uow, batch.installation_id, limit)
-        fail(uow, batch, failed)
+        reschedule_failed(uow, batch, failed)
     codes = {error.code for _probe, error in failed}
     logger.warning("%d branches of installation %s could not be probed: %s", len(failed), batch.installation_id, codes)

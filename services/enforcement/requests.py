@@ -1,4 +1,4 @@
-"""What is asked for and done by jobs: looking at the code host's rules anew, and writing the present verdict again."""
+"""Requests for jobs: verify the rules on GitHub, and write the current verdicts again."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.probe_requests import schedule_probes
 from services.freezes.scopes import resolve_targets
 
-NAMED = 100
-"""Branches that an audit row names."""
+MAX_LISTED = 100
+"""The most branches that an audit entry names."""
 
-# Without its digest a check counts as one whose words are to be written again (`reconcile.evaluation.STALE_HASH`).
-_FORGET = text("""
+# A check with an empty summary hash is written again (`reconcile.evaluation.STALE_HASH`).
+_MARK_STALE = text("""
     WITH locked AS (
         SELECT h.repository_id, h.check_name, h.head_sha
         FROM unnest(CAST(:ids AS text[])) AS k (id)
@@ -30,7 +30,7 @@ _FORGET = text("""
     UPDATE head_checks h SET summary_hash = '' FROM locked
     WHERE h.repository_id = locked.repository_id AND h.check_name = locked.check_name AND h.head_sha = locked.head_sha
 """)
-_HEADS = text("""
+_COUNT_HEADS = text("""
     SELECT count(DISTINCT (repository_id, head_sha)) FROM (
         SELECT p.repository_id, p.head_sha
         FROM unnest(CAST(:ids AS text[])) AS k (id)
@@ -47,7 +47,7 @@ _HEADS = text("""
 
 
 def verify(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
-    """Have the rules of every branch in the scope looked at; raises what `resolve_targets` raises."""
+    """Schedule probes of every branch in the scope; raise what `resolve_targets` raises."""
     reached = resolve_targets(uow, scope).branches
     schedule_probes(uow, [fact.branch_id for fact in reached])
     _audit(uow, "enforcement.verify_requested", scope, reached)
@@ -55,22 +55,22 @@ def verify(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def seed(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
-    """Have every head of the scope's branches written anew with its present verdict.
+    """Schedule every head of the scope's branches to be written again with its current verdict.
 
-    The branches are locked before their heads, as by whoever writes them. Raises what `resolve_targets` raises.
+    The branches are locked before their heads, as the reconciler does. Raise what `resolve_targets` raises.
     """
     reached = resolve_targets(uow, scope).branches
     ids = sorted(fact.branch_id for fact in reached)
     mark_dirty(uow.session, ids, uow.now)
-    uow.session.execute(_FORGET, {"ids": ids})
-    heads = uow.session.execute(_HEADS, {"ids": ids}).scalar_one()
+    uow.session.execute(_MARK_STALE, {"ids": ids})
+    heads = uow.session.execute(_COUNT_HEADS, {"ids": ids}).scalar_one()
     uow.wake("reconcile")
     _audit(uow, "enforcement.seed_requested", scope, reached, heads=heads)
     return {"branch_count": len(reached), "head_count": heads, "requested_at": uow.now}
 
 
 def _audit(uow: UnitOfWork, action: str, scope: dict[str, Any], reached: list[BranchFact], **more: Any) -> None:
-    named = [fact.branch_id for fact in reached[:NAMED]]
+    named = [fact.branch_id for fact in reached[:MAX_LISTED]]
     organization = uow.session.get_one(Organization, uow.organization)
     target = ("organization", organization.id, organization.name)
     uow.audit(action, target, scope=scope, branches=len(reached), branchIds=named, **more)

@@ -1,8 +1,8 @@
-"""Setups: rows that remember which rulesets were asked for, and how far their writing has come.
+"""Setups: rows that record which rulesets are to be written, and how many have been.
 
-`progress` of a row: `writing` is there while a ruleset is being written, so that one whose record was lost is
-recognised; `headsAskedAt`, since when the heads of the branches are to have their verdicts; `position`, the repository
-that the job did last; `failures`, what could not be written and why.
+`progress` of a row: `writing` is the write intent, kept while a ruleset is being written, so that one whose result was
+not recorded is recognised; `headsAskedAt`, since when verdicts of the branches' heads are due; `position`, the last
+repository that the job has finished; `failures`, what could not be written and why; `tries`, GitHub's errors in a row.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -19,15 +19,15 @@ from integrations.github.rulesets import Rulesets
 from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.queries import mark_dirty
 from rules.ids import new_id
-from rules.rulesets.plans import Change, Place, settled
+from rules.rulesets.plans import Change, Place, normalized
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 
-HEADS_WAIT = timedelta(minutes=15)
-"""How long heads without a verdict hold a ruleset back; after that it is written all the same."""
+MAX_VERDICT_WAIT = timedelta(minutes=15)
+"""How long a ruleset waits for verdicts of the heads; after that it is written without them."""
 
 
-class Writer(Protocol):
-    """Who writes rulesets: the App's installation, or a person."""
+class RulesetApi(Protocol):
+    """A client that writes rulesets: the App's installation, or a person."""
 
     def repository_rulesets(self, owner: str, name: str) -> Rulesets:
         """Return access to a repository's rulesets."""
@@ -37,79 +37,79 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pen:
-    """What writing one setup's rulesets takes."""
+class RulesetWriter:
+    """Writes and records the rulesets of one setup."""
 
     uow_factory: UnitOfWorkFactory
     caller: Caller
     setup_id: str
     installation_id: int
-    writer: Writer
-    keep: Callable[[UnitOfWork], None]
-    """Called in each transaction that records something; raises when the setup is no longer ours."""
+    api: RulesetApi
+    renew: Callable[[UnitOfWork], None]
+    """Called in each transaction that records something; raises if the lease of the setup is lost."""
     details: dict[str, Any]
-    """What the audit tells besides, of each ruleset."""
+    """Further details for the audit entry of each ruleset."""
 
     def write(self, change: Change) -> None:
-        """Carry one change out at the code host, and record it; raises `GitHubError`.
+        """Carry out one change on GitHub, and record it; raise `GitHubError` if that fails.
 
-        It is announced in our database first, so that one whose process died before the record is recognised.
+        The intent is saved first, so that the change is recognised if the process dies before recording it.
         """
         if change.action != "none":
             with self.uow_factory.open(self.caller) as uow:
-                self.keep(uow)
-                note(uow, self.setup_id, writing=_announced(change))
+                self.renew(uow)
+                save_progress(uow, self.setup_id, writing=_intent_json(change))
         try:
             ruleset_id = carry_out(self.access(change.place), change)
         except GitHubError as error:
             if not error.maybe_applied:
-                self._forget(change)
+                self._clear(change)
             raise
-        self.settle(change, ruleset_id)
+        self.commit(change, ruleset_id)
 
-    def _forget(self, change: Change) -> None:
-        """Take back the announcement of what the code host refused: a like one that appears later is not ours."""
+    def _clear(self, change: Change) -> None:
+        """Clear the intent of a change that GitHub refused: a similar ruleset that appears later is not ours."""
         with self.uow_factory.open(self.caller) as uow:
-            self.keep(uow)
-            forget_announced(uow, change)
+            self.renew(uow)
+            clear_intent(uow, change)
 
-    def settle(self, change: Change, ruleset_id: int) -> None:
-        """Record and audit what has been done."""
+    def commit(self, change: Change, ruleset_id: int) -> None:
+        """Record and audit a change that was carried out."""
         with self.uow_factory.open(self.caller) as uow:
-            self.keep(uow)
-            record(uow, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
+            self.renew(uow)
+            save_ruleset(uow, self.installation_id, change, ruleset_id, setupId=self.setup_id, **self.details)
             uow.session.execute(_COUNT, {"id": self.setup_id})
 
-    def recover(self, announced: dict[str, Any]) -> bool:
-        """Settle a change that was announced and not recorded, if it has happened, and tell whether it has.
+    def recover(self, intent: dict[str, Any]) -> bool:
+        """Record an intended change if it was carried out but not recorded; return whether it was.
 
         A creation is left to the plan.
         """
-        change = recalled(announced)
+        change = load_intent(intent)
         if change.action == "create" or change.ruleset_id is None:
             return False
         try:
-            now: dict[str, Any] | None = settled(self.access(change.place).get(change.ruleset_id))
+            now: dict[str, Any] | None = normalized(self.access(change.place).get(change.ruleset_id))
         except GitHubError as error:
             if error.kind is not ErrorKind.NOT_FOUND:
                 raise
             now = None
         happened = now == change.after
         if happened:
-            self.settle(change, change.ruleset_id)
+            self.commit(change, change.ruleset_id)
         else:
-            self._forget(change)
+            self._clear(change)
         return happened
 
     def access(self, place: Place) -> Rulesets:
-        """Return the rulesets of a place."""
+        """Return access to the rulesets of a place."""
         if place.repository is None:
-            return self.writer.organization_rulesets(place.account)
-        return self.writer.repository_rulesets(place.account, place.repository.partition("/")[2])
+            return self.api.organization_rulesets(place.account)
+        return self.api.repository_rulesets(place.account, place.repository.partition("/")[2])
 
 
 def carry_out(access: Rulesets, change: Change) -> int:
-    """Do at the code host what a change says, and return the ruleset's id; raises `GitHubError`."""
+    """Carry out a change on GitHub, and return the ruleset's id; raise `GitHubError` if that fails."""
     if change.action == "create":
         return int(access.create(change.after or {})["id"])
     ruleset_id = change.ruleset_id or 0
@@ -124,7 +124,7 @@ def carry_out(access: Rulesets, change: Change) -> int:
     return ruleset_id
 
 
-def _announced(change: Change) -> dict[str, Any]:
+def _intent_json(change: Change) -> dict[str, Any]:
     place = change.place
     return {
         "action": change.action,
@@ -137,25 +137,25 @@ def _announced(change: Change) -> dict[str, Any]:
         "rulesetId": change.ruleset_id,
         "before": change.before,
         "after": change.after,
-        "disowned": change.disowned,
+        "unmanaged": change.unmanaged,
     }
 
 
-def recalled(announced: dict[str, Any]) -> Change:
-    """Return the change that was announced in a setup's `progress`."""
-    place = Place(announced["level"], announced["account"], announced["repositoryId"], announced["repository"])
+def load_intent(intent: dict[str, Any]) -> Change:
+    """Return the intended change from a setup's `progress`."""
+    place = Place(intent["level"], intent["account"], intent["repositoryId"], intent["repository"])
     return Change(
-        action=announced["action"],
+        action=intent["action"],
         place=place,
-        check_name=announced["checkName"],
-        ruleset_id=announced["rulesetId"],
-        before=announced["before"],
-        after=announced["after"],
-        disowned=announced.get("disowned", False),
+        check_name=intent["checkName"],
+        ruleset_id=intent["rulesetId"],
+        before=intent["before"],
+        after=intent["after"],
+        unmanaged=intent.get("unmanaged", False),
     )
 
 
-_FORGET = text("""
+_CLEAR_INTENT = text("""
     UPDATE enforcement_setups SET progress = progress - 'writing'
     WHERE organization_id = :organization AND progress -> 'writing' ->> 'level' = :level
       AND progress -> 'writing' ->> 'name' = :name
@@ -164,33 +164,33 @@ _FORGET = text("""
 _COUNT = text(
     "UPDATE enforcement_setups SET written = written + 1, total = greatest(total, written + 1) WHERE id = :id"
 )
-_NOTE = text("UPDATE enforcement_setups SET progress = progress || CAST(:changes AS jsonb) WHERE id = :id")
+_SAVE_PROGRESS = text("UPDATE enforcement_setups SET progress = progress || CAST(:changes AS jsonb) WHERE id = :id")
 
 
-def note(uow: UnitOfWork, setup_id: str, **changes: Any) -> None:
-    """Remember members of a setup's `progress`."""
-    uow.session.execute(_NOTE, {"id": setup_id, "changes": orjson.dumps(changes).decode()})
+def save_progress(uow: UnitOfWork, setup_id: str, **changes: Any) -> None:
+    """Save members of a setup's `progress`."""
+    uow.session.execute(_SAVE_PROGRESS, {"id": setup_id, "changes": orjson.dumps(changes).decode()})
 
 
-def forget_announced(uow: UnitOfWork, change: Change) -> None:
-    """Take back every announcement of a ruleset of this name in this place: its writing is over."""
+def clear_intent(uow: UnitOfWork, change: Change) -> None:
+    """Clear every intent of a ruleset of this name in this place: its write is over."""
     place = change.place
     values = {"level": place.level, "name": change.name, "repository": place.repository_id}
-    uow.session.execute(_FORGET, {"organization": uow.organization, **values})
+    uow.session.execute(_CLEAR_INTENT, {"organization": uow.organization, **values})
 
 
-def record(uow: UnitOfWork, installation_id: int, change: Change, ruleset_id: int, **details: Any) -> None:
-    """Record and audit that a ruleset was written; one that was only recognised was created by us before."""
+def save_ruleset(uow: UnitOfWork, installation_id: int, change: Change, ruleset_id: int, **details: Any) -> None:
+    """Save and audit that a ruleset was written; one that was recognised had been created by us before."""
     place = change.place
-    _own(uow, installation_id, change, ruleset_id)
-    forget_announced(uow, change)
+    _save_ownership(uow, installation_id, change, ruleset_id)
+    clear_intent(uow, change)
     uow.audit(
         _ACTIONS[change.action],
         ("ruleset", str(ruleset_id), change.name),
         level=place.level,
         place=place.repository or place.account,
         checkName=change.check_name,
-        before=None if change.adopted else change.before,
+        before=None if change.recognized else change.before,
         after=change.after,
         **details,
     )
@@ -204,8 +204,8 @@ _ACTIONS = {
 }
 
 
-def _own(uow: UnitOfWork, installation_id: int, change: Change, ruleset_id: int) -> None:
-    """Remember that a ruleset is ours, or is no more; it takes the place of those that are gone from there."""
+def _save_ownership(uow: UnitOfWork, installation_id: int, change: Change, ruleset_id: int) -> None:
+    """Save that a ruleset is ours, or no longer is; it replaces former ones for the same check and place."""
     place = change.place
     in_repository = (
         WrittenRuleset.repository_id == place.repository_id
@@ -237,7 +237,7 @@ def _own(uow: UnitOfWork, installation_id: int, change: Change, ruleset_id: int)
 
 
 def new_setup(uow: UnitOfWork, scope: dict[str, Any], state: str, total: int) -> EnforcementSetup:
-    """Add the row of a setup that the caller asks for."""
+    """Add the row of a setup that the caller requests."""
     row = EnforcementSetup(
         id=new_id("stp"),
         organization_id=uow.organization,
@@ -252,8 +252,8 @@ def new_setup(uow: UnitOfWork, scope: dict[str, Any], state: str, total: int) ->
     return row
 
 
-def ask_for_heads(uow: UnitOfWork, setup: EnforcementSetup, changes: Iterable[Change]) -> None:
-    """Have the heads of the changes' branches judged, so that requiring the check blocks nobody by surprise."""
+def request_verdicts(uow: UnitOfWork, setup: EnforcementSetup, changes: Iterable[Change]) -> None:
+    """Request verdicts for the heads of the changes' branches, so that requiring the check blocks nothing yet."""
     branch_ids = {branch_id for change in changes for branch_id in change.branch_ids}
     uow.session.flush()
     if branch_ids:
@@ -262,18 +262,18 @@ def ask_for_heads(uow: UnitOfWork, setup: EnforcementSetup, changes: Iterable[Ch
     setup.progress = {**setup.progress, "headsAskedAt": uow.now.isoformat()}
 
 
-def patient(setup: EnforcementSetup, now: datetime) -> bool:
-    """Tell whether heads without a verdict still hold rulesets back."""
+def should_wait_for_verdicts(setup: EnforcementSetup, now: datetime) -> bool:
+    """True if rulesets still wait for verdicts of the heads."""
     asked = setup.progress.get("headsAskedAt")
-    return asked is not None and now < datetime.fromisoformat(asked) + HEADS_WAIT
+    return asked is not None and now < datetime.fromisoformat(asked) + MAX_VERDICT_WAIT
 
 
-_UNREADY = text("""
+_WITHOUT_VERDICT = text("""
     SELECT b.id FROM unnest(CAST(:ids AS text[])) AS k (id) JOIN watched_branches b ON b.id = k.id
     WHERE b.written_generation < b.wanted_generation
 """)
 
 
-def unready(uow: UnitOfWork, branch_ids: Collection[str]) -> set[str]:
-    """Return the branches with heads that still lack their verdict."""
-    return set(uow.session.scalars(_UNREADY, {"ids": list(branch_ids)}))
+def branches_without_verdict(uow: UnitOfWork, branch_ids: Collection[str]) -> set[str]:
+    """Return the branches with heads that do not have their verdict yet."""
+    return set(uow.session.scalars(_WITHOUT_VERDICT, {"ids": list(branch_ids)}))

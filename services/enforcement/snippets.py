@@ -1,4 +1,4 @@
-"""Snippets of one branch: texts that require its check, or stop requiring it, by other tools than this service."""
+"""Snippets of one branch: texts for other tools that require its check, or stop requiring it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, or_, select
 
 from models.enforcement import BranchEnforcement
 from models.repositories import Repository, WatchedBranch
-from rules.rulesets.rulesets import desired_ruleset, pattern_of, ruleset_name, spared
+from rules.rulesets.rulesets import desired_ruleset, excluded_patterns, pattern_of, ruleset_name
 from rules.rulesets.snippets import Place, snippets_of
 from services.core.lookups import get_branch
 from services.core.unit_of_work import UnitOfWork
@@ -18,7 +18,7 @@ from services.github_access.client import github
 def snippets(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     """Return the snippets of a branch: for its repository, and for all repositories of its owner that need the rule.
 
-    Raises `branch_not_found`, and `github_unavailable` where no App is configured that a rule could be pinned to.
+    Raise `branch_not_found`, or `github_unavailable` if no App is configured to which a rule could be pinned.
     """
     branch = get_branch(uow, branch_id)
     repository = uow.session.get_one(Repository, branch.repository_id)
@@ -32,9 +32,9 @@ def snippets(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
 def _places(uow: UnitOfWork, branch: WatchedBranch, repository: Repository) -> list[Place]:
     settings = github(uow).settings
     found_as = _found_as(uow, branch)
-    spare = _spared(uow, branch, [repository, *_others(uow, branch, repository)])
-    exclude = spare[repository]
-    alike = [row.github_id for row, patterns in spare.items() if patterns == exclude]
+    excluded = _excluded(uow, branch, [repository, *_others(uow, branch, repository)])
+    exclude = excluded[repository]
+    alike = [row.github_id for row, patterns in excluded.items() if patterns == exclude]
     own = desired_ruleset(branch.check_name, settings.app_id, None, exclude)
     shared = desired_ruleset(branch.check_name, settings.app_id, alike, exclude)
     return [
@@ -51,8 +51,10 @@ def _found_as(uow: UnitOfWork, branch: WatchedBranch) -> str:
     return ruleset_name(pattern_of(branch.check_name))
 
 
-def _spared(uow: UnitOfWork, branch: WatchedBranch, repositories: Sequence[Repository]) -> dict[Repository, list[str]]:
-    """Return for each repository what a rule of the branch's pattern has to spare there."""
+def _excluded(
+    uow: UnitOfWork, branch: WatchedBranch, repositories: Sequence[Repository]
+) -> dict[Repository, list[str]]:
+    """Return, for each repository, the patterns that a rule of the branch's pattern must exclude."""
     pattern = pattern_of(branch.check_name)
     query = select(WatchedBranch.repository_id, WatchedBranch.name, WatchedBranch.check_name).where(
         WatchedBranch.repository_id.in_([repository.id for repository in repositories])
@@ -60,7 +62,9 @@ def _spared(uow: UnitOfWork, branch: WatchedBranch, repositories: Sequence[Repos
     names: dict[str, dict[str, str]] = {repository.id: {} for repository in repositories}
     for repository_id, name, check_name in uow.session.execute(query) if "*" in pattern else ():
         names[repository_id][name] = check_name
-    return {row: spared(pattern, [*row.auto_watch, *row.former_globs], names[row.id]) for row in repositories}
+    return {
+        row: excluded_patterns(pattern, [*row.auto_watch, *row.former_globs], names[row.id]) for row in repositories
+    }
 
 
 def _others(uow: UnitOfWork, branch: WatchedBranch, repository: Repository) -> list[Repository]:

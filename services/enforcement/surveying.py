@@ -1,7 +1,7 @@
-"""Surveying: reading the code host's rulesets in a scope, and planning what has to be changed.
+"""Surveys: read GitHub's rulesets in a scope, and plan the changes.
 
-Nothing is read twice: an organisation's rulesets are listed once; a repository's only if it is to have one of its own;
-and the rules of a branch only until one is found that lacks ours. Nothing here holds a lock or changes anything.
+Nothing is read twice: an organisation's rulesets are listed once; those of a repository only if it gets one of its own;
+and the rules of branches only until one is found that lacks ours. Nothing here holds a lock or changes anything.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,20 +12,20 @@ from typing import TypeVar
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationClient, InstallationInfo
 from integrations.github.rulesets import Rulesets
-from rules.rulesets.needs import Need, RepositoryFact, Target, needs_of, sample_branch, targets_of
+from rules.rulesets.needs import KnownRepository, Need, Target, needs_of, sample_branch, targets_of
 from rules.rulesets.plans import Change, Existing, Found, Place, plan_removal, plan_target
-from rules.rulesets.rulesets import requires_of
-from services.enforcement.facts import Facts, Owned
+from rules.rulesets.rulesets import requires_from
+from services.enforcement.facts import Facts, OwnedRuleset
 
-READERS = 8
-"""Calls at the same time; the code host takes a hundred of an installation."""
+MAX_READERS = 8
+"""The most concurrent calls; GitHub allows a hundred per installation."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Survey:
-    """One plan in the making. Its methods raise `GitHubError`, and `invalid_glob` for an inexpressible pattern."""
+    """Reads and plans one scope. Its methods raise `GitHubError`, and `invalid_glob` for an inexpressible pattern."""
 
     def __init__(self, github: GitHub, client: InstallationClient, facts: Facts) -> None:
         self.facts = facts
@@ -45,7 +45,7 @@ class Survey:
 
     @property
     def level(self) -> str:
-        """`organization` where a ruleset is to be the organisation's."""
+        """`organization` if a ruleset of the plan is the organisation's."""
         above = any(target.level == "organization" for target in self.targets)
         return "organization" if above else "repository"
 
@@ -55,19 +55,19 @@ class Survey:
         return self.facts.whole and self.installation.account_type == "Organization" and permitted
 
     def permits(self, change: Change) -> bool:
-        """Tell whether the App itself may write there."""
+        """True if the App itself may write there."""
         name = "organization_administration" if change.place.level == "organization" else "administration"
         return self.installation.permissions.get(name) == "write"
 
     def everything(self) -> list[Change]:
-        """Plan the whole scope, in the order in which it is to be written: what replaces before what is replaced."""
+        """Plan the whole scope in the order of writing: a replacement before what it replaces."""
         above = self.above
         below = in_parallel(self.below, self.repository_ids)
         return [*above, *(change for changes in below for change in changes), *self.leftovers()]
 
     @cached_property
     def above(self) -> list[Change]:
-        """The plan of the organisation's rulesets, but for those to be removed."""
+        """The plan of the organisation's rulesets, without removals."""
         wanted = [target for target in self.targets if target.level == "organization"]
         place = Place("organization", self.facts.account)
         listed = self._above or {}
@@ -75,25 +75,25 @@ class Survey:
         return [self._plan(target, place, access, listed) for target in wanted]
 
     def leftovers(self) -> list[Change]:
-        """Plan the removal of the organisation's rulesets of ours that nothing needs any more."""
+        """Plan the removal of our rulesets of the organisation that are not needed any more."""
         listed = self._above or {}
         if not self.facts.whole or self._above is None:
             return []
         wanted = {target.check_name for target in self.targets if target.level == "organization"}
-        held = {check_name for _repository, check_name in self.facts.held}
+        held = {check_name for _repository, check_name in self.facts.frozen_checks}
         place, access = Place("organization", self.facts.account), self.client.organization_rulesets(self.facts.account)
         gone = [each for each in self._owned("organization", None) if each.check_name not in wanted | held]
         return [self._removal(each, place, access) for each in gone if each.ruleset_id in listed.values()]
 
     @property
     def repository_ids(self) -> list[str]:
-        """The repositories that have, or are to have, rulesets of their own; in order."""
+        """The repositories that have or need rulesets of their own, in order."""
         wanted = {target.repository.repository_id for target in self.targets if target.repository}
         ours = {each.repository_id for each in self.facts.owned if each.repository_id in self.facts.repositories}
         return sorted(wanted | {each for each in ours if each and self.facts.whole})
 
     def below(self, repository_id: str) -> list[Change]:
-        """Plan one repository's own rulesets; none for a repository that the code host does not show us."""
+        """Plan one repository's own rulesets; none for a repository that GitHub does not show us."""
         repository = self.facts.repositories[repository_id]
         access = self.client.repository_rulesets(repository.owner, repository.name)
         try:
@@ -108,17 +108,19 @@ class Survey:
         gone = [each for each in self._unneeded(repository, wanted) if each.ruleset_id in listed.values()]
         return planned + [self._removal(each, place, access) for each in gone]
 
-    def _unneeded(self, repository: RepositoryFact, wanted: Iterable[Target]) -> list[Owned]:
+    def _unneeded(self, repository: KnownRepository, wanted: Iterable[Target]) -> list[OwnedRuleset]:
         if not self.facts.whole or repository.archived:
             return []
         number = repository.repository_id
         instead = {change.check_name for change in self.above if change.after is not None}
-        needed = {name for repository_id, name in self._needed | self.facts.held if repository_id == number} - instead
+        needed = {
+            name for repository_id, name in self._needed | self.facts.frozen_checks if repository_id == number
+        } - instead
         kept = {target.check_name for target in wanted} | needed
         return [each for each in self._owned("repository", number) if each.check_name not in kept]
 
     def _organization_rulesets(self) -> dict[str, int] | None:
-        """List the organisation's rulesets by name; None where we may not see them."""
+        """Return the organisation's rulesets by name; None if we may not read them."""
         try:
             listed = self.client.organization_rulesets(self.facts.account).list()
         except GitHubError as error:
@@ -127,7 +129,7 @@ class Survey:
             raise
         return {each["name"]: int(each["id"]) for each in listed}
 
-    def _owned(self, level: str, repository_id: str | None) -> list[Owned]:
+    def _owned(self, level: str, repository_id: str | None) -> list[OwnedRuleset]:
         return [each for each in self.facts.owned if (each.level, each.repository_id) == (level, repository_id)]
 
     def _plan(self, target: Target, place: Place, access: Rulesets, listed: dict[str, int]) -> Change:
@@ -151,23 +153,23 @@ class Survey:
         return planned
 
     def _covered(self, need: Need) -> bool:
-        """Tell whether active rules already require the check from us on every branch where it is needed."""
+        """True if active rules already require the check from us on every branch where it is needed."""
         names = [branch.name for branch in need.branches]
         sample = sample_branch(need)
         names += [sample] if sample else []
         repository = need.repository
         for name in names:
             rules = self.client.branch_rules(repository.owner, repository.name, name)
-            if not any(requires_of(rule, need.check_name, self._app_id) for rule in rules):
+            if not any(requires_from(rule, need.check_name, self._app_id) for rule in rules):
                 return False
         return bool(names)
 
-    def _removal(self, owned: Owned, place: Place, access: Rulesets) -> Change:
+    def _removal(self, owned: OwnedRuleset, place: Place, access: Rulesets) -> Change:
         return plan_removal(Existing(owned.ruleset_id, access.get(owned.ruleset_id)), place, owned.check_name)
 
 
 def in_parallel(function: Callable[[T], R], values: Iterable[T]) -> list[R]:
-    """Return what the function makes of each value, in order; the deadline around the call holds inside it."""
-    with ThreadPoolExecutor(READERS) as threads:
+    """Return the function's result for each value, in order; the deadline of the caller applies inside it."""
+    with ThreadPoolExecutor(MAX_READERS) as threads:
         begun = [threads.submit(copy_context().run, function, value) for value in values]
         return [each.result() for each in begun]

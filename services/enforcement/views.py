@@ -11,11 +11,11 @@ from rules.rulesets.findings import NOT_VERIFIED, worst
 from services.core.lookups import get_branch
 from services.core.pagination import page_of
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.lights import LIGHTS, counts, light_of, reached
+from services.enforcement_status.status import LIGHTS, count_by_light, freezable, status_of
 from services.repositories.repositories import get_visible
 
 _LIMITED = {"github_rate_limited", "github_secondary_rate_limit"}
-"""Errors of a branch that waits for the code host's limits to pass, and has not failed."""
+"""Errors of a branch that waits for GitHub's rate limits and has not failed."""
 
 _SETUP_STATES = {
     "queued": "applying",
@@ -24,7 +24,7 @@ _SETUP_STATES = {
     "failed": "failed",
 }
 
-# The heads that could merge now: of open pull requests, and those that we follow besides (queue entries).
+# The heads that can be merged now: of open pull requests, and tracked heads besides (queue entries).
 _HEADS = text("""
     WITH heads AS (
         SELECT p.head_sha FROM pull_requests p
@@ -50,16 +50,16 @@ class EnforcementFilters:
 def overview(uow: UnitOfWork, filters: EnforcementFilters, cursor: str | None, limit: int) -> dict[str, Any]:
     """Return the organisation's light, and a page of its branches, the one watched last first.
 
-    Raises `repository_not_found` for an unknown repository, and `invalid_cursor`.
+    Raise `repository_not_found` for an unknown repository, and `invalid_cursor`.
     """
-    query = _rows().where(*reached(uow))
+    query = _rows().where(*freezable(uow))
     if filters.repo is not None:
         query = query.where(WatchedBranch.repository_id == get_visible(uow, filters.repo).id)
     if filters.light is not None:
         query = query.where(BranchEnforcement.shown_light == filters.light)
     keys = (WatchedBranch.created_at, WatchedBranch.id)
     page = page_of(uow, "get_enforcement", filters, query, keys, cursor=cursor, limit=limit)
-    count = counts(uow)
+    count = count_by_light(uow)
     return {
         "light": worst(light for light in LIGHTS if count[light]),
         "counts": count,
@@ -79,14 +79,14 @@ def _rows() -> Select[WatchedBranch, BranchEnforcement, str, str]:
 
 
 def show(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
-    """Return what is known of one watched branch, and the state of its checks; raises `branch_not_found`."""
+    """Return what is known of one watched branch, and the state of its checks; raise `branch_not_found`."""
     branch = get_branch(uow, branch_id)
     row = uow.session.execute(_rows().where(WatchedBranch.id == branch.id)).one()
     return {**_view(*row), "checks": _checks(uow, branch)}
 
 
 def _view(branch: WatchedBranch, found: BranchEnforcement | None, owner: str, name: str) -> dict[str, Any]:
-    known = light_of(found)
+    known = status_of(found)
     seen = found if known.last_verified_at is not None else None
     return {
         "branch_id": branch.id,
@@ -126,7 +126,7 @@ def _checks(uow: UnitOfWork, branch: WatchedBranch) -> dict[str, Any]:
 
 
 def _pending(uow: UnitOfWork) -> dict[str, int]:
-    """Return how much of what was asked for is not done yet."""
+    """Return how much of the requested work is not done yet."""
     branches = (
         select(
             func.count(BranchEnforcement.due_at),
@@ -135,7 +135,7 @@ def _pending(uow: UnitOfWork) -> dict[str, int]:
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*reached(uow))
+        .where(*freezable(uow))
     )
     verify, seed = uow.session.execute(branches).one()
     setups = select(func.count()).where(
@@ -145,7 +145,7 @@ def _pending(uow: UnitOfWork) -> dict[str, int]:
 
 
 def _last_setup(uow: UnitOfWork) -> dict[str, Any] | None:
-    """Return how far the setup has come that was asked for last."""
+    """Return the progress of the last setup."""
     mine = select(EnforcementSetup).where(EnforcementSetup.organization_id == uow.organization)
     last = uow.session.scalar(mine.order_by(EnforcementSetup.created_at.desc(), EnforcementSetup.id.desc()).limit(1))
     if last is None:

@@ -1,7 +1,7 @@
-"""Withdrawing: removing every ruleset that we wrote, or our check from it, for an organisation that leaves.
+"""Withdrawal: remove every ruleset that we wrote, or our check from it, for an organisation that leaves.
 
-A rule that requires a check which nobody writes any more would block merging for ever. What cannot be removed is told,
-so that people can remove it by hand.
+A rule that requires a check which is not written any more would block merging for ever. What cannot be removed is
+reported, so that people can remove it by hand.
 """
 
 from collections.abc import Callable
@@ -14,52 +14,54 @@ from integrations.github.rulesets import Rulesets
 from models.enforcement import EnforcementSetup, WrittenRuleset
 from models.installations import Installation
 from models.repositories import Repository
-from rules.rulesets.plans import Change, Existing, Place, is_as_announced, plan_removal
+from rules.rulesets.plans import Change, Existing, Place, matches_intent, plan_removal
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
-from services.enforcement.setups import carry_out, forget_announced, recalled, record
+from services.enforcement.setups import carry_out, clear_intent, load_intent, save_ruleset
 from services.github_access.failures import RATE_LIMITS
 from services.github_access.rate_limiter import background_client
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class Remaining:
     """A ruleset that could not be removed, and why."""
 
     place: str
     """`owner/name`, or the organisation's login."""
     ruleset_id: int | None
-    """None for one whose creation was begun, so that nobody knows whether it is there."""
+    """None for one whose creation was begun, so that it may not exist."""
     check_name: str
     message: str
     transient: bool = False
-    """Another try may remove it without anybody's doing."""
+    """Whether a retry may succeed without a change by a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Owned:
-    """A ruleset of ours; without an id one whose creation was announced, and not recorded."""
+    """A ruleset of ours; without an id one whose creation was intended, and not recorded."""
 
     installation_id: int
     place: Place
     check_name: str
     ruleset_id: int | None
-    announced: Change | None = None
+    intent: Change | None = None
 
-    def left(self, message: str, *, transient: bool) -> Left:
-        return Left(self.place.repository or self.place.account, self.ruleset_id, self.check_name, message, transient)
+    def left(self, message: str, *, transient: bool) -> Remaining:
+        return Remaining(
+            self.place.repository or self.place.account, self.ruleset_id, self.check_name, message, transient
+        )
 
 
 def withdraw(
     uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, keep: Callable[[], None] = lambda: None
-) -> list[Left]:
-    """Remove the rulesets that we wrote for the caller's organisation, and return those that are left.
+) -> list[Remaining]:
+    """Remove the rulesets that we wrote for the caller's organisation, and return those that remain.
 
-    One that somebody else has removed counts as removed. May be called again: what is left is tried once more. `keep`
-    is called before each one, and stops everything by raising. Once the code host limits us, nothing more is asked.
+    One that was removed by others counts as removed. May be called again: what remains is tried once more. `keep` is
+    called before each one, and stops everything by raising. After a rate limit was met, nothing more is called.
     """
     with uow_factory.open(caller) as uow:
-        owned = [*_owned(uow), *_begun(uow)]
-    left: list[Left] = []
+        owned = [*_owned(uow), *_unconfirmed_creations(uow)]
+    left: list[Remaining] = []
     limited: str | None = None
     for each in owned:
         if limited is not None:
@@ -93,8 +95,8 @@ def _owned(uow: UnitOfWork) -> list[_Owned]:
     ]
 
 
-def _begun(uow: UnitOfWork) -> list[_Owned]:
-    """Return the creations that a worker which died may have done, or not."""
+def _unconfirmed_creations(uow: UnitOfWork) -> list[_Owned]:
+    """Return the creations that a worker began and did not record."""
     writing = EnforcementSetup.progress["writing"]
     rows = uow.session.execute(
         select(writing, Installation.id)
@@ -106,7 +108,7 @@ def _begun(uow: UnitOfWork) -> list[_Owned]:
         )
         .order_by(EnforcementSetup.id)
     )
-    changes = [(recalled(announced), installation_id) for announced, installation_id in rows]
+    changes = [(load_intent(intent), installation_id) for intent, installation_id in rows]
     return [_Owned(number, change.place, change.check_name, None, change) for change, number in changes]
 
 
@@ -115,24 +117,24 @@ def _of_repository(row: WrittenRuleset, owner: str, name: str) -> Place:
 
 
 def _remove(uow_factory: UnitOfWorkFactory, github: GitHub, caller: Caller, owned: _Owned) -> None:
-    """Remove one at the code host, and record it; raises `GitHubError`."""
+    """Remove one on GitHub, and record it; raise `GitHubError` if that fails."""
     access = _access(background_client(uow_factory, github, owned.installation_id), owned.place)
-    if owned.announced is None:
+    if owned.intent is None:
         change: Change | None = _carry_out(access, owned)
     else:
-        found = _find(access, owned.announced)
+        found = _find(access, owned.intent)
         change = _carry_out(access, replace(owned, ruleset_id=found)) if found is not None else None
     with uow_factory.open(caller) as uow:
         if change is not None:
-            record(uow, owned.installation_id, change, change.ruleset_id or 0)
-        if owned.announced is not None:
-            forget_announced(uow, owned.announced)
+            save_ruleset(uow, owned.installation_id, change, change.ruleset_id or 0)
+        if owned.intent is not None:
+            clear_intent(uow, owned.intent)
 
 
-def _find(access: Rulesets, announced: Change) -> int | None:
-    """Return the id of the ruleset that an announced creation has made; None where there is no such one."""
+def _find(access: Rulesets, intent: Change) -> int | None:
+    """Return the id of the ruleset that an intended creation has made; None if there is none."""
     for listed in access.list():
-        if listed["name"] == announced.name and is_as_announced(access.get(listed["id"]), announced):
+        if listed["name"] == intent.name and matches_intent(access.get(listed["id"]), intent):
             return int(listed["id"])
     return None
 
@@ -144,7 +146,7 @@ def _access(client: InstallationClient, place: Place) -> Rulesets:
 
 
 def _carry_out(access: Rulesets, owned: _Owned) -> Change:
-    """Remove one ruleset, unless the list of its place lacks it; a place that is not shown to us is an error."""
+    """Remove one ruleset, unless it is not listed in its place; a place that is not shown to us is an error."""
     number = owned.ruleset_id or 0
     if number not in {listed["id"] for listed in access.list()}:
         return Change("delete", owned.place, owned.check_name, ruleset_id=number)

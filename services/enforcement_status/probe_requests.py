@@ -1,6 +1,6 @@
-"""Asking for probes: whoever changes what is watched, or hears of a change of rules, makes branches due.
+"""Requests for probes: make branches due after a change of what is watched, or of rules on GitHub.
 
-A branch that is asked for while a probe of it is under way stays due, for that probe may have read too early.
+A branch that is requested during a probe of it stays due, because that probe may have read too early.
 """
 
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from sqlalchemy import text
 from services.core.unit_of_work import UnitOfWork
 from services.core.work_queue import REQUEST
 
-_ASK = """
+_SCHEDULE = """
     INSERT INTO branch_enforcement AS e (branch_id, organization_id, due_at)
     SELECT b.id, b.organization_id, :now
     FROM watched_branches b JOIN repositories r ON r.id = b.repository_id
@@ -20,11 +20,11 @@ _ASK = """
     ON CONFLICT (branch_id) DO UPDATE SET attempts = 0, due_at = {request}
 """
 _REQUEST = REQUEST.format(row="e")
-_THESE = text(_ASK.format(request=_REQUEST, which="b.id = ANY(:ids)"))
-_OF_REPOSITORY = text(_ASK.format(request=_REQUEST, which="r.github_id = :github_id AND r.removed_at IS NULL"))
-_OF_INSTALLATION = text(_ASK.format(request=_REQUEST, which="i.id = :installation AND r.removed_at IS NULL"))
-_EVERY = text(_ASK.format(request=_REQUEST, which="i.state = 'active' AND r.removed_at IS NULL"))
-_FORGET = text("""
+_THESE = text(_SCHEDULE.format(request=_REQUEST, which="b.id = ANY(:ids)"))
+_OF_REPOSITORY = text(_SCHEDULE.format(request=_REQUEST, which="r.github_id = :github_id AND r.removed_at IS NULL"))
+_OF_INSTALLATION = text(_SCHEDULE.format(request=_REQUEST, which="i.id = :installation AND r.removed_at IS NULL"))
+_EVERY = text(_SCHEDULE.format(request=_REQUEST, which="i.state = 'active' AND r.removed_at IS NULL"))
+_RESOLVE_ALERTS = text("""
     WITH gone AS (
         SELECT a.id FROM attention_items a
         JOIN watched_branches b ON b.id = a.subject ->> 'id' AND b.organization_id = a.organization_id
@@ -39,29 +39,29 @@ _FORGET = text("""
 
 
 def schedule_probes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
-    """Have branches probed now."""
+    """Schedule probes of these branches now."""
     if branch_ids:
         uow.session.execute(_THESE, {"ids": list(branch_ids), "now": uow.now})
         uow.wake("verify")
 
 
 def schedule_repository_probes(uow: UnitOfWork, github_id: int) -> None:
-    """Have every branch probed that is known of a repository, watched or not."""
+    """Schedule probes of every branch of a repository that we know, watched or not."""
     uow.session.execute(_OF_REPOSITORY, {"github_id": github_id, "now": uow.now})
     uow.wake("verify")
 
 
 def schedule_installation_probes(uow: UnitOfWork, installation_id: int) -> None:
-    """Have every branch probed that is known of an installation, watched or not."""
+    """Schedule probes of every branch of an installation that we know, watched or not."""
     uow.session.execute(_OF_INSTALLATION, {"installation": installation_id, "now": uow.now})
     uow.wake("verify")
 
 
 def schedule_all_probes(uow: UnitOfWork) -> None:
-    """Have every branch of every active installation probed; for the full pass.
+    """Schedule probes of every branch of every active installation; for the full resync.
 
-    What a probe once found needs nobody's attention any more where there is nothing left that could be probed.
+    Alerts of branches that cannot be probed any more are resolved.
     """
-    uow.session.execute(_FORGET, {"now": uow.now})
+    uow.session.execute(_RESOLVE_ALERTS, {"now": uow.now})
     uow.session.execute(_EVERY, {"now": uow.now})
     uow.wake("verify")

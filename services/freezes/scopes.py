@@ -13,7 +13,7 @@ from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchFact, Scope, compile_scope
 from services.core.lookups import find_repositories
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.lights import count_unenforced
+from services.enforcement_status.status import count_unenforced
 
 PREVIEWED = 100
 """Repositories listed in a preview."""

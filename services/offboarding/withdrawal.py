@@ -15,7 +15,7 @@ from models.organizations import Organization, Withdrawal
 from rules.access.permissions import SYSTEM
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.core.work_queue import Lease, LeaseLostError, RetryPolicy, WorkQueue
-from services.enforcement.withdrawing import Left, withdraw
+from services.enforcement.withdrawing import Remaining, withdraw
 from services.mail.outbox import enqueue_mail
 from services.offboarding.deletion import owners
 
@@ -55,7 +55,7 @@ def withdraw_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     return True
 
 
-def _settle(uow_factory: UnitOfWorkFactory, caller: Caller, lease: Lease, left: list[Left]) -> None:
+def _settle(uow_factory: UnitOfWorkFactory, caller: Caller, lease: Lease, left: list[Remaining]) -> None:
     """Finish, or retry later, or send the owners the list of what is left."""
     organization = lease.row
     with uow_factory.open(caller) as uow:
@@ -74,6 +74,6 @@ def _settle(uow_factory: UnitOfWorkFactory, caller: Caller, lease: Lease, left: 
             enqueue_mail(uow, owner, "rules_left", organization=organization.name, left=lines)
 
 
-def _line(left: Left) -> str:
+def _line(left: Remaining) -> str:
     which = f"ruleset {left.ruleset_id}" if left.ruleset_id is not None else "a ruleset"
     return f"{left.place}: {which}, which requires the check {left.check_name} ({left.message})"

@@ -10,7 +10,7 @@ from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.access.onboarding import Facts, steps
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.lights import reached
+from services.enforcement_status.status import freezable
 from services.installations.views import status
 
 
@@ -61,7 +61,7 @@ def _branches(uow: UnitOfWork) -> tuple[int, int]:
         .select_from(WatchedBranch)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
         .outerjoin(BranchEnforcement, BranchEnforcement.branch_id == WatchedBranch.id)
-        .where(*reached(uow))
+        .where(*freezable(uow))
     )
     watched, unenforced = uow.session.execute(query).one()
     return watched, unenforced

@@ -17,7 +17,7 @@ from rules.audit.actions import ACTIONS
 from rules.rulesets.findings import worst
 from services.audit.filters import AuditFilters, shown_since
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.lights import LIGHTS, counts, reached
+from services.enforcement_status.status import LIGHTS, count_by_light, freezable
 from services.freezes import views
 from services.overview.attention import count_items
 
@@ -31,7 +31,7 @@ TOLD = [action for action in ACTIONS if action.partition(".")[0] in NOUNS]
 
 def show(uow: UnitOfWork) -> dict[str, Any]:
     """Return the contract's `Overview`."""
-    light_counts = counts(uow)
+    light_counts = count_by_light(uow)
     return {
         "at": uow.now,
         "freezes": _freezes(uow),
@@ -64,7 +64,7 @@ def _frozen(uow: UnitOfWork) -> int:
         .where(
             Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now), FreezeTarget.operation == "apply"
         )
-        .where(*reached(uow))
+        .where(*freezable(uow))
     )
     return uow.session.scalar(query) or 0
 

@@ -11,7 +11,7 @@ from models.repositories import Repository, WatchedBranch
 from services.core.lookups import get_branch
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.enforcement_status.lights import NEVER_LOOKED_AT, Known, lights
+from services.enforcement_status.status import NEVER_VERIFIED, EnforcementStatus, statuses
 from services.repositories.repositories import frozen_branches, get_visible
 
 
@@ -69,19 +69,19 @@ def views(uow: UnitOfWork, branches: Sequence[WatchedBranch]) -> list[dict[str, 
     ids = {branch.repository_id for branch in branches}
     rows = uow.session.scalars(select(Repository).where(Repository.id.in_(ids))) if ids else ()
     names = {repository.id: repository.full_name for repository in rows}
-    known = lights(uow, [branch.id for branch in branches])
+    known = statuses(uow, [branch.id for branch in branches])
     return [
         _view(
             branch,
             names[branch.repository_id],
             [freeze.id for freeze in freezes.get(branch.id, ())],
-            known.get(branch.id, NEVER_LOOKED_AT),
+            known.get(branch.id, NEVER_VERIFIED),
         )
         for branch in branches
     ]
 
 
-def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str], known: Known) -> dict[str, Any]:
+def _view(branch: WatchedBranch, repository: str, freeze_ids: list[str], known: EnforcementStatus) -> dict[str, Any]:
     return {
         "id": branch.id,
         "repository_id": branch.repository_id,

@@ -21,7 +21,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.ids import new_id
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.enforcement.orphans import look_for_orphans
+from services.enforcement.orphans import report_orphans
 from services.freezes.targets import extend_open_freezes
 from services.github_access.failures import ThrottledError, pause_when_limited
 from services.github_access.rate_limiter import background_client
@@ -126,7 +126,7 @@ def sync_installation(uow_factory: UnitOfWorkFactory, github: GitHub, installati
     with uow_factory.open(caller) as uow:
         installation = uow.session.get_one(Installation, installation_id, with_for_update=True)
         installation.synced_at = max(installation.synced_at or started, started)
-    look_for_orphans(uow_factory, github, replace(caller, actor=SYSTEM, source="system"), installation_id)
+    report_orphans(uow_factory, github, replace(caller, actor=SYSTEM, source="system"), installation_id)
 
 
 def _start(uow: UnitOfWork, installation_id: int) -> tuple[Caller | None, datetime]:

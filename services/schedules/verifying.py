@@ -17,8 +17,8 @@ from rules.freezes.scope import BranchFact
 from services.alerts.alerts import open_alert, resolve_alert
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
-from services.enforcement_status.lights import Known, lights
 from services.enforcement_status.probe_requests import schedule_probes
+from services.enforcement_status.status import EnforcementStatus, statuses
 from services.freezes.scopes import resolve
 from services.schedules import alerts
 from services.schedules.beginning import lock_planned
@@ -87,7 +87,7 @@ def compare(uow: UnitOfWork, occurrence_id: str) -> None:
     if row is not None and asked_at is not None:
         occurrence, schedule, _freeze = row
         reached = resolve(uow, schedule.scope, stored=True)
-        known = lights(uow, reached.ids)
+        known = statuses(uow, reached.ids)
         red = list(_not_blocking(reached.branches, known, asked_at, uow.now))
         if red:
             open_alert(uow, alerts.not_enforced(uow, schedule, occurrence, red, len(reached.branches)))
@@ -103,7 +103,7 @@ def _asked_at(occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None,
 
 
 def _not_blocking(
-    reached: Sequence[BranchFact], known: Mapping[str, Known], asked_at: datetime, now: datetime
+    reached: Sequence[BranchFact], known: Mapping[str, EnforcementStatus], asked_at: datetime, now: datetime
 ) -> Iterator[tuple[str, str]]:
     """Yield the branches that are not known to block: `owner/name` and branch."""
     answered = now >= asked_at + ANSWERED

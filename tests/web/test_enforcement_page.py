@@ -93,7 +93,7 @@ class TestTheWay:
     def test_the_organisations_ruleset_takes_an_owner(self, asked: Asked) -> None:
         permit(asked.town, organization_administration="write")
         right(asked.town, "root", acme__web="admin", acme__api="admin")
-        assert "no administrator of the organisation acme" in asked.do().text
+        assert "not an administrator of the organisation acme" in asked.do().text
         assert names(asked.town.host) == {}
 
     def test_somebody_who_says_no_changes_nothing(self, asked: Asked) -> None:
@@ -150,9 +150,9 @@ class TestAttacks:
         right(asked.town, "root", acme__web="admin", acme__api="push")
         page = asked.do()
         assert page.status_code == 403
-        assert "root is no administrator of acme/api. Nothing was written." in page.text
+        assert "root is not an administrator of acme/api. Nothing was written." in page.text
         assert "Apply again, and have an administrator open the new address." in page.text
-        assert "0 of 2 rulesets are written. Apply again for a new one." in asked.look(asked.go()).text
+        assert "0 of 2 rulesets are written. Apply again for a new address." in asked.look(asked.go()).text
         assert names(asked.town.host) == {}
         assert asked.town.host.oauth.tokens == set()
 

@@ -9,7 +9,7 @@ import pytest
 from rules.rulesets.enforcement import Enforcement
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.probe_queue import PROBES, acquire_probes
-from services.enforcement.probe_records import Probed, record
+from services.enforcement.probe_records import ProbeResult, save_results
 from services.enforcement.probing import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
@@ -65,7 +65,7 @@ def test_a_probe_that_was_overtaken_records_nothing(town: Town, web: RepositoryB
     probe(town)
     assert found(town).light == "red"
     with town.jobs.open(Caller(town.organization.id, ADA, "system")) as uow:
-        record(uow, late, [Probed(late.probes[0], green())])
+        save_results(uow, late, [ProbeResult(late.probes[0], green())])
     assert found(town).light == "red"
     assert attention(town) == [("unenforced_branch", "critical")]
 
@@ -83,7 +83,7 @@ def test_a_branch_that_is_asked_for_during_its_probe_is_probed_again(town: Town,
         assert acquire_probes(uow) is None, "one prober at a time"
         schedule_probes(uow, [town.branches["acme/web"].id])
     with town.jobs.open(Caller(town.organization.id, ADA, "system")) as uow:
-        record(uow, claim, [Probed(claim.probes[0], green())])
+        save_results(uow, claim, [ProbeResult(claim.probes[0], green())])
     assert found(town).due_at is not None
     pass_time(town, timedelta(milliseconds=5))
     change_ruleset(town, web, enforcement="disabled")

@@ -8,8 +8,18 @@ from hypothesis import strategies as st
 
 from rules.freezes.check_names import check_name, watched_automatically
 from rules.freezes.globs import compile_globs
-from rules.rulesets.needs import BranchFact, Need, RepositoryFact, Target, needs_of, sample_branch, targets_of
-from rules.rulesets.plans import Change, Existing, Found, Place, difference, mended, plan_removal, plan_target, settled
+from rules.rulesets.needs import KnownBranch, KnownRepository, Need, Target, needs_of, sample_branch, targets_of
+from rules.rulesets.plans import (
+    Change,
+    Existing,
+    Found,
+    Place,
+    difference,
+    normalized,
+    plan_removal,
+    plan_target,
+    restored,
+)
 
 APP = 4207
 MAIN = "change-freeze/main"
@@ -17,19 +27,19 @@ RELEASE = "change-freeze/release/*"
 HERE = Place("repository", "acme", "rep_1", "acme/web")
 
 
-def repository(number: int = 1, auto_watch: tuple[str, ...] = (), **branches: str) -> RepositoryFact:
+def repository(number: int = 1, auto_watch: tuple[str, ...] = (), **branches: str) -> KnownRepository:
     """Build a repository; a branch's value is its check name, with `-` in front where the scope does not reach it."""
     facts = tuple(
-        BranchFact(f"wbr_{name}", name.replace("__", "/"), check.removeprefix("-"), not check.startswith("-"))
+        KnownBranch(f"wbr_{name}", name.replace("__", "/"), check.removeprefix("-"), not check.startswith("-"))
         for name, check in branches.items()
     )
-    return RepositoryFact(
+    return KnownRepository(
         f"rep_{number}", number, "acme", f"r{number}", archived=False, auto_watch=auto_watch, branches=facts
     )
 
 
-def needs(fact: RepositoryFact, *, with_patterns: bool = True) -> dict[str, tuple[str, ...]]:
-    return {need.check_name: need.spared for need in needs_of(fact, with_patterns=with_patterns)}
+def needs(fact: KnownRepository, *, with_patterns: bool = True) -> dict[str, tuple[str, ...]]:
+    return {need.check_name: need.excluded for need in needs_of(fact, with_patterns=with_patterns)}
 
 
 def target(check: str = MAIN, **branches: str) -> Target:
@@ -73,9 +83,9 @@ class TestNeeds:
         """A branch that appears and is watched by a pattern is held by the rules that require its own check alone."""
         assume(any(not glob.startswith("!") for glob in globs))
         own, watched = check_name(name, globs), watched_automatically(name, globs)
-        for check, spared in needs(repository(auto_watch=tuple(globs))).items():
+        for check, excluded in needs(repository(auto_watch=tuple(globs))).items():
             held = compile_globs([check.removeprefix("change-freeze/")], "branch", "").matches(name)
-            held = held and not any(compile_globs([each], "branch", "").matches(name) for each in spared)
+            held = held and not any(compile_globs([each], "branch", "").matches(name) for each in excluded)
             assert not held or (watched and check == own)
 
     def test_a_sample_is_a_branch_that_the_rule_does_not_spare(self) -> None:
@@ -86,7 +96,7 @@ class TestNeeds:
 
 
 class TestLevels:
-    def all_needs(self, *facts: RepositoryFact) -> list[Need]:
+    def all_needs(self, *facts: KnownRepository) -> list[Need]:
         return [need for fact in facts for need in needs_of(fact, with_patterns=True)]
 
     def test_two_that_share_a_pattern_share_a_ruleset(self) -> None:
@@ -107,7 +117,7 @@ class TestLevels:
         assert [(each.level, len(each.needs)) for each in found] == [("organization", 2), ("repository", 1)]
 
     def test_an_archived_repository_takes_no_ruleset(self) -> None:
-        archived = RepositoryFact("rep_1", 1, "acme", "web", True, (), (BranchFact("wbr_1", "main", MAIN, True),))
+        archived = KnownRepository("rep_1", 1, "acme", "web", True, (), (KnownBranch("wbr_1", "main", MAIN, True),))
         assert targets_of(needs_of(archived, with_patterns=True), APP, None) == []
 
 
@@ -157,7 +167,7 @@ class TestChanges:
         added = self.at_github(name="Ours, renamed", rules=rules)
         assert self.plan(Found(own=Existing(7, added))).action == "none"
         disabled = self.plan(Found(own=Existing(7, {**added, "enforcement": "disabled"})))
-        assert disabled.after == settled(added)
+        assert disabled.after == normalized(added)
 
     def test_bypass_actors_that_are_hidden_from_us_are_no_difference(self) -> None:
         hidden = self.at_github()
@@ -167,7 +177,7 @@ class TestChanges:
     def test_the_order_of_what_has_none_is_no_difference(self) -> None:
         two = target(RELEASE, release__1=RELEASE)
         shuffled = {**two.ruleset, "conditions": {"ref_name": {"exclude": [], "include": ["refs/heads/release/*"]}}}
-        assert mended(shuffled, two) == shuffled
+        assert restored(shuffled, two) == shuffled
 
     def test_another_name_is_taken_beside_a_ruleset_of_others(self) -> None:
         taken = {"Change freeze: main": None, "Change freeze: main (2)": None}
@@ -175,8 +185,8 @@ class TestChanges:
 
     def test_only_the_very_ruleset_that_we_began_to_create_is_adopted(self) -> None:
         left = Existing(7, self.at_github())
-        adopted = self.plan(Found(taken={"Change freeze: main": left}))
-        assert (adopted.action, adopted.adopted, adopted.ruleset_id) == ("none", True, 7)
+        recognized = self.plan(Found(taken={"Change freeze: main": left}))
+        assert (recognized.action, recognized.recognized, recognized.ruleset_id) == ("none", True, 7)
         changed = Existing(7, self.at_github(rules=[*target().ruleset["rules"], {"type": "deletion"}]))
         assert self.plan(Found(taken={"Change freeze: main": changed})).name == "Change freeze: main (2)"
 
@@ -206,8 +216,8 @@ class TestChanges:
         rules = [*target().ruleset["rules"], *added.get("rules", [])]
         existing = self.at_github(**{**added, "rules": rules})
         change = plan_removal(Existing(7, existing), HERE, MAIN)
-        assert (change.action, change.disowned, change.removes) == ("update", True, True)
-        assert change.after == {**settled(existing), "rules": left}
+        assert (change.action, change.unmanaged, change.removes) == ("update", True, True)
+        assert change.after == {**normalized(existing), "rules": left}
 
     def test_a_removal_leaves_the_checks_of_others_in_their_rule(self) -> None:
         [rule] = target().ruleset["rules"]

@@ -10,15 +10,15 @@ from rules.errors import ServiceError
 from rules.freezes.check_names import PREFIX, check_name, watched_automatically
 from rules.freezes.globs import compile_globs
 from rules.rulesets.rulesets import (
-    MOST_PATTERNS,
+    MAX_PATTERNS,
     desired_ruleset,
+    excluded_patterns,
     pattern_of,
     ref_patterns,
     required_integrations,
     requires,
-    requires_of,
+    requires_from,
     ruleset_name,
-    spared,
 )
 from tools.fake_github.model.rulesets import matches_pattern, validate
 
@@ -100,7 +100,7 @@ def test_a_name_covers_itself_and_no_other(name: str, other: str) -> None:
 
 
 def test_a_glob_that_would_take_too_many_patterns_is_refused() -> None:
-    assert len(ref_patterns("/".join(["a**b"] * 6))) == MOST_PATTERNS
+    assert len(ref_patterns("/".join(["a**b"] * 6))) == MAX_PATTERNS
     with pytest.raises(ServiceError) as refused:
         ref_patterns("**a" * 85)
     assert refused.value.code == "invalid_glob"
@@ -159,23 +159,23 @@ def test_spared_branches_are_excluded() -> None:
 def test_a_rule_spares_the_branches_that_never_get_its_check(
     pattern: str, globs: list[str], expected: list[str]
 ) -> None:
-    assert spared(pattern, globs, {}) == expected
+    assert excluded_patterns(pattern, globs, {}) == expected
 
 
 def test_a_rule_spares_branches_that_have_kept_another_check_name() -> None:
     names = {"main": "change-freeze/main", "release/1": "change-freeze/**", "v{1}": "change-freeze/v{1}"}
-    assert spared("**", ["**"], names) == ["main", "v{1}"]
-    assert spared("main", ["**"], names) == []
+    assert excluded_patterns("**", ["**"], names) == ["main", "v{1}"]
+    assert excluded_patterns("main", ["**"], names) == []
 
 
 def test_a_rule_lets_go_of_no_branch_whose_check_it_requires() -> None:
     globs = ["release/*", "hotfix/*", "**"]
-    assert spared("**", globs, {"release/1": "change-freeze/**"}) == ["hotfix/*"]
-    assert spared("release/*", globs, {"release/1": "change-freeze/**"}) == ["release/1"]
+    assert excluded_patterns("**", globs, {"release/1": "change-freeze/**"}) == ["hotfix/*"]
+    assert excluded_patterns("release/*", globs, {"release/1": "change-freeze/**"}) == ["release/1"]
 
 
 def test_a_glob_that_was_watched_once_spares_what_present_globs_name() -> None:
-    assert spared("rel**", ["release/*", "rel**"], {"relay": "change-freeze/rel**"}) == ["release/*"]
+    assert excluded_patterns("rel**", ["release/*", "rel**"], {"relay": "change-freeze/rel**"}) == ["release/*"]
 
 
 GLOB_LISTS = st.lists(st.tuples(st.sampled_from(["", "!"]), GLOBS).map("".join), min_size=1, max_size=4).filter(
@@ -190,7 +190,9 @@ def test_a_branch_is_held_by_no_rule_whose_check_it_never_gets(globs: list[str],
     name = check_name(branch, globs) if watched_automatically(branch, globs) else None
     for pattern in globs:
         if "*" in pattern and not pattern.startswith("!") and PREFIX + pattern != name:
-            names = desired_ruleset(PREFIX + pattern, APP, None, spared(pattern, globs, {}))["conditions"]["ref_name"]
+            names = desired_ruleset(PREFIX + pattern, APP, None, excluded_patterns(pattern, globs, {}))["conditions"][
+                "ref_name"
+            ]
             held, let_go = (any(matches_pattern(ref, branch, "") for ref in names[side]) for side in names)
             assert not held or let_go
 
@@ -199,7 +201,7 @@ def test_a_branch_is_held_by_no_rule_whose_check_it_never_gets(globs: list[str],
 def test_a_branch_that_globs_watch_is_held_by_the_rule_of_its_check(globs: list[str], branch: str) -> None:
     if watched_automatically(branch, globs):
         pattern = pattern_of(check_name(branch, globs))
-        every = spared(pattern, globs, {branch: PREFIX + pattern})
+        every = excluded_patterns(pattern, globs, {branch: PREFIX + pattern})
         names = desired_ruleset(PREFIX + pattern, APP, None, every)["conditions"]["ref_name"]
         assert any(matches_pattern(ref, branch, "") for ref in names["include"])
         assert not any(matches_pattern(ref, branch, "") for ref in names["exclude"])
@@ -231,4 +233,4 @@ def _rule(*checks: dict[str, object]) -> dict[str, object]:
 def test_a_rule_tells_who_has_to_write_the_check(rule: dict[str, object], integrations: list[int | None]) -> None:
     assert required_integrations(rule, NAME) == integrations
     assert requires(rule, NAME) == bool(integrations)
-    assert requires_of(rule, NAME, APP) == (APP in integrations)
+    assert requires_from(rule, NAME, APP) == (APP in integrations)

@@ -1,11 +1,11 @@
 """The branch that nobody has, by whose name it is asked whether a pattern's rule covers new branches."""
 
-from rules.rulesets.needs import BranchFact, RepositoryFact, needs_of, sample_branch
+from rules.rulesets.needs import KnownBranch, KnownRepository, needs_of, sample_branch
 
 
 def sample(*globs: str, **check_names: str) -> dict[str, str | None]:
-    branches = tuple(BranchFact(f"wbr_{name}", name, check, in_scope=True) for name, check in check_names.items())
-    repository = RepositoryFact("rep_1", 1, "acme", "web", archived=False, auto_watch=globs, branches=branches)
+    branches = tuple(KnownBranch(f"wbr_{name}", name, check, in_scope=True) for name, check in check_names.items())
+    repository = KnownRepository("rep_1", 1, "acme", "web", archived=False, auto_watch=globs, branches=branches)
     return {need.check_name: sample_branch(need) for need in needs_of(repository, with_patterns=True)}
 
 

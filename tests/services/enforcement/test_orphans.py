@@ -7,7 +7,7 @@ import pytest
 
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import Caller
-from services.enforcement.orphans import SETTLED, look_for_orphans
+from services.enforcement.orphans import MIN_REMOVED_FOR, report_orphans
 from services.repository_sync import sync as repository_sync
 from tests.jobs.conftest import Town, fake_github, private_key, town
 from tests.jobs.setup.asking import ORGANIZATION, add, ask, names, permit, work
@@ -42,11 +42,11 @@ def sync(town: Town) -> None:
 
 def look(town: Town) -> None:
     caller = Caller(town.organization.id, CODE_HOST, "code_host")
-    look_for_orphans(town.jobs, town.github, caller, next(iter(town.host.world.installations)))
+    report_orphans(town.jobs, town.github, caller, next(iter(town.host.world.installations)))
 
 
 def settle(town: Town) -> None:
-    cast(MovedClock, town.jobs.clock).ahead += SETTLED + timedelta(seconds=1)
+    cast(MovedClock, town.jobs.clock).ahead += MIN_REMOVED_FOR + timedelta(seconds=1)
     sync(town)
 
 

@@ -18,7 +18,7 @@ from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
 from services.enforcement import withdrawing
 from services.enforcement.applying import SETUPS
-from services.enforcement.confirming import BUDGET
+from services.enforcement.confirming import MAX_WRITING_SECONDS
 from services.maintenance.tasks import work_waiting
 from services.offboarding.deletion import WITHDRAWN_AFTER, delete, end_what_came_late
 from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
@@ -232,7 +232,7 @@ class TestItsRules:
     ) -> None:
         gone(town)
         with monkeypatch.context() as patched:
-            patched.setattr(withdrawing, "record", _die)
+            patched.setattr(withdrawing, "save_ruleset", _die)
             with pytest.raises(SystemExit):
                 withdraw_due(town.jobs, town.github)
         assert written not in town.host.world.rulesets
@@ -259,7 +259,7 @@ class TestItsRules:
 
     def test_wait_until_a_setup_that_is_being_written_must_have_ended(self, town: Town, written: int) -> None:
         assert SETUPS.lease <= WITHDRAWN_AFTER
-        assert timedelta(seconds=BUDGET + town.github.settings.deadline_seconds) < WITHDRAWN_AFTER
+        assert timedelta(seconds=MAX_WRITING_SECONDS + town.github.settings.deadline_seconds) < WITHDRAWN_AFTER
         leave(town)
         assert not waits(town)
         assert not withdraw_due(town.jobs, town.github)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.schedules import Occurrence
+from models.schedules import Occurrence, Schedule
 from rules.time.recurrence import days
 from rules.time.wall_clock import place
 from services.schedules.planning import extend_plans
@@ -78,24 +78,23 @@ class Watched:
         else:
             office.update(self.id, **{name: value})
 
-    def expected(self, until: datetime) -> dict[datetime, datetime]:
+    def expected(self, schedule: Schedule, until: datetime) -> dict[datetime, datetime]:
         """Return the real windows that the terms ask for after now, by their start."""
-        schedule = self.office.schedule(self.id)
         recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
         zone = ZoneInfo(schedule.timezone)
         spans = (place(window, day, zone) for day in days(recurrence, FIRST, LAST))
         return {span.start: span.end for span in spans if span is not None and self.now < span.start <= until}
 
     def check(self) -> None:
-        rows = self.office.rows(self.id)
-        self._history_stays(rows)
         schedule = self.office.schedule(self.id)
+        rows = self.office.rows(self.id)  # last: `schedule` expires what was read before, row by row
+        self._history_stays(rows)
         planned = [row for row in rows if row.begun_at is None and row.skip_reason is None and row.ends_at > self.now]
         if not schedule.enabled:
             assert planned == []
             return
         assert schedule.planned_until is not None
-        wanted = self.expected(schedule.planned_until)
+        wanted = self.expected(schedule, schedule.planned_until)
         to_come = {row.starts_at: row.ends_at for row in planned if row.starts_at > self.now}
         assert to_come.items() <= wanted.items()
         had = [row for row in rows if row.begun_at is not None or row.skip_reason == "asked"]

@@ -6,17 +6,17 @@ from schemas.names import snake_case
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
 from services.schedules import (
-    deleting,
-    importing,
-    months,
+    changes,
+    deletion,
+    imports,
+    manual_runs,
+    month_calendar,
     occurrences,
-    previewing,
-    running_now,
-    saving,
-    skipping,
+    previews,
+    skips,
     views,
 )
-from services.schedules.matching import Import
+from services.schedules.import_matching import Import
 
 TERMS = ("recurrence", "window")
 SHOWN = 10
@@ -30,7 +30,7 @@ def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
 
 def create_schedule(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Create a schedule."""
-    return views.view(uow, saving.create(uow, saving.NewSchedule(**with_terms(body))))
+    return views.view(uow, changes.create(uow, changes.NewSchedule(**with_terms(body))))
 
 
 def get_schedule(uow: UnitOfWork, schedule_id: str) -> object:
@@ -40,32 +40,32 @@ def get_schedule(uow: UnitOfWork, schedule_id: str) -> object:
 
 def update_schedule(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) -> object:
     """Change a schedule."""
-    return views.view(uow, saving.update(uow, schedule_id, with_terms(body)))
+    return views.view(uow, changes.update(uow, schedule_id, with_terms(body)))
 
 
 def delete_schedule(uow: UnitOfWork, schedule_id: str, *, end_active: bool) -> None:
     """Delete a schedule."""
-    deleting.delete_schedule(uow, schedule_id, end_active=end_active)
+    deletion.delete_schedule(uow, schedule_id, end_active=end_active)
 
 
 def skip_next_occurrence(uow: UnitOfWork, schedule_id: str) -> object:
     """Skip the next occurrence."""
-    return skipping.skip_next(uow, schedule_id)
+    return skips.skip_next(uow, schedule_id)
 
 
 def run_schedule_now(uow: UnitOfWork, schedule_id: str, body: dict[str, Any]) -> object:
     """Apply or lift a schedule's window now."""
-    return running_now.run_now(uow, schedule_id, body["action"])
+    return manual_runs.run_now(uow, schedule_id, body["action"])
 
 
 def preview_schedule_draft(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Preview a draft."""
-    return previewing.preview_draft(uow, with_terms(body), body.get("limit", SHOWN))
+    return previews.preview_draft(uow, with_terms(body), body.get("limit", SHOWN))
 
 
 def preview_schedule(uow: UnitOfWork, schedule_id: str, limit: int) -> object:
     """Preview a schedule."""
-    return previewing.preview_saved(uow, schedule_id, limit)
+    return previews.preview_saved(uow, schedule_id, limit)
 
 
 def list_occurrences(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
@@ -77,12 +77,12 @@ def list_occurrences(uow: UnitOfWork, limit: int, cursor: str | None, **filters:
 
 def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: str | None) -> object:
     """See the calendar of a month."""
-    return months.calendar_of(uow, month, timezone, schedule_id)
+    return month_calendar.calendar_of(uow, month, timezone, schedule_id)
 
 
 def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Import a calendar."""
-    return importing.import_calendar(uow, Import(**with_terms(body)))
+    return imports.import_calendar(uow, Import(**with_terms(body)))
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:

@@ -29,11 +29,11 @@ from services.maintenance.tasks import (
 from services.offboarding.deletion import end_what_came_late
 from services.offboarding.purge import purge_deleted
 from services.pull_request_exceptions.sweeping import end_exceptions
-from services.schedules.beginning import begin_windows, cover_the_rest
-from services.schedules.missing import clear_what_is_over, record_missed
-from services.schedules.overlap_items import look_for_overlaps
-from services.schedules.planning import extend_plans
-from services.schedules.verifying import compare_windows, verify_windows
+from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
+from services.schedules.occurrence_start import cover_remaining, start_windows
+from services.schedules.overlap_alerts import find_overlaps
+from services.schedules.plans import extend_plans
+from services.schedules.verification import compare_windows, verify_windows
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Sweeper:
         Windows begin before freezes end: where one follows the other, what both cover stays blocked.
         """
         uow_factory = self.context.uow_factory
-        chores = (begin_windows, end_freezes, end_exceptions, cover_the_rest, record_missed)
+        chores = (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed)
         done = [_attempt(partial(chore, uow_factory)) for chore in chores]
         return any(done)
 
@@ -89,9 +89,9 @@ class Sweeper:
         for chore in (
             partial(verify_windows, uow_factory),
             partial(compare_windows, uow_factory),
-            partial(clear_what_is_over, uow_factory),
+            partial(resolve_outdated_alerts, uow_factory),
             partial(extend_plans, uow_factory),
-            partial(look_for_overlaps, uow_factory),
+            partial(find_overlaps, uow_factory),
             partial(repair_completions, uow_factory),
             partial(full_resync, uow_factory, self.full_pass_every),
             partial(purge_expired, uow_factory),

@@ -80,7 +80,7 @@ def _check(filters: AuditFilters) -> None:
     if filters.action is not None and filters.action not in ACTIONS:
         faults.append(_refused("action", f"{filters.action!r} is no action; GET /v1/audit/actions lists them"))
     if filters.since is not None and filters.until is not None and filters.until <= filters.since:
-        faults.append(_refused("to", "to has to be later than from"))
+        faults.append(_refused("to", "to must be later than from"))
     if faults:
         raise merge_errors(faults)
 

@@ -1,4 +1,4 @@
-"""What of a schedule needs attention: windows that passed, that reach nothing, or that would not block."""
+"""Alerts and audit data of schedules: windows that were missed, have no targets, or would not be enforced."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,23 +9,23 @@ from services.core.unit_of_work import UnitOfWork
 from services.github_access.client import page
 
 MISSED, WITHOUT_TARGETS, NOT_ENFORCED = "missed_window", "window_without_targets", "window_not_enforced"
-"""Types of items."""
-NAMED = 5
-"""Branches that a message names."""
+"""Types of alerts."""
+MAX_LISTED = 5
+"""Branches that a message lists."""
 
 
 def subject(schedule: Schedule) -> tuple[str, str, str]:
-    """Return a schedule as the subject of an item, and as the target of an audit entry."""
+    """Return a schedule as the subject of an alert and the target of an audit entry."""
     return "schedule", schedule.id, schedule.name
 
 
 def window(occurrence: Occurrence) -> dict[str, Any]:
-    """Return what an audit entry tells of an occurrence."""
+    """Return an occurrence for an audit entry."""
     return {"occurrenceId": occurrence.id, "startsAt": occurrence.starts_at, "endsAt": occurrence.ends_at}
 
 
 def audit_skipped(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
-    """Record that an occurrence is left out, and why."""
+    """Audit that an occurrence is skipped, and why."""
     uow.audit(
         "occurrence.skipped",
         subject(schedule),
@@ -35,47 +35,47 @@ def audit_skipped(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -
     )
 
 
-def of_windows_past(schedule: Schedule) -> tuple[str, str]:
-    """Return the keys of what was wrong with earlier windows of a schedule; one that begins makes it good."""
+def keys_of_past_windows(schedule: Schedule) -> tuple[str, str]:
+    """Return the keys of alerts about earlier windows of a schedule; the next window that starts resolves them."""
     return _key(MISSED, schedule), _key(WITHOUT_TARGETS, schedule)
 
 
 def missed(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert:
-    """Return the item of a window that passed without a freeze; a later one takes the place of an earlier one."""
-    told = (
-        f"The window of {schedule.name} {_times(occurrence)} passed without a freeze: nothing could begin it. Look at "
-        "what was merged then, and whether the sweeper runs."
+    """Return the alert for a missed window; a later one replaces an earlier one."""
+    message = (
+        f"The window of {schedule.name} {_times(occurrence)} passed without a freeze because nothing started it. "
+        "Check what was merged in that time, and whether the sweeper is running."
     )
-    return Alert(_key(MISSED, schedule), MISSED, "critical", subject(schedule), told, home(uow))
+    return Alert(_key(MISSED, schedule), MISSED, "critical", subject(schedule), message, home(uow))
 
 
 def without_targets(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Alert:
-    """Return the item of a window that was skipped since its scope reaches nothing."""
-    told = (
-        f"The window of {schedule.name} {_times(occurrence)} was skipped: its scope reaches no watched branch. Change "
-        "the scope, or watch what it should reach."
+    """Return the alert for a window that was skipped because its scope covers no branch."""
+    message = (
+        f"The window of {schedule.name} {_times(occurrence)} was skipped: its scope covers no watched branch. Change "
+        "the scope, or watch the branches that it should cover."
     )
-    return Alert(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), told, home(uow))
+    return Alert(_key(WITHOUT_TARGETS, schedule), WITHOUT_TARGETS, "warning", subject(schedule), message, home(uow))
 
 
 def not_enforced(
     uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence, unenforced: Sequence[tuple[str, str]], reached: int
 ) -> Alert:
-    """Return the item of a window that would not block some of the branches it reaches: (`owner/name`, branch)."""
-    named = ", ".join(f"{repository}:{branch}" for repository, branch in unenforced[:NAMED])
-    more = f" and {len(unenforced) - NAMED} more" if len(unenforced) > NAMED else ""
-    told = (
+    """Return the alert for a window that would not block some of its branches, given as (`owner/name`, branch)."""
+    named = ", ".join(f"{repository}:{branch}" for repository, branch in unenforced[:MAX_LISTED])
+    more = f" and {len(unenforced) - MAX_LISTED} more" if len(unenforced) > MAX_LISTED else ""
+    message = (
         f"The window of {schedule.name} {_times(occurrence)} is not known to block {len(unenforced)} of {reached} "
         f"branches: {named}{more}."
     )
     repository, branch = unenforced[0]
     rules = page(uow, *repository.split("/", 1), "rules", ref=f"refs/heads/{branch}")
     key = key_of_not_enforced(occurrence.id)
-    return Alert(key, NOT_ENFORCED, "critical", subject(schedule), told, ("Open the branch's rules", rules))
+    return Alert(key, NOT_ENFORCED, "critical", subject(schedule), message, ("Open the branch's rules", rules))
 
 
 def key_of_not_enforced(occurrence_id: str) -> str:
-    """Return the key of the item of an occurrence that would not block; the id is its second word."""
+    """Return the key of the alert; the second word is the occurrence's id."""
     return f"{NOT_ENFORCED} {occurrence_id}"
 
 
@@ -89,5 +89,5 @@ def _times(occurrence: Occurrence) -> str:
 
 
 def home(uow: UnitOfWork) -> tuple[str, str]:
-    """Return where something can be done about a schedule, as an item's action."""
+    """Return the action of an alert that concerns a schedule as a whole."""
     return "Open the schedules", f"{uow.dependencies.web_url}/"

@@ -1,4 +1,4 @@
-"""Listing occurrences: those that touch a range of time, by their start."""
+"""Lists of occurrences in a range of time, by start."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_view
 
 NOT_LONG = timedelta(days=8)
-"""What an occurrence lasts at most that is not among the long ones of an index."""
+"""Longest duration of occurrences outside of the index of long ones."""
 _BEFORE_ALL = datetime(2000, 1, 1, tzinfo=UTC)
 _TO_COME: tuple[OccurrenceState | None, ...] = ("planned", "active")
 
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceFilters:
-    """Which occurrences a list shows; None: any."""
+    """Filters of a list of occurrences; None means any."""
 
     since: datetime | None = None
-    """Those that end later."""
+    """Occurrences that end later."""
     until: datetime | None = None
-    """Those that begin sooner."""
+    """Occurrences that start earlier."""
     schedule_id: str | None = None
     state: OccurrenceState | None = None
 
 
 def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | None, limit: int) -> Page:
-    """Return a page of occurrences, the one that begins first first, of deleted schedules too.
+    """Return a page of occurrences, earliest start first, including those of deleted schedules.
 
-    Raises `invalid_parameter` for a range that ends before it begins, `schedule_not_found`, `invalid_cursor`.
+    Raise `invalid_parameter` if the range ends before it starts, `schedule_not_found`, `invalid_cursor`.
     """
     if filters.since is not None and filters.until is not None and filters.until <= filters.since:
-        detail = Detail("to", "has to be later than from", "invalid_parameter")
+        detail = Detail("to", "must be later than from", "invalid_parameter")
         raise ServiceError("invalid_parameter", f"to {detail.message}.", details=(detail,))
     query = with_freezes().where(*touching(uow, _since(uow, filters), filters.until))
     if filters.schedule_id is not None:
@@ -52,16 +52,17 @@ def list_occurrences(uow: UnitOfWork, filters: OccurrenceFilters, cursor: str | 
 
 
 def _since(uow: UnitOfWork, filters: OccurrenceFilters) -> datetime | None:
-    """Return the instant that what is listed ends after: nothing that is to come has ended."""
+    """Return the time after which listed occurrences end; planned and active ones have not ended."""
     if filters.state in _TO_COME:
         return max(filters.since or uow.now, uow.now)
     return filters.since
 
 
 def touching(uow: UnitOfWork, since: datetime | None, until: datetime | None) -> list[ColumnElement[bool]]:
-    """Return the conditions of the organisation's occurrences that end after one instant and begin before another.
+    """Return the conditions for the organisation's occurrences that end after one time and start before another.
 
-    Found by their start: the few long ones tell how far before the range it may lie, so that a long past costs nothing.
+    They are found by start. The few long ones determine how far before the range it may be, so that a long history
+    costs nothing.
     """
     conditions: list[ColumnElement[bool]] = [Occurrence.organization_id == uow.organization]
     if until is not None:
@@ -74,9 +75,9 @@ def touching(uow: UnitOfWork, since: datetime | None, until: datetime | None) ->
 
 
 def first_long(conditions: Sequence[ColumnElement[bool]], since: datetime) -> Select[datetime | None]:
-    """Return the query of when the first long occurrence begins that ends after an instant.
+    """Return the query for the earliest start of a long occurrence that ends after a time.
 
-    The offset keeps the planner from walking through all occurrences in the expectation that a long one comes soon.
+    The offset keeps the planner from scanning all occurrences in the expectation of finding a long one soon.
     """
     long = select(Occurrence.starts_at).where(*conditions, text(LONG), Occurrence.ends_at > since).offset(0)
     return select(func.min(long.subquery().c.starts_at))

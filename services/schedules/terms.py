@@ -1,6 +1,6 @@
-"""The terms of a schedule: as they are stored, and as the rules take them.
+"""The terms of a schedule, converted from their stored form to that of the rules.
 
-Stored are the contract's objects `Recurrence` and `ScheduleWindow` with keys in snake_case, dates and times as texts.
+Stored are the contract's objects `Recurrence` and `ScheduleWindow` with keys in snake_case; dates and times are text.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _LISTS = ("by_day", "by_month_day", "by_month")
 
 
 def recurrence_of(kept: Mapping[str, Any]) -> Recurrence:
-    """Return a stored recurrence as the rules take it; raises ValueError for a day that no calendar has."""
+    """Return a stored recurrence as the rules use it. Raise ValueError for an invalid date."""
     given: dict[str, Any] = dict(kept)
     given |= {name: date.fromisoformat(given[name]) for name in _DATES if name in given}
     given |= {name: tuple(given[name]) for name in _LISTS if name in given}
@@ -28,12 +28,12 @@ def recurrence_of(kept: Mapping[str, Any]) -> Recurrence:
 
 
 def window_of(kept: Mapping[str, Any]) -> Window:
-    """Return a stored window as the rules take it."""
+    """Return a stored window as the rules use it."""
     start, end = (time.fromisoformat(kept[name]) for name in ("start_time", "end_time"))
     return Window(start, end, kept.get("days", 0))
 
 
 def windows_of(schedule: Schedule, after: datetime, until: datetime) -> list[Placed]:
-    """Return the windows of a schedule that end after one instant and begin until another, stored or not."""
+    """Return the windows of a schedule, stored or not, that end after one time and start until another."""
     recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
     return placed(recurrence, window, ZoneInfo(schedule.timezone), after, until)

@@ -1,4 +1,4 @@
-"""Showing schedules: one, or pages of them, as the contract's `Schedule` object with the next occurrence."""
+"""Schedules as in the API, with their next occurrence: one, or a page of them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_views
 
 NEVER = datetime(9999, 1, 1, tzinfo=UTC)
-"""Where a schedule without a planned occurrence stands in the order of the next starts."""
+"""Sort key of schedules without a planned occurrence."""
 _COPIED = (
     "id",
     "name",
@@ -35,21 +35,21 @@ _COPIED = (
 
 
 def get_schedule(uow: UnitOfWork, schedule_id: str, *, lock: bool = False) -> Schedule:
-    """Return a schedule by id; raises `schedule_not_found`, also once it is deleted."""
+    """Return a schedule by id. Raise `schedule_not_found`, also if it is deleted."""
     query = select(Schedule).where(Schedule.id == schedule_id, existing(uow.organization))
     schedule = uow.session.scalar(query.with_for_update(key_share=True) if lock else query)
     if schedule is None:
-        raise unknown(schedule_id)
+        raise not_found(schedule_id)
     return schedule
 
 
-def unknown(schedule_id: str) -> ServiceError:
-    """Return the refusal of an id that no schedule of the organisation has."""
-    return ServiceError("schedule_not_found", f"There is no schedule {schedule_id!r} in this organisation.")
+def not_found(schedule_id: str) -> ServiceError:
+    """Return the error for an unknown schedule id."""
+    return ServiceError("schedule_not_found", f"Schedule {schedule_id!r} not found in this organisation.")
 
 
 def list_schedules(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """Return a page of schedules: by their next start, those without one last, ties by id."""
+    """Return a page of schedules by next start; those without one come last."""
     query = select(Schedule).where(existing(uow.organization))
     keys = (func.coalesce(next_start(uow.now), literal(NEVER)), Schedule.id)
     page = page_of(uow, "list_schedules", None, query, keys, cursor=cursor, limit=limit, ascending=True)
@@ -57,17 +57,17 @@ def list_schedules(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
 
 
 def show(uow: UnitOfWork, schedule_id: str) -> dict[str, Any]:
-    """Return one schedule; raises `schedule_not_found`."""
+    """Return a schedule. Raise `schedule_not_found`."""
     return view(uow, get_schedule(uow, schedule_id))
 
 
 def view(uow: UnitOfWork, schedule: Schedule) -> dict[str, Any]:
-    """Return a schedule with its next occurrence."""
+    """Return a schedule as in the API, with its next occurrence."""
     return views(uow, [schedule])[0]
 
 
 def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]]:
-    """Return the schedules with their next occurrences, which are read in one query."""
+    """Return schedules as in the API; their next occurrences are read in one query."""
     coming = _next_occurrences(uow, [schedule.id for schedule in schedules])
     return [
         {
@@ -80,7 +80,7 @@ def views(uow: UnitOfWork, schedules: Sequence[Schedule]) -> list[dict[str, Any]
 
 
 def _next_occurrences(uow: UnitOfWork, schedule_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the next planned occurrence of each schedule that has one, by the schedule's id."""
+    """Return the next planned occurrence of each schedule that has one, by schedule id."""
     first = next_planned(Schedule.id, uow.now).with_only_columns(Occurrence.id).correlate(Schedule).scalar_subquery()
     coming = select(first).where(Schedule.id == any_of(schedule_ids)).scalar_subquery()
     # As an array: of a subquery the database thinks that it meets more than it is worth looking up one by one.

@@ -33,8 +33,8 @@ from services.reconcile.check_writes import write_checks
 from services.reconcile.leases import acquire
 from services.reconcile.reconciler import Pass
 from services.repositories import watching
-from services.schedules.beginning import begin_windows, cover_the_rest
-from services.schedules.missing import record_missed
+from services.schedules.missed_windows import record_missed
+from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
 from tests.faults.machines import BASES, TownMachine, explore, some
 from tests.jobs.conftest import ADA, Town
@@ -127,7 +127,7 @@ class Machine(TownMachine):
 
     @rule()
     def sweep(self) -> None:
-        for chore in (begin_windows, end_freezes, end_exceptions, cover_the_rest, record_missed):
+        for chore in (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed):
             chore(self.town.jobs)
 
     @rule(which=some, minutes=st.sampled_from([None, 15, 65]), pin=st.booleans())

@@ -179,7 +179,7 @@ class TestListAuditEntries:
     def test_a_time_that_ends_before_it_begins_is_refused(self, acme: Tenant, path: str) -> None:
         times = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-01T00:00:00Z"}
         error = refusal(acme.key().get(path, **times), 400, "invalid_parameter")
-        assert (error["details"][0]["path"], error["message"]) == ("to", "to has to be later than from.")
+        assert (error["details"][0]["path"], error["message"]) == ("to", "to must be later than from.")
 
     @pytest.mark.parametrize("order", ["asc", "desc"])
     def test_the_end_of_time_is_an_end_like_any_other(self, acme: Tenant, seal: Seal, order: str) -> None:

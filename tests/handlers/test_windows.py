@@ -16,7 +16,7 @@ from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
-from services.schedules.beginning import begin_windows
+from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
@@ -268,11 +268,11 @@ class TestEveryRead:
         within = (True, "all", ["in_force"], ["active"], False)
         after = (False, "none", ["ended"], ["past"], False)
         clock.at = start - timedelta(seconds=1)
-        begin_windows(jobs)
+        start_windows(jobs)
         assert self.told(acme, schedule) == before
         clock.at = start
         assert self.told(acme, schedule) == before
-        begin_windows(jobs)
+        start_windows(jobs)
         assert self.told(acme, schedule) == within
         clock.at = start + timedelta(hours=1) - timedelta(milliseconds=1)
         assert self.told(acme, schedule) == within

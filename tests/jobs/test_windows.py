@@ -14,7 +14,7 @@ from jobs.context import Context
 from jobs.sweep import SHORTEST_PAUSE, Sweeper
 from models.schedules import Occurrence
 from services.maintenance.tasks import end_freezes
-from services.schedules.beginning import begin_windows
+from services.schedules.occurrence_start import start_windows
 from tests import factories
 from tests.jobs.conftest import Builder, Town
 from tests.services.conftest import Listener, MovedClock
@@ -170,8 +170,8 @@ def test_sweepers_begin_and_end_each_window_once(town: Town, build: Builder) -> 
     for _ in range(6):
         window(town)
     pass_time(town, hours=1)
-    _together(lambda: begin_windows(town.jobs))
-    begin_windows(town.jobs)
+    _together(lambda: start_windows(town.jobs))
+    start_windows(town.jobs)
     pass_time(town, hours=1)
     _together(lambda: end_freezes(town.jobs))
     counts = {

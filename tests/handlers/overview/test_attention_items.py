@@ -16,7 +16,7 @@ from schemas.contract import load_contract
 from services.bypass_detection import reports
 from services.enforcement import orphans
 from services.overview import attention_sources
-from services.schedules import alerts, overlap_items
+from services.schedules import alerts, overlap_alerts
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.overview.asking import ATTENTION, items, only, raised, told
@@ -82,7 +82,7 @@ class TestListAttentionItems:
     def test_every_type_that_is_raised_is_in_the_contract(self) -> None:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["enum"])
         raised_types = {kind for kind, _ in reports.ITEMS.values()}
-        raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_items.TYPE, orphans.TYPE}
+        raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
         raised_types |= {"unenforced_branch", "missing_permissions"} | set(attention_sources.TYPES)
         assert raised_types == known
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sqlalchemy.orm import Session
 
 from integrations.calendars.gate import MOST_EVENTS
-from services.schedules.importing import MOST_SCHEDULES
+from services.schedules.imports import MAX_SCHEDULES
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.importing import (
     IMPORT,
@@ -34,7 +34,7 @@ def test_holidays_whose_windows_would_be_too_long_are_refused_and_told(member: C
 
 
 def test_what_is_over_takes_no_room(member: Caller, session: Session) -> None:
-    over = [event(f"{number}", day=LONG_AGO) for number in range(MOST_SCHEDULES + 1)]
+    over = [event(f"{number}", day=LONG_AGO) for number in range(MAX_SCHEDULES + 1)]
     assert len(over) < MOST_EVENTS
     told = imported(member, of_file(*over, event("next", day=SOON)))
     assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": len(over)}
@@ -73,7 +73,7 @@ class TestOtherYears:
         assert (row["action"], row["code"]) == ("updated", "cut")
         assert (
             row["message"]
-            == f"has no days of {NEXT_YEAR + 1} any more, which had another window; ask for those years too"
+            == f"no longer has days of {NEXT_YEAR + 1}, which had another window; request those years too"
         )
         all_years = of_country(years=[NEXT_YEAR, NEXT_YEAR + 1], dayBefore=True)
         assert {row["code"] for row in imported(member, all_years)["data"]} == {None}

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from models.schedules import Schedule
-from services.schedules.months import MOST_OF_A_DAY
+from services.schedules.month_calendar import MAX_PER_DAY
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.schedules.asking import rows
@@ -186,11 +186,11 @@ class TestGetScheduleCalendar:
     def test_shows_the_first_of_a_busy_day_and_counts_them_all(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
-        for minute in range(MOST_OF_A_DAY + 1):
+        for minute in range(MAX_PER_DAY + 1):
             add(session, schedule, f"2031-05-10T00:{minute:02}", f"2031-05-10T01:{minute:02}")
         shown = acme.key().get("/v1/schedules/calendar", month="2031-05").json()["days"][9]
-        assert (shown["count"], len(shown["occurrences"])) == (MOST_OF_A_DAY + 1, MOST_OF_A_DAY)
-        assert shown["occurrences"][-1]["startsAt"] == f"2031-05-10T00:{MOST_OF_A_DAY - 1}:00Z"
+        assert (shown["count"], len(shown["occurrences"])) == (MAX_PER_DAY + 1, MAX_PER_DAY)
+        assert shown["occurrences"][-1]["startsAt"] == f"2031-05-10T00:{MAX_PER_DAY - 1}:00Z"
 
     @pytest.mark.parametrize(
         ("params", "code", "where"),

@@ -15,8 +15,9 @@ from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.freezes.end import lift
-from services.schedules import deleting, saving, skipping, views
-from services.schedules.beginning import begin_windows
+from services.schedules import changes as saving
+from services.schedules import deletion, skips, views
+from services.schedules.occurrence_start import start_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
 from tests.harness.engines import engine_of
@@ -69,15 +70,15 @@ class Office:
 
     def skip_next(self, schedule_id: str) -> str:
         with self.uow_factory.open(self.caller) as uow:
-            return str(skipping.skip_next(uow, schedule_id)["id"])
+            return str(skips.skip_next(uow, schedule_id)["id"])
 
     def delete(self, schedule_id: str, *, end_active: bool = False) -> None:
         with self.uow_factory.open(self.caller) as uow:
-            deleting.delete_schedule(uow, schedule_id, end_active=end_active)
+            deletion.delete_schedule(uow, schedule_id, end_active=end_active)
 
     def begin(self) -> int:
         """Begin what is due, as the sweeper does."""
-        return begin_windows(self.jobs)
+        return start_windows(self.jobs)
 
     def lift(self, schedule_id: str) -> None:
         """Lift the freezes of a schedule that are in force, by hand."""

@@ -14,8 +14,8 @@ from services.core.unit_of_work import Dependencies
 from services.freezes.completion import mark_complete
 from services.freezes.end import lift
 from services.maintenance.tasks import end_freezes, seconds_to_next
-from services.schedules.beginning import cover_the_rest
-from services.schedules.missing import record_missed
+from services.schedules.missed_windows import record_missed
+from services.schedules.occurrence_start import cover_remaining
 from tests import factories
 from tests.services.conftest import Listener
 from tests.services.schedules.windows import HOUR, Planned
@@ -135,7 +135,7 @@ class TestWhatHasGoneFromAScope:
         assert entry.details["after"]["skipReason"] == "no_targets"
         [(kind, message)] = planned.attention()
         assert kind == "window_without_targets"
-        assert "reaches no watched branch" in message
+        assert "covers no watched branch" in message
         assert planned.freezes() == []
 
     def test_needs_no_attention_once_a_later_window_begins(self, planned: Planned) -> None:
@@ -172,7 +172,7 @@ class TestVeryManyBranches:
         planned.begin()
         [freeze] = planned.freezes()
         assert (len(planned.covered(freeze)), freeze.partly_covered) == (2, True)
-        cover_the_rest(planned.jobs)
+        cover_remaining(planned.jobs)
         [freeze] = planned.freezes()
         assert (len(planned.covered(freeze)), freeze.partly_covered) == (few_at_once, False)
         assert [entry.details["targets"] for entry in planned.audit("freeze.grew")] == [2, 1]
@@ -194,7 +194,7 @@ class TestVeryManyBranches:
         [freeze] = planned.freezes()
         with planned.unit_of(planned.acme) as uow:
             lift(uow, freeze.id, None)
-        cover_the_rest(planned.jobs)
+        cover_remaining(planned.jobs)
         [freeze] = planned.freezes()
         assert (len(planned.covered(freeze)), freeze.partly_covered) == (2, False)
 

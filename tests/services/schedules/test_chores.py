@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from app.database import make_engine
 from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes, seconds_to_next
-from services.schedules.beginning import begin_windows, cover_the_rest
-from services.schedules.missing import record_missed
-from services.schedules.verifying import compare_windows, verify_windows
+from services.schedules.missed_windows import record_missed
+from services.schedules.occurrence_start import cover_remaining, start_windows
+from services.schedules.verification import compare_windows, verify_windows
 from tests import factories
 from tests.services.conftest import Listener
 from tests.support.clocks import MovableClock
@@ -51,7 +51,7 @@ def busy(own_database: str) -> Iterator[UnitOfWorkFactory]:
 
 @pytest.mark.parametrize(
     "chore",
-    [begin_windows, record_missed, verify_windows, compare_windows, cover_the_rest, end_freezes, seconds_to_next],
+    [start_windows, record_missed, verify_windows, compare_windows, cover_remaining, end_freezes, seconds_to_next],
     ids=lambda chore: chore.__name__,
 )
 def test_reads_no_table_of_windows_or_freezes_from_end_to_end(

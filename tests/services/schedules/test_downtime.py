@@ -13,7 +13,7 @@ from services.freezes import views
 from services.freezes.end import lift, override
 from services.freezes.start import extend
 from services.maintenance.tasks import end_freezes
-from services.schedules.missing import clear_what_is_over, record_missed
+from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
 from tests import factories
 from tests.services.schedules.windows import HOUR, Planned
 
@@ -78,7 +78,7 @@ class TestAfterDowntime:
             planned.change(**change)
         else:
             planned.come(HOUR + timedelta(days=7))
-        assert clear_what_is_over(planned.jobs) is True
+        assert resolve_outdated_alerts(planned.jobs) is True
         assert planned.attention() == []
 
     def test_each_window_is_judged_by_itself(self, planned: Planned) -> None:

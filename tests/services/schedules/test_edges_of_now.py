@@ -10,10 +10,10 @@ from sqlalchemy import text, update
 
 from models.schedules import Schedule
 from rules.errors import ServiceError
-from services.schedules import months, previewing, running_now, saving
-from services.schedules.missing import record_missed
-from services.schedules.planning import extend_plans
-from services.schedules.verifying import verify_windows
+from services.schedules import changes, manual_runs, month_calendar, previews
+from services.schedules.missed_windows import record_missed
+from services.schedules.plans import extend_plans
+from services.schedules.verification import verify_windows
 from tests.harness.engines import listening
 from tests.services.schedules.conftest import NIGHTS, Office, utc
 from tests.services.schedules.windows import HOUR, Planned
@@ -45,7 +45,7 @@ class TestLate:
     def test_is_also_what_somebody_begins_by_hand_that_should_have_begun(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
         with office.at("2026-11-21 14:00").uow_factory.open(office.caller) as uow:
-            assert running_now.run_now(uow, made, "apply")["late"] is True
+            assert manual_runs.run_now(uow, made, "apply")["late"] is True
         assert office.audit("freeze.started")[0].details["late"] == 2 * 3600
 
 
@@ -80,7 +80,7 @@ class TestPreviewOfAnEditedSchedule:
         office.at("2026-11-21 12:00").begin()
         office.at("2026-11-21 12:30").update(made, window={"start_time": "11:00", "end_time": "17:00"})
         with office.uow_factory.open(office.caller) as uow:
-            shown = previewing.preview_saved(uow, made, 100)["occurrences"]
+            shown = previews.preview_saved(uow, made, 100)["occurrences"]
         told = [(row["id"], row["starts_at"], row["ends_at"], row["state"]) for row in shown]
         begun, following, *_ = office.rows(made)
         assert told[:2] == [
@@ -93,10 +93,10 @@ class TestPreviewOfAnEditedSchedule:
     def test_shows_the_one_that_was_begun_early_once(self, office: Office) -> None:
         made = office.at("2026-11-21 09:00").create(window=NOON_TO_SIX)
         with office.uow_factory.open(office.caller) as uow:
-            running_now.run_now(uow, made, "apply")
+            manual_runs.run_now(uow, made, "apply")
         office.update(made, window={"start_time": "13:00", "end_time": "18:00"})
         with office.uow_factory.open(office.caller) as uow:
-            first, second, *_ = previewing.preview_saved(uow, made, 5)["occurrences"]
+            first, second, *_ = previews.preview_saved(uow, made, 5)["occurrences"]
         assert (first["state"], first["starts_at"]) == ("active", utc("2026-11-21 12:00"))
         assert (second["state"], second["starts_at"]) == ("planned", utc("2026-11-22 13:00"))
 
@@ -110,7 +110,7 @@ class TestManyWindowsThatAreOpen:
             draft = {"timezone": "Europe/London", "recurrence": NIGHTS["recurrence"], **terms}
             saved, drafted = (
                 [(row["starts_at"], row["ends_at"]) for row in shown["occurrences"]]
-                for shown in (previewing.preview_saved(uow, made, 3), previewing.preview_draft(uow, draft, 3))
+                for shown in (previews.preview_saved(uow, made, 3), previews.preview_draft(uow, draft, 3))
             )
         assert office.begin() == 1
         assert office.windows(made, "active") == ["11-21 00:00 to 11-22 00:00"]
@@ -141,7 +141,7 @@ class TestAtTheSameMoment:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         with ThreadPoolExecutor(1) as beside:
             with office.uow_factory.open(office.caller) as uow:
-                saving.update(uow, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
+                changes.update(uow, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
                 skipping = beside.submit(office.skip_next, made)
                 while not _somebody_waits(office):
                     assert not skipping.done()
@@ -170,7 +170,7 @@ class TestAtTheSameMoment:
 
         editing = listening(office.uow_factory.engine, "after_cursor_execute", edit)
         with editing, office.uow_factory.open(office.caller) as uow:
-            days = months.calendar_of(uow, "2026-11", None, None)["days"]
+            days = month_calendar.calendar_of(uow, "2026-11", None, None)["days"]
         assert not left
         shown = {day["date"].day: [f"{one['starts_at']:%H:%M}" for one in day["occurrences"]] for day in days[19:]}
         assert shown == {20: [], **{day: ["14:00"] for day in range(21, 31)}}
@@ -185,7 +185,7 @@ class TestAtTheSameMoment:
 
         editing = listening(office.uow_factory.engine, "after_cursor_execute", edit)
         with editing, office.uow_factory.open(office.caller) as uow:
-            days = months.calendar_of(uow, "2026-11", None, None)["days"]
+            days = month_calendar.calendar_of(uow, "2026-11", None, None)["days"]
         assert [day["occurrences"] for day in days] == [[]] * 30
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from models.organizations import Organization
 from models.schedules import Schedule
 from services.core.unit_of_work import UnitOfWorkFactory
-from services.schedules.overlap_items import AGAIN_AFTER, AT_ONCE, look_for_overlaps
+from services.schedules.overlap_alerts import MAX_COMPARED, RECHECK_INTERVAL, find_overlaps
 from tests import factories
 from tests.services.schedules.test_overlapping import WEB, windows
 from tests.support.clocks import MovableClock
@@ -41,15 +41,15 @@ def told(session: Session) -> list[tuple[str, str]]:
 
 
 def look_again(jobs: UnitOfWorkFactory, clock: MovableClock) -> None:
-    clock.offset += AGAIN_AFTER
-    look_for_overlaps(jobs)
+    clock.offset += RECHECK_INTERVAL
+    find_overlaps(jobs)
 
 
 def test_the_later_schedule_has_an_item_that_names_the_earlier_one(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule
 ) -> None:
     add(session, acme, (5, 6), name="Release night")
-    look_for_overlaps(jobs)
+    find_overlaps(jobs)
     [(subject, message)] = told(session)
     assert subject == "Release night"
     assert message.startswith("Windows of Release night overlap with those of Weekends from ")
@@ -61,7 +61,7 @@ def test_it_comes_with_a_branch_that_both_reach_and_goes_with_it(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
     add(session, acme, (5, 6), name="API", scope=API)
-    look_for_overlaps(jobs)
+    find_overlaps(jobs)
     assert told(session) == []
     branch = factories.watched(session, acme, "acme/api-v2")
     session.commit()
@@ -92,7 +92,7 @@ def test_it_goes_when_one_of_them_is(
     whose: str,
 ) -> None:
     later = add(session, acme, (5, 6))
-    look_for_overlaps(jobs)
+    find_overlaps(jobs)
     assert len(told(session)) == 1
     for name, value in change.items():
         setattr(later if whose == "later" else weekends, name, value)
@@ -107,7 +107,7 @@ def test_what_one_of_them_allows_needs_no_attention(
 ) -> None:
     weekends.allow_overlap = allowing == "earlier"
     add(session, acme, (5, 6), allow_overlap=allowing == "later")
-    look_for_overlaps(jobs)
+    find_overlaps(jobs)
     assert told(session) == []
 
 
@@ -116,7 +116,7 @@ def test_several_are_one_item(
 ) -> None:
     add(session, acme, (20, 21), name="Release night")
     add(session, acme, (5, 21), name="Year's end", scope=WEB)
-    look_for_overlaps(jobs)
+    find_overlaps(jobs)
     [(subject, message)] = told(session)
     assert subject == "Year's end"
     assert "those of Weekends and 1 more from" in message
@@ -125,13 +125,13 @@ def test_several_are_one_item(
 def test_schedules_take_turns(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
-    for _ in range(AT_ONCE + 1):
+    for _ in range(MAX_COMPARED + 1):
         add(session, acme, (30, 31), allow_overlap=False)
-    assert [look_for_overlaps(jobs) for _ in range(3)] == [AT_ONCE, 2, 0]
-    clock.offset += AGAIN_AFTER - timedelta(seconds=30)
-    assert look_for_overlaps(jobs) == 0
+    assert [find_overlaps(jobs) for _ in range(3)] == [MAX_COMPARED, 2, 0]
+    clock.offset += RECHECK_INTERVAL - timedelta(seconds=30)
+    assert find_overlaps(jobs) == 0
     clock.offset += timedelta(seconds=30)
-    assert look_for_overlaps(jobs) == AT_ONCE
+    assert find_overlaps(jobs) == MAX_COMPARED
 
 
 def test_organisations_that_are_deleted_are_passed_over(
@@ -139,4 +139,4 @@ def test_organisations_that_are_deleted_are_passed_over(
 ) -> None:
     acme.deleted_at = factories.now()
     session.commit()
-    assert look_for_overlaps(jobs) == 0
+    assert find_overlaps(jobs) == 0

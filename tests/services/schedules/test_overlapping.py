@@ -14,7 +14,7 @@ from models.organizations import Organization
 from models.schedules import Schedule
 from rules.errors import ServiceError
 from rules.time.wall_clock import Span
-from services.schedules.overlapping import MOST_NAMED, Overlaps, overlaps_of, refuse_overlaps
+from services.schedules.overlaps import MAX_LISTED, Overlaps, overlaps_of, require_no_overlap
 from tests import factories
 from tests.services.conftest import Opener
 
@@ -144,10 +144,10 @@ class TestOverlapsOf:
         assert town.names(Schedule(scope=WEB, windows=None)) == []
 
     def test_are_all_counted_and_some_of_them_named(self, town: Town) -> None:
-        for _ in range(MOST_NAMED + 1):
+        for _ in range(MAX_LISTED + 1):
             factories.schedule(town.session, town.organization, windows=windows((0, 1)))
         found = town.overlaps(town.add((0, 1)))
-        assert (found.count, len(found.named)) == (MOST_NAMED + 1, MOST_NAMED)
+        assert (found.count, len(found.named)) == (MAX_LISTED + 1, MAX_LISTED)
 
 
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 6)), max_size=6)
@@ -182,7 +182,7 @@ class TestRefuseOverlaps:
         first = town.add((5, 6), name="Release night")
         second = town.add((3, 5), name="Audit")
         with town.unit_of(town.organization) as uow, pytest.raises(ServiceError) as refused:
-            refuse_overlaps(uow, town.add((0, 10)))
+            require_no_overlap(uow, town.add((0, 10)))
         assert refused.value.code == "schedule_overlap"
         assert "'Audit' and 1 more" in refused.value.message
         assert [(row.path, row.code, row.extra) for row in refused.value.details] == [
@@ -197,4 +197,4 @@ class TestRefuseOverlaps:
     def test_lets_through_what_meets_nothing(self, town: Town) -> None:
         town.add((0, 1))
         with town.unit_of(town.organization) as uow:
-            refuse_overlaps(uow, town.add((1, 2)))
+            require_no_overlap(uow, town.add((1, 2)))

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sqlalchemy.dialects.postgresql import Range
 
 from rules.time.zones import DATA_VERSION
-from services.schedules.planning import HORIZON, LOOKED_AHEAD, extend_plans
+from services.schedules.plans import HORIZON, LOOKAHEAD, extend_plans
 from tests.services.schedules.conftest import Office, utc
 
 FRIDAYS = {"frequency": "weekly", "by_day": ["FR"], "start_date": "2026-01-02"}
@@ -34,7 +34,7 @@ class TestWindows:
         assert windows is not None
         assert windows[0] == Range(utc("2026-11-20 17:00"), utc("2026-11-23 08:00"))
         assert windows[-1].lower is not None
-        assert utc("2026-11-21 12:00") + LOOKED_AHEAD - windows[-1].lower < timedelta(weeks=1)
+        assert utc("2026-11-21 12:00") + LOOKAHEAD - windows[-1].lower < timedelta(weeks=1)
 
     def test_that_are_open_now_are_planned_and_begin_at_once(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create(recurrence=FRIDAYS, window=WEEKEND)

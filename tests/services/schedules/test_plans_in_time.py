@@ -7,8 +7,8 @@ from sqlalchemy import update
 
 from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
-from services.schedules import planning
-from services.schedules.planning import HORIZON, extend_plans
+from services.schedules import plans
+from services.schedules.plans import HORIZON, extend_plans
 from tests.services.schedules.conftest import Office, utc
 from tests.services.schedules.test_planning import FRIDAYS, NOON_TO_ONE, WEEKEND
 
@@ -66,7 +66,7 @@ class TestExtending:
     def test_goes_on_where_so_many_wait_that_one_round_does_not_do(
         self, office: Office, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(planning, "PLANNED_AT_ONCE", 2)
+        monkeypatch.setattr(plans, "MAX_PLANNED", 2)
         office.at("2026-11-21 12:00")
         for _ in range(3):
             office.create(allow_overlap=True)

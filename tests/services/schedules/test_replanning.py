@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from models.schedules import Occurrence, Schedule
 from rules.time.recurrence import days
 from rules.time.wall_clock import place
-from services.schedules.planning import extend_plans
+from services.schedules.plans import extend_plans
 from services.schedules.terms import recurrence_of, window_of
 from tests.services.schedules.conftest import Office
 

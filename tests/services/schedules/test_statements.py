@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import event
 
 from services.core.unit_of_work import UnitOfWork
-from services.schedules.months import calendar_of
+from services.schedules.month_calendar import calendar_of
 from services.schedules.occurrences import OccurrenceFilters, list_occurrences
-from services.schedules.previewing import preview_saved
+from services.schedules.previews import preview_saved
 from services.schedules.views import list_schedules
 from tests.services.schedules.conftest import Office
 

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from models.enforcement import BranchEnforcement
 from models.repositories import WatchedBranch
 from services.maintenance.tasks import end_freezes
-from services.schedules.verifying import ANSWERED, compare_windows, verify_windows
+from services.schedules.verification import PROBE_TIMEOUT, compare_windows, verify_windows
 from tests import factories
 from tests.services.conftest import Listener
 from tests.services.schedules.windows import HOUR, Planned
@@ -92,10 +92,10 @@ class TestAnItem:
         planned.come(-10 * MINUTE)
         verify_windows(planned.jobs)
         assert look(planned, -9 * MINUTE) == []
-        assert look(planned, -10 * MINUTE + ANSWERED) == ["window_not_enforced"]
+        assert look(planned, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
 
     def test_is_raised_for_what_nobody_has_managed_to_look_at(self, asked: Planned) -> None:
-        assert look(asked, -10 * MINUTE + ANSWERED) == ["window_not_enforced"]
+        assert look(asked, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
         assert "2 of 2 branches" in asked.attention()[0][1]
 
     def test_clears_by_itself_when_the_branch_blocks_also_while_the_window_is_open(self, asked: Planned) -> None:

@@ -14,7 +14,7 @@ from models.queries import covering_freezes
 from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from services.core.unit_of_work import UnitOfWorkFactory
-from services.schedules.beginning import begin_windows
+from services.schedules.occurrence_start import start_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
 from tests.services.conftest import Opener
@@ -59,7 +59,7 @@ class Planned:
         self.clock.at = self.starts_at + after
 
     def begin(self) -> int:
-        return begin_windows(self.jobs)
+        return start_windows(self.jobs)
 
     def freezes(self) -> list[Freeze]:
         self.session.rollback()

@@ -1,7 +1,7 @@
-"""Bringing schedules to what a calendar says: which event was imported as which schedule, and what has changed.
+"""Matching of calendar events with imported schedules: which event is which schedule, and what has changed.
 
-A schedule that was imported keeps what its event is known by (`import_key`): the calendar's format, the event's UID or
-the holiday's place and name, and the times of day where it has several. It keeps a digest of what was imported, too.
+An imported schedule keeps the identity of its event (`import_key`): the calendar's format, the event's UID or the
+holiday's place and name, and the times of day if it has several. It also keeps a digest of what was imported.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from models.schedule_queries import existing
 from models.schedules import Schedule
 from rules.access.entitlements import require_schedules
 from services.core.unit_of_work import UnitOfWork
-from services.schedules.deleting import delete_schedule
-from services.schedules.saving import NewSchedule, camel_case, change, insert_checked
+from services.schedules.changes import NewSchedule, camel_case, change, insert_checked
+from services.schedules.deletion import delete_schedule
 
 Format = Literal["ics", "holidays"]
 Action = Literal["created", "updated", "unchanged", "removed", "skipped"]
@@ -31,7 +31,7 @@ _REASONS = {"ics": "Calendar", "holidays": "Holiday"}
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What a client asks for; `window` as it is stored."""
+    """The input of an import; `window` as it is stored."""
 
     format: Format
     scope: dict[str, Any]
@@ -42,7 +42,7 @@ class Import:
     observances: bool = False
     together: bool = False
     timezone: str | None = None
-    """None: that of the organisation's settings."""
+    """None means the time zone of the organisation's settings."""
     window: dict[str, Any] | None = None
     day_before: bool = False
     reason: str | None = None
@@ -53,7 +53,7 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What became of one event: the contract's `ImportedEvent`."""
+    """The result for one event: the contract's `ImportedEvent`."""
 
     action: Action
     uid: str
@@ -67,7 +67,7 @@ class Entry:
 
 
 class Matching:
-    """The schedules that calendars of one format were imported as. The caller has the organisation locked."""
+    """The schedules that calendars of one format were imported as. The caller has locked the organisation."""
 
     def __init__(self, uow: UnitOfWork, wanted: Import, reading: Reading) -> None:
         self._unit = uow
@@ -81,42 +81,42 @@ class Matching:
         self._adoptable = {row.import_digest: row for key, row in self._rows.items() if key not in keys}
 
     def entries(self) -> Iterator[Entry]:
-        """Yield what becomes of each event, while it becomes that; removals come first, since they make room.
+        """Apply each event and yield its result; deletions come first, since they free quota.
 
-        Raises `feature_not_available`, `schedule_overlap`.
+        Raise `feature_not_available`, `schedule_overlap`.
         """
         yield from self._removals()
         pairs = [(found, self._row_of(found)) for found in self._reading.found]
-        self._require_room(sum(row is None and not found.past for found, row in pairs))
+        self._require_quota(sum(row is None and not found.past for found, row in pairs))
         for found, row in pairs:
-            yield self._created(found) if row is None else self._brought(found, row)
+            yield self._create(found) if row is None else self._update(found, row)
         for left_out in self._reading.left_out:
             if left_out.code != "cancelled" or not self._of_uid(left_out.uid):
                 yield Entry("skipped", left_out.uid, left_out.name, code=left_out.code, message=left_out.message)
 
-    def _require_room(self, added: int) -> None:
+    def _require_quota(self, added: int) -> None:
         self._unit.session.flush()
         count = select(func.count()).select_from(Schedule).where(existing(self._unit.organization))
         require_schedules(self._unit.caller.plan, self._unit.session.scalar(count) or 0, added)
 
     def _removals(self) -> Iterator[Entry]:
-        """Remove the schedules of cancelled events, and those of times of day at which an event happens no more."""
+        """Delete the schedules of cancelled events, and of times of day at which an event no longer takes place."""
         cancelled = {item.uid for item in self._reading.left_out if item.code == "cancelled"}
         keys = {self._key(found) for found in self._reading.found}
         for uid in sorted(cancelled):
-            yield from (self._removed(uid, row, "cancelled", "is cancelled") for row in self._of_uid(uid))
+            yield from (self._remove(uid, row, "cancelled", "is cancelled") for row in self._of_uid(uid))
         known = {found.uid for found in self._reading.found}
         over = {item.uid for item in self._reading.left_out if item.code == "past"}
         for uid in sorted(known | over):
             for row in self._of_uid(uid):
-                if row.import_key not in keys and self._goes_on(row) and not self._days_of_other_years(row):
-                    yield self._removed(uid, row, "moved", "does not happen at these times any more")
+                if row.import_key not in keys and self._has_future_windows(row) and not self._days_of_other_years(row):
+                    yield self._remove(uid, row, "moved", "no longer takes place at these times")
 
-    def _goes_on(self, row: Schedule) -> bool:
-        """Tell whether a schedule has windows to come."""
+    def _has_future_windows(self, row: Schedule) -> bool:
+        """True if a schedule is disabled or has windows that are not over."""
         return not row.enabled or any(window.upper > self._unit.now for window in row.windows or () if window.upper)
 
-    def _removed(self, uid: str, row: Schedule, code: str, message: str) -> Entry:
+    def _remove(self, uid: str, row: Schedule, code: str, message: str) -> Entry:
         delete_schedule(self._unit, row.id, end_active=False)
         return Entry("removed", uid, row.name, row.id, before=_terms(row), code=code, message=message)
 
@@ -128,7 +128,7 @@ class Matching:
         return f"{self._wanted.format}:{found.uid}" + (f"\t{found.part}" if found.part else "")
 
     def _row_of(self, found: Found) -> Schedule | None:
-        """Return the schedule that an event was imported as; also if it had another UID then and said the same."""
+        """Return the schedule of an event, or None; an event with a new UID is recognised by its digest."""
         row = self._rows.get(self._key(found))
         if row is None:
             row = self._adoptable.pop(_digest(self._new(found)), None)
@@ -149,7 +149,7 @@ class Matching:
             import_key=self._key(found),
         )
 
-    def _created(self, found: Found) -> Entry:
+    def _create(self, found: Found) -> Entry:
         if found.past:
             return Entry("skipped", found.uid, found.name, code="past", message="is over")
         new = self._new(found)
@@ -157,13 +157,13 @@ class Matching:
         code, message = _cut(found)
         return Entry("created", found.uid, made.name, made.id, _terms(made), code=code, message=message)
 
-    def _brought(self, found: Found, row: Schedule) -> Entry:
+    def _update(self, found: Found, row: Schedule) -> Entry:
         others = self._days_of_other_years(row)
-        kept = others if self._begin_alike(found, row) else []
+        kept = others if self._starts_alike(found, row) else []
         new = self._new(replace(found, recurrence=_with_days(found.recurrence, kept)))
-        code, message = _cut(found) if kept or not others else self._lost(found, others)
+        code, message = _cut(found) if kept or not others else self._lost_days(found, others)
         changes = {name: getattr(new, name) for name in _IMPORTED}
-        changed = [camel_case(name) for name, value in changes.items() if value != _said(row, name)]
+        changed = [camel_case(name) for name, value in changes.items() if value != _value_of(row, name)]
         digest = _digest(new)
         if row.import_digest == digest or not changed:
             row.import_key, row.import_digest = new.import_key, digest
@@ -172,20 +172,20 @@ class Matching:
         change(self._unit, row, {**changes, "import_digest": digest, "import_key": new.import_key})
         return Entry("updated", found.uid, row.name, row.id, _terms(row), changed, before, code, message)
 
-    def _begin_alike(self, found: Found, row: Schedule) -> bool:
-        """Tell whether days of a schedule begin windows as those of an event do: not, say, one of them the day before.
+    def _starts_alike(self, found: Found, row: Schedule) -> bool:
+        """True if the windows of a schedule start like those of the event, not for example one of them the day before.
 
-        They do where it has the same window, or had it when it was imported, and somebody has changed it since.
+        They do if it has the same window, or had it when it was imported and it was changed by hand since.
         """
         before = self._new(replace(found, recurrence=row.recurrence))
         return row.wall_clock_window == found.window or row.import_digest == _digest(before)
 
-    def _lost(self, found: Found, others: list[date]) -> tuple[str | None, str | None]:
-        """Return what to tell of days of other years that do not stay."""
+    def _lost_days(self, found: Found, others: list[date]) -> tuple[str | None, str | None]:
+        """Return code and message for days of other years that are dropped."""
         years = sorted({str(day.year) for day in others if day >= self._unit.now.date()})
         if not years:
             return _cut(found)
-        return "cut", f"has no days of {', '.join(years)} any more, which had another window; ask for those years too"
+        return "cut", f"no longer has days of {', '.join(years)}, which had another window; request those years too"
 
     def _days_of_other_years(self, row: Schedule) -> list[date]:
         if self._wanted.format != "holidays":
@@ -195,32 +195,32 @@ class Matching:
 
 
 def _with_days(recurrence: dict[str, Any], others: list[date]) -> dict[str, Any]:
-    """Return a stored recurrence that lists its days with others in it."""
+    """Return a stored recurrence that lists its days, with other days added."""
     return stored_recurrence(listed([*others, *_days(recurrence)])[0]) if others else recurrence
 
 
 def _days(recurrence: Mapping[str, Any]) -> list[date]:
-    """Return the days of a stored recurrence that lists them."""
+    """Return the days of a stored recurrence that lists its days."""
     texts = recurrence.get("dates") or ([recurrence["start_date"]] if recurrence["frequency"] == "once" else [])
     return [date.fromisoformat(text) for text in texts]
 
 
-def _said(row: Schedule, name: str) -> Any:
+def _value_of(row: Schedule, name: str) -> Any:
     return row.wall_clock_window if name == "window" else getattr(row, name)
 
 
 def _terms(row: Schedule) -> dict[str, Any]:
-    """Return what a schedule says of itself; not its scope, which is the same in all of an import, and may be long."""
-    return {name: _said(row, name) for name in _TERMS}
+    """Return the terms of a schedule, without its scope, which is the same in all of an import and may be long."""
+    return {name: _value_of(row, name) for name in _TERMS}
 
 
 def _digest(new: NewSchedule) -> str:
-    said = {name: getattr(new, name) for name in _IMPORTED}
-    return hashlib.sha256(orjson.dumps(said, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    values = {name: getattr(new, name) for name in _IMPORTED}
+    return hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _cut(found: Found) -> tuple[str | None, str | None]:
-    """Return what to tell of an event that has more days than a schedule lists."""
+    """Return code and message for an event with more days than a schedule can list."""
     if not found.cut:
         return None, None
-    return "cut", f"has more days than a schedule lists; import it again before {found.recurrence['dates'][-1]}"
+    return "cut", f"has more days than a schedule can list; import it again before {found.recurrence['dates'][-1]}"

@@ -1,4 +1,4 @@
-"""Windows that passed without a freeze: recorded once each, with an item that asks for attention."""
+"""Missed windows: those that passed without a freeze are recorded once, with an alert."""
 
 from datetime import datetime, timedelta
 
@@ -9,11 +9,11 @@ from services.alerts.alerts import open_alert
 from services.core.batch import acquire_periodic
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
-from services.schedules.beginning import lock_unsettled
-from services.schedules.sweeping import for_each
+from services.schedules.occurrence_start import lock_unsettled
+from services.schedules.occurrence_sweep import for_each
 
-SHOWN = timedelta(days=7)
-"""An item of a window that is past stays open for so long at most; the next window that begins closes it too."""
+ALERT_LIFETIME = timedelta(days=7)
+"""How long an alert about a past window stays open at most; the next window that starts resolves it too."""
 
 _OVER = text("""
     UPDATE attention_items a SET cleared_at = :now
@@ -24,16 +24,16 @@ _OVER = text("""
 
 
 def record_missed(uow_factory: UnitOfWorkFactory) -> int:
-    """Record which windows have passed without a freeze, each in a unit of its own; returns how many."""
-    return for_each(uow_factory, _has_passed, record)
+    """Record windows that passed without a freeze, each in its own unit of work; return their number."""
+    return for_each(uow_factory, _has_passed, mark_missed)
 
 
 def _has_passed(now: datetime) -> ColumnElement[bool]:
     return and_(Occurrence.is_unsettled, Occurrence.starts_at <= now, Occurrence.ends_at <= now)
 
 
-def record(uow: UnitOfWork, occurrence_id: str) -> bool:
-    """Record that an occurrence has passed; False when somebody else has settled it, or is about to."""
+def mark_missed(uow: UnitOfWork, occurrence_id: str) -> bool:
+    """Mark an occurrence as missed; False if it is settled or locked."""
     found = lock_unsettled(uow, occurrence_id)
     if found is None:
         return False
@@ -45,11 +45,11 @@ def record(uow: UnitOfWork, occurrence_id: str) -> bool:
     return True
 
 
-def clear_what_is_over(uow_factory: UnitOfWorkFactory) -> bool:
-    """Close, once an hour, items of windows that passed long ago, or whose schedule is not there or not enabled."""
+def resolve_outdated_alerts(uow_factory: UnitOfWorkFactory) -> bool:
+    """Resolve, once per hour, alerts about old windows and of deleted or disabled schedules; True if it ran."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if not acquire_periodic(uow, "past_windows", timedelta(hours=1)):
             return False
         types = [alerts.MISSED, alerts.WITHOUT_TARGETS]
-        uow.session.execute(_OVER, {"now": uow.now, "before": uow.now - SHOWN, "types": types})
+        uow.session.execute(_OVER, {"now": uow.now, "before": uow.now - ALERT_LIFETIME, "types": types})
     return True

@@ -1,4 +1,4 @@
-"""What the sweeper does to occurrences: each in a unit of its own, the one that begins first before the others."""
+"""Processing of occurrences by the sweeper: each in its own unit of work, earliest first."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -11,7 +11,7 @@ from rules.access.permissions import SYSTEM
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 
-AT_ONCE = 200
+MAX_PROCESSED = 200
 
 
 def for_each(
@@ -19,14 +19,14 @@ def for_each(
     which: Callable[[datetime], ColumnElement[bool]],
     act: Callable[[UnitOfWork, str], bool],
 ) -> int:
-    """Call `act` with the id of each occurrence for which `which` holds now; returns for how many it did something."""
+    """Call `act` with the id of each occurrence that meets the condition now; return how often it returned true."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         query = (
             select(Occurrence.id, Occurrence.organization_id)
             .join(Organization, Organization.id == Occurrence.organization_id)
             .where(and_(which(uow.now), Organization.deleted_at.is_(None)))
             .order_by(Occurrence.starts_at, Occurrence.id)
-            .limit(AT_ONCE)
+            .limit(MAX_PROCESSED)
         )
         found = uow.session.execute(query).all()
 

@@ -1,15 +1,15 @@
-"""Importing calendars as schedules: each event, and each holiday, is a schedule that the next import finds again.
+"""Import of calendars as schedules: each event or holiday becomes a schedule that the next import recognises.
 
-Importing again
+A repeated import
 
-- changes nothing where the calendar says the same as before, and what people changed by hand stays;
-- changes a schedule where the calendar, or what the request says of scope, window or reason, has changed;
-- makes no second schedule, also when a calendar was written anew with other UIDs;
-- removes the schedule of an event that was cancelled. One that the file does not have any more stays: a file may be a
-  part of a calendar. So do the days of a holiday in years that are not asked for.
+- changes nothing where the calendar is unchanged, and keeps manual changes;
+- changes a schedule where the calendar, or the request's scope, window or reason, has changed;
+- creates no duplicates, also if the calendar was exported with new UIDs;
+- deletes the schedule of a cancelled event. A schedule whose event is missing from the file is kept, because a file may
+  hold a part of a calendar. Likewise the days of a holiday in years that were not requested are kept.
 
-The calendar is read before the transaction. A dry run does everything in a savepoint and takes it back, so that it
-tells, and refuses, exactly what the import would.
+The calendar is read before the transaction. A dry run does everything in a savepoint that is rolled back, so it
+reports and rejects exactly what the import would.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,41 +25,41 @@ from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
 from services.organizations.organizations import lock_current
-from services.schedules.checking import check_terms
-from services.schedules.matching import Entry, Import, Matching
+from services.schedules.import_matching import Entry, Import, Matching
 from services.schedules.terms import window_of
+from services.schedules.validation import check_terms
 
-MOST_SCHEDULES = 500
-"""That one import takes."""
+MAX_SCHEDULES = 500
+"""Schedules of one import."""
 HARMLESS = frozenset({"past", "cancelled"})
-"""Why an event is left out that has nothing wrong."""
-MOST_TOLD = 100
+"""Reasons for skipping an event that is not invalid."""
+MAX_REPORTED = 100
 
 
 def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
-    """Make, change and remove schedules as a calendar says, and tell what became of each of its events.
+    """Create, change and delete schedules according to a calendar, and report the result for each event.
 
-    Raises what `check_terms` raises, `invalid_parameter` and `invalid_recurrence` for a calendar of which nothing can
-    be used, `feature_not_available`, `schedule_overlap`.
+    Raise the errors of `check_terms`, `invalid_parameter` and `invalid_recurrence` if no event is usable,
+    `feature_not_available`, `schedule_overlap`.
     """
     reading = _read(uow, wanted)
-    _refuse_useless(wanted, reading)
+    _require_usable(wanted, reading)
     organization, wakeups = lock_current(uow), set(uow.wakeups)
     savepoint = uow.session.begin_nested()
     entries = list(Matching(uow, wanted, reading).entries())
-    counts = _counted(entries)
+    counts = _count(entries)
     if wanted.dry_run:
         savepoint.rollback()
         uow.wakeups = wakeups
         entries = [replace(entry, schedule_id=None) if entry.action == "created" else entry for entry in entries]
     else:
         savepoint.commit()
-        _record(uow, wanted, organization, entries, counts)
+        _audit(uow, wanted, organization, entries, counts)
     return {"dry_run": wanted.dry_run, "counts": counts, "data": entries}
 
 
 def _read(uow: UnitOfWork, wanted: Import) -> Reading:
-    """Check what the request says, and read the calendar while no transaction is open."""
+    """Validate the request, and read the calendar without an open transaction."""
     settings = uow.session.scalars(select(Organization.settings).where(Organization.id == uow.organization)).one()
     timezone = wanted.timezone or OrganizationSettings.from_json(settings).timezone
     given = {"scope": wanted.scope, "timezone": timezone, "window": wanted.window, "reason": wanted.reason}
@@ -82,34 +82,36 @@ def _invalid(path: str, message: str, code: str = "invalid_parameter") -> Servic
     return ServiceError(code, message, details=(Detail(path, message, code),))
 
 
-def _refuse_useless(wanted: Import, reading: Reading) -> None:
-    """Refuse a calendar without an event, one all of whose events have something wrong, and one with too many."""
+def _require_usable(wanted: Import, reading: Reading) -> None:
+    """Raise if a calendar has no event, no valid event, or too many."""
     path = "/content" if wanted.format == "ics" else "/years"
     if not reading.found and not reading.left_out:
-        raise _invalid(path, "The calendar holds no event.")
+        raise _invalid(path, "The calendar contains no events.")
     lasting = sum(not found.past for found in reading.found)
-    if lasting > MOST_SCHEDULES:
-        message = f"The calendar stands for {lasting} schedules; one import takes {MOST_SCHEDULES}."
+    if lasting > MAX_SCHEDULES:
+        message = f"The calendar contains {lasting} schedules. One import can have at most {MAX_SCHEDULES}."
         raise _invalid(path, message)
     bad = [item for item in reading.left_out if item.code not in HARMLESS]
     if bad and not reading.found and len(bad) == len(reading.left_out):
         code = "invalid_recurrence" if bad[0].code == "unsupported_recurrence" else "invalid_parameter"
-        at = "/window" if wanted.format == "holidays" else path  # a holiday is left out only where it makes it too long
-        rows = tuple(Detail(at, f"{item.name!r} {item.message}", code) for item in bad[:MOST_TOLD])
-        raise ServiceError(code, f"Nothing of the calendar can be used: {rows[0].message}.", details=rows)
+        at = (
+            "/window" if wanted.format == "holidays" else path
+        )  # a holiday is skipped only if the window makes it too long
+        rows = tuple(Detail(at, f"{item.name!r} {item.message}", code) for item in bad[:MAX_REPORTED])
+        raise ServiceError(code, f"No event of the calendar can be imported: {rows[0].message}.", details=rows)
 
 
-def _counted(entries: Iterable[Entry]) -> dict[str, int]:
+def _count(entries: Iterable[Entry]) -> dict[str, int]:
     counts = dict.fromkeys(("created", "updated", "unchanged", "removed", "skipped"), 0)
     for entry in entries:
         counts[entry.action] += 1
     return counts
 
 
-def _record(
+def _audit(
     uow: UnitOfWork, wanted: Import, organization: Organization, entries: Iterable[Entry], counts: Mapping[str, int]
 ) -> None:
-    """Tell the audit of an import that changed something as a whole; each schedule has an entry of its own."""
+    """Audit an import that changed something, as a whole; each schedule has an entry of its own."""
     changed = [entry.schedule_id for entry in entries if entry.action in {"created", "updated", "removed"}]
     if not changed:
         return

@@ -1,4 +1,4 @@
-"""The calendar of a month: the occurrences of each of its days, as the clocks of a zone count days."""
+"""The calendar of a month: occurrences by day, in a time zone."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
@@ -19,20 +19,20 @@ from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.schedules.occurrence_views import occurrence_view
 from services.schedules.occurrences import touching
-from services.schedules.previewing import local
+from services.schedules.previews import local
 
-MOST_OF_A_DAY = 20
-"""Occurrences that a day shows; all of them are counted."""
-LOOKS = 3
-"""At most, where what is found changes while it is read."""
+MAX_PER_DAY = 20
+"""Occurrences listed per day; all are counted."""
+MAX_ATTEMPTS = 3
+"""Attempts to read, if rows change meanwhile."""
 _MOMENT = timedelta(microseconds=1)
 
 
 def calendar_of(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: str | None) -> dict[str, Any]:
     """Return the days of a month (`2026-12`), each with the occurrences that touch it.
 
-    Days are those of the given zone, or else of each schedule's own. Deleted schedules show what they did.
-    Raises `invalid_parameter` for a zone that there is not, `schedule_not_found`.
+    Days are those of the given time zone, or else of each schedule's own. Deleted schedules are included.
+    Raise `invalid_parameter` for an unknown time zone, `schedule_not_found`.
     """
     if timezone is not None:
         _check_zone(timezone)
@@ -68,7 +68,7 @@ def _zones(uow: UnitOfWork) -> Sequence[str]:
 
 
 def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
-    """Return when each day begins, and when the last one ends."""
+    """Return the start of each day, and the end of the last one."""
     ends = [*days, days[-1] + timedelta(days=1)]
     return [first_instant(datetime.combine(day, time()), zone) for day in ends]
 
@@ -76,11 +76,11 @@ def _edges(days: Sequence[date], zone: ZoneInfo) -> list[datetime]:
 def _placed_and_shown(
     uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
 ) -> tuple[Sequence[tuple[int, int, Sequence[str]]], dict[str, dict[str, Any]]]:
-    """Return what `_placed` does, and `_shown` of it.
+    """Return the results of `_placed` and of `_shown` for it.
 
-    Between the two an edit may plan other occurrences in the place of some: then both are asked again.
+    An edit may replace occurrences between the two; then both are read again.
     """
-    for _ in range(LOOKS):
+    for _ in range(MAX_ATTEMPTS):
         placed = _placed(uow, edges, timezone, schedule_id)
         wanted = {occurrence_id for _, _, ids in placed for occurrence_id in ids}
         shown = _shown(uow, wanted, timezone)
@@ -92,9 +92,9 @@ def _placed_and_shown(
 def _placed(
     uow: UnitOfWork, edges: Mapping[str, Sequence[datetime]], timezone: str | None, schedule_id: str | None
 ) -> Sequence[tuple[int, int, list[str]]]:
-    """Return the number of each day that occurrences touch, how many they are, and the ids of the first of them.
+    """Return for each touched day its number, the number of occurrences, and the ids of the first of them.
 
-    The database sorts occurrences into days, for there may be a hundred thousand of them in a month.
+    The database sorts occurrences into days, since a month may have a hundred thousand of them.
     """
     if not edges:
         return ()
@@ -116,14 +116,14 @@ def _placed(
     each = touched.subquery().c
     # Many begin at once: bytes are compared faster than letters, and ids are of one kind.
     ids = func.array_agg(aggregate_order_by(each.id, each.starts_at, each.id.collate("C")), type_=ARRAY(Text))
-    query = select(each.day, func.count(), ids[1:MOST_OF_A_DAY]).group_by(each.day)
+    query = select(each.day, func.count(), ids[1:MAX_PER_DAY]).group_by(each.day)
     return [(number, total, first_ids) for number, total, first_ids in uow.session.execute(query)]
 
 
 def _as_rows(edges: Mapping[str, Sequence[datetime]]) -> Subquery:
     """Return rows of a zone, the edges of its days, and the numbers of its days.
 
-    Not as `VALUES`: SQLAlchemy would write the whole query anew for each request.
+    Not as `VALUES`: SQLAlchemy would compile the whole query again for each request.
     """
     each = (
         select(
@@ -137,9 +137,9 @@ def _as_rows(edges: Mapping[str, Sequence[datetime]]) -> Subquery:
 
 
 def _shown(uow: UnitOfWork, ids: set[str], timezone: str | None) -> dict[str, dict[str, Any]]:
-    """Return occurrences as a calendar shows them, by id.
+    """Return occurrences as shown in a calendar, by id.
 
-    Each is looked up by itself: of hundreds the database else thinks that it finds them sooner by reading them all.
+    Each is looked up separately, because for hundreds of ids the planner would prefer to scan the whole table.
     """
     wanted = func.unnest(literal(list(ids), ARRAY(Text))).table_valued("id").render_derived("wanted")
     found = select(Occurrence).where(Occurrence.id == wanted.c.id).limit(1).lateral("found")

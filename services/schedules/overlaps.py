@@ -1,10 +1,9 @@
-"""Which schedules collide with one: their windows intersect within 400 days, and they share a watched branch now.
+"""Overlaps of schedules: their windows intersect within 400 days, and they share a watched branch now.
 
-Branches are compared first, by `rules.time.schedule_overlaps`: most schedules share none, and what scopes say is read
-and compared sooner than their windows, hundreds each. Those, kept as multiranges, the database compares in one
-statement for all schedules that share a branch. When somebody saves a schedule that collides it is refused, unless
-they allow it; freezes compose, so an overlap that arises later is never an error
-(`services.schedules.overlap_items`).
+Branches are compared first (`rules.time.schedule_overlaps`), because most schedules share none, and comparing scopes is
+cheaper than comparing hundreds of windows. Windows are stored as multiranges, and the database compares them in one
+statement for all schedules that share a branch. Saving a schedule that overlaps is rejected unless it allows overlaps.
+Freezes compose, so an overlap that arises later is not an error (`services.schedules.overlap_alerts`).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -28,26 +27,26 @@ from services.core.lookups import find_repositories
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
 
-MOST_NAMED = 100
-"""Schedules that an answer names; all of them are counted."""
+MAX_LISTED = 100
+"""Schedules that a result lists; all are counted."""
 SOON = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """A schedule that another one collides with."""
+    """A schedule that another one overlaps with."""
 
     schedule_id: str
     schedule_name: str
     first_overlap_at: datetime
-    """The first instant, not before now, at which a window of each is open."""
+    """The first time, not before now, at which both have an open window."""
     allowed: bool
-    """Whether it says itself that it may overlap."""
+    """True if it allows overlaps itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """What a schedule collides with: how many there are, and those that are named, the soonest first."""
+    """The overlaps of a schedule: their number, and the listed ones, earliest first."""
 
     count: int
     named: Sequence[Overlap]
@@ -56,11 +55,11 @@ class Overlaps:
 NONE = Overlaps(0, ())
 
 
-def refuse_overlaps(uow: UnitOfWork, schedule: Schedule) -> None:
-    """Raise `schedule_overlap`, naming what an enabled schedule with its planned windows collides with.
+def require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
+    """Raise `schedule_overlap` if the windows of an enabled schedule overlap with others.
 
-    Holds until the commit that schedules of the organisation are compared one after the other, so that of two that
-    collide and are saved at once the second one is refused.
+    An advisory lock serializes comparisons in the organisation until the commit, so that of two overlapping schedules
+    that are saved at the same time the second one is rejected.
     """
     key = {"key": f"schedules {uow.organization}"}
     uow.session.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"), key)
@@ -72,20 +71,20 @@ def refuse_overlaps(uow: UnitOfWork, schedule: Schedule) -> None:
     raise ServiceError(
         "schedule_overlap",
         f"Its windows overlap with those of {first.schedule_name!r}{others} on branches that both freeze, from "
-        f"{told(first.first_overlap_at)} on. Change one of them, or send allowOverlap: true.",
+        f"{format_instant(first.first_overlap_at)} on. Change one of them, or send allowOverlap: true.",
         details=tuple(_detail(overlap) for overlap in found.named),
     )
 
 
-def told(instant: datetime) -> str:
-    """Return an instant as a sentence says it."""
+def format_instant(instant: datetime) -> str:
+    """Return a time as text for messages."""
     return f"{instant.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _detail(overlap: Overlap) -> Detail:
     return Detail(
         "/window",
-        f"overlaps with {overlap.schedule_name!r} from {told(overlap.first_overlap_at)} on",
+        f"overlaps with {overlap.schedule_name!r} from {format_instant(overlap.first_overlap_at)} on",
         "schedule_overlap",
         {
             "scheduleId": overlap.schedule_id,
@@ -98,10 +97,10 @@ def _detail(overlap: Overlap) -> Detail:
 def overlaps_of(
     uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool], reached: Sequence[BranchFact] | None = None
 ) -> Overlaps:
-    """Return the other enabled schedules that one collides with, whether somebody allows it or not.
+    """Return the other enabled schedules that one overlaps with, whether allowed or not.
 
-    It need not be stored: its scope and windows count, and its id where it has one. `conditions` narrow the others;
-    `reached` are the branches of its scope, where somebody has them already.
+    It need not be stored: only its scope, windows and id (if any) are used. `conditions` restrict the others; `reached`
+    are the branches of its scope, if already known.
     """
     windows = _from_now(schedule.windows or (), uow.now)
     if not windows:
@@ -123,7 +122,7 @@ def overlaps_of(
         select(Schedule.id, Schedule.name, Schedule.windows, Schedule.allow_overlap, func.count().over().label("total"))
         .where(Schedule.id == any_of(sharing), Schedule.windows.op("&&")(mine))
         .order_by(Schedule.id)
-        .limit(MOST_NAMED)
+        .limit(MAX_LISTED)
         .subquery()
     )
     met = meeting.c
@@ -135,7 +134,7 @@ def overlaps_of(
 
 
 def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> list[Range[datetime]]:
-    """Return what is left of windows from an instant on."""
+    """Return what is left of windows from a time on."""
     return [
         Range(max(window.lower, now), window.upper)
         for window in windows
@@ -144,37 +143,37 @@ def _from_now(windows: Sequence[Range[datetime]], now: datetime) -> list[Range[d
 
 
 def _read_once(windows: Sequence[Range[datetime]]) -> ColumnElement[Any]:
-    """Return windows as an expression that the database reads once, not for each row."""
+    """Return windows as an expression that the database evaluates once, not per row."""
     return select(cast(literal(as_multirange(windows), Text), TSTZMULTIRANGE)).scalar_subquery()
 
 
 def _first_meeting(one: ColumnElement[Any], other: ColumnElement[Any]) -> ColumnElement[datetime]:
-    """Return the first instant that two multiranges share, as an expression; NULL when there is none."""
+    """Return the first time that two multiranges share, as an expression; NULL if there is none."""
     return func.lower(one.op("*", return_type=TSTZMULTIRANGE())(other), type_=Schedule.created_at.type)
 
 
 def _sharing(uow: UnitOfWork, ground: Ground, others: Sequence[Row[str, str]]) -> list[str]:
-    """Return the ids of schedules whose scopes reach a branch of the ground; scopes alike are asked once.
+    """Return the ids of schedules whose scopes cover one of the branches.
 
-    Scopes come as the database tells them, which is the same of scopes alike, so that each is read once.
+    Scopes come as text from the database, equal for equal scopes, so that each is evaluated once.
     """
     if not ground.repositories:
         return []
-    scopes: dict[str, Mapping[str, Any]] = {told: orjson.loads(told) for told in {told for _, told in others}}
+    scopes: dict[str, Mapping[str, Any]] = {scope: orjson.loads(scope) for scope in {scope for _, scope in others}}
     known = _known(uow, _leading_there(uow, ground, named_repositories(scopes.values())))
-    shares = {told for told, other in scopes.items() if next(ground.reached(other, known), None) is not None}
-    return [schedule_id for schedule_id, told in others if told in shares]
+    shares = {scope for scope, other in scopes.items() if next(ground.reached(other, known), None) is not None}
+    return [schedule_id for schedule_id, scope in others if scope in shares]
 
 
 def _known(uow: UnitOfWork, names: Collection[str]) -> dict[str, str]:
-    """Return the ids of the repositories that names lead to, by name."""
+    """Return the ids of the repositories of names, by name."""
     return {name: found.id for name, found in find_repositories(uow, names).items()} if names else {}
 
 
 def _leading_there(uow: UnitOfWork, ground: Ground, names: Collection[str]) -> set[str]:
-    """Return those of many names that can lead to a repository of the ground, also by what it was called before.
+    """Return those of many names that may match a repository of the index, also by a former name.
 
-    A thousand schedules name ten thousand repositories, and to find them all takes a second.
+    A thousand schedules name ten thousand repositories, and looking all of them up takes a second.
     """
     if not names:
         return set()

@@ -1,14 +1,14 @@
-"""Planning: the windows of a schedule as rows, 90 days ahead, and as ranges for 400 days, to find overlaps by.
+"""Planning: the windows of a schedule as rows, 90 days ahead, and as ranges for 400 days, to detect overlaps.
 
-`plan` makes the rows agree with what the schedule says now, and touches only what is to come. Properties (I7):
+`plan` makes the rows agree with the schedule, and changes only the future. Invariants (I7):
 
-- What has begun, passed or been missed stays as it was, whatever is changed; so does a window that somebody skipped,
-  as long as it still begins at the same time, also while the schedule is disabled.
-- A window that is open now begins at once, unless it has begun, or was skipped, at another time of the same day; of
-  several that nobody has planned before, the one that ends last.
-- A window of which no clock shows anything is a row too: skipped, `no_such_time`.
+- What has started, passed or been missed is not changed; neither is a skipped window that still starts at the same
+  time, even while the schedule is disabled.
+- A window that is open now starts at once, unless it started or was skipped at another time of the same day; of several
+  new open windows only the one that ends last starts.
+- A window that no clock shows is a row too: skipped, `no_such_time`.
 
-The chore `extend_plans` moves the 90 days on once a day, and plans anew when the time zone data have changed.
+The task `extend_plans` extends the 90 days once a day, and replans when the time zone data have changed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,11 +31,11 @@ from services.schedules import alerts
 from services.schedules.terms import windows_of
 
 HORIZON = timedelta(days=90)
-LOOKED_AHEAD = timedelta(days=400)
-"""How far ahead overlaps are looked for."""
-EXTENDED_EVERY = timedelta(days=1)
-PLANNED_AT_ONCE = 200
-"""Schedules that one sweep plans; what else it looks after waits for that long."""
+LOOKAHEAD = timedelta(days=400)
+"""How far ahead overlaps are detected."""
+EXTENSION_INTERVAL = timedelta(days=1)
+MAX_PLANNED = 200
+"""Schedules planned per sweep; other work of the sweep waits for them."""
 
 
 def plan(uow: UnitOfWork, schedule: Schedule) -> int:
@@ -59,7 +59,7 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
             changed += _settle(uow, row, agreed, runs=schedule.enabled)
     if not schedule.enabled:
         return changed
-    had, beginning = _had(rows, uow.now), set(that_begin(near, uow.now))
+    had, beginning = _had(rows, uow.now), set(windows_to_start(near, uow.now))
     new = [one for one in wanted.values() if one in beginning and not any(_is_same(schedule, one, row) for row in had)]
     _insert(uow, schedule, new)
     opened = [one.start for one in new if one.start < uow.now]
@@ -70,44 +70,44 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
 
 
 def look_ahead(uow: UnitOfWork, schedule: Schedule) -> list[Placed]:
-    """Return the windows of a schedule, stored or not, that are open now or begin within 400 days."""
-    return windows_of(schedule, uow.now, uow.now + LOOKED_AHEAD)
+    """Return the windows of a schedule, stored or not, that are open now or start within 400 days."""
+    return windows_of(schedule, uow.now, uow.now + LOOKAHEAD)
 
 
-def that_begin(windows: Sequence[Placed], now: datetime) -> list[Placed]:
-    """Return those windows of a plan that are to come, and of those that are open now the one that ends last.
+def windows_to_start(windows: Sequence[Placed], now: datetime) -> list[Placed]:
+    """Return the future windows, and of the open ones the one that ends last.
 
-    It covers what the others would: a schedule whose windows last a year does not begin hundreds of them at once.
+    It covers what the others would: a schedule with windows of a year does not start hundreds of them at once.
     """
     last = max((one for one in windows if one.start <= now), key=lambda one: one.end, default=None)
     return [one for one in windows if one.start > now or one is last]
 
 
-def leave_out_skipped(uow: UnitOfWork, schedule: Schedule) -> None:
-    """Find overlaps of a locked schedule by its windows without those that somebody asked to skip."""
+def exclude_skipped(uow: UnitOfWork, schedule: Schedule) -> None:
+    """Exclude skipped windows from the ranges of a locked schedule, by which overlaps are detected."""
     schedule.windows = ranges(not_skipped(look_ahead(uow, schedule), skipped_rows(uow, schedule.id)))
     schedule.overlaps_looked_for_at = None
 
 
 def skipped_rows(uow: UnitOfWork, schedule_id: str) -> Sequence[Occurrence]:
-    """Return the windows of a schedule that are not over, and that somebody asked to skip."""
+    """Return the manually skipped windows of a schedule that are not over."""
     asked = (Occurrence.skip_reason == "asked", Occurrence.ends_at > uow.now)
     return uow.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *asked)).all()
 
 
 def not_skipped(windows: Iterable[Placed], rows: Iterable[Occurrence]) -> list[Placed]:
-    """Return those windows of a plan that nobody asked to skip: what does not happen collides with nothing."""
+    """Return the windows that were not skipped manually: a window that does not take place cannot overlap."""
     skipped = {row.starts_at for row in rows if row.skip_reason == "asked"}
     return [one for one in windows if one.start not in skipped]
 
 
 def ranges(windows: Iterable[Placed]) -> list[Range[datetime]]:
-    """Return windows as `Schedule.windows` keeps them."""
+    """Return windows as in `Schedule.windows`."""
     return [Range(one.start, one.end) for one in windows if one.is_real]
 
 
 def _rows(uow: UnitOfWork, schedule: Schedule, earliest: datetime) -> Sequence[Occurrence]:
-    """Lock the rows that may have to change, waiting for a window that is just beginning, and return them."""
+    """Return the rows that may change, locked; this waits for a window that is starting."""
     query = select(Occurrence).where(
         Occurrence.schedule_id == schedule.id, or_(Occurrence.starts_at >= earliest, Occurrence.ends_at > uow.now)
     )
@@ -116,14 +116,14 @@ def _rows(uow: UnitOfWork, schedule: Schedule, earliest: datetime) -> Sequence[O
 
 
 def _is_settled(row: Occurrence, now: datetime) -> bool:
-    """Tell whether a row stays as it is: begun, over, or found to reach nothing, or asked to be skipped and open."""
+    """True if a row must not change: started, over, without targets, or skipped and open."""
     if row.begun_at is not None or row.missed_at is not None or row.skip_reason == "no_targets":
         return True
     return row.starts_at <= now and (row.ends_at <= now or row.skip_reason is not None)
 
 
 def _settle(uow: UnitOfWork, row: Occurrence, agreed: Placed | None, *, runs: bool) -> bool:
-    """Make a row agree with the window that now begins at its start, or remove it; tells whether it changed."""
+    """Make a row agree with the window that starts at the same time, or delete it; True if it changed."""
     is_asked = row.skip_reason == "asked"
     if agreed is None or not (runs or is_asked) or (is_asked and not agreed.is_real):
         uow.session.delete(row)
@@ -139,7 +139,7 @@ def _settle(uow: UnitOfWork, row: Occurrence, agreed: Placed | None, *, runs: bo
 
 
 def _had(rows: Iterable[Occurrence], now: datetime) -> list[Occurrence]:
-    """Return what has begun, or was skipped and is open: a new start of the same window gives no second one."""
+    """Return rows that started, or were skipped and are open: a new start of the same window adds no second one."""
     left_out = {"asked", "no_targets"}
     return [
         row
@@ -149,7 +149,7 @@ def _had(rows: Iterable[Occurrence], now: datetime) -> list[Occurrence]:
 
 
 def _is_same(schedule: Schedule, window: Placed, row: Occurrence) -> bool:
-    """Tell whether a window is what an occurrence was before an edit: of the same day, and not apart from it."""
+    """True if a window is the same as an occurrence before an edit: on the same day and overlapping it."""
     zone = ZoneInfo(schedule.timezone)
     apart = window.end <= row.starts_at or row.ends_at <= window.start
     return not apart and reading(window.start, zone).date() == reading(row.starts_at, zone).date()
@@ -165,7 +165,7 @@ _INSERT = text("""
 
 
 def _insert(uow: UnitOfWork, schedule: Schedule, windows: Sequence[Placed]) -> None:
-    """Add rows, up to a hundred, in one statement: row by row they take the driver longer than placing them."""
+    """Insert up to a hundred rows in one statement, which is faster than row by row."""
     uow.session.flush()
     if windows:
         values = {
@@ -179,14 +179,14 @@ def _insert(uow: UnitOfWork, schedule: Schedule, windows: Sequence[Placed]) -> N
 
 
 def extend_plans(uow_factory: UnitOfWorkFactory) -> int:
-    """Plan what has come into the 90 days since yesterday, and anew what other time zone data have planned.
+    """Extend plans to 90 days, and replan those made with other time zone data.
 
-    Each schedule in a unit of its own; returns how many were planned.
+    Each schedule has its own unit of work; return the number of planned schedules.
     """
     with uow_factory.open(SYSTEM_CALLER) as uow:
         waiting = or_(
             Schedule.planned_until.is_(None),
-            Schedule.planned_until <= uow.now + HORIZON - EXTENDED_EVERY,
+            Schedule.planned_until <= uow.now + HORIZON - EXTENSION_INTERVAL,
             Schedule.planned_with < DATA_VERSION,
             Schedule.planned_with > DATA_VERSION,
         )
@@ -195,14 +195,14 @@ def extend_plans(uow_factory: UnitOfWorkFactory) -> int:
             .join(Organization, Organization.id == Schedule.organization_id)
             .where(Schedule.enabled, Schedule.deleted_at.is_(None), Organization.deleted_at.is_(None), waiting)
             .order_by(Schedule.planned_until)
-            .limit(PLANNED_AT_ONCE)
+            .limit(MAX_PLANNED)
         )
         found = [(schedule_id, organization_id) for schedule_id, organization_id in uow.session.execute(query)]
     return for_each_isolated(found, lambda each: _extend_one(uow_factory, *each))
 
 
 def _extend_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
-    """Plan one schedule, unless somebody is changing it, who plans it then; tells the audit what new data changed."""
+    """Plan one schedule, unless it is locked by an edit, which plans it; audit changes by new time zone data."""
     with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
         locking = select(Schedule).where(Schedule.id == schedule_id, Schedule.enabled, Schedule.deleted_at.is_(None))
         schedule = uow.session.scalar(locking.with_for_update(key_share=True, skip_locked=True))
@@ -211,34 +211,34 @@ def _extend_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_i
         if schedule.planned_until is None:
             plan(uow, schedule)
         elif schedule.planned_until <= uow.now:
-            _make_up(uow, schedule, schedule.planned_until)
+            _add_missed(uow, schedule, schedule.planned_until)
             plan(uow, schedule)
         elif schedule.planned_with == DATA_VERSION:
-            _move_on(uow, schedule, schedule.planned_until)
+            _extend(uow, schedule, schedule.planned_until)
         else:
-            _plan_with_other_data(uow, schedule, schedule.planned_until)
+            _replan(uow, schedule, schedule.planned_until)
         return True
 
 
-def _make_up(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
-    """Add what began after the end of a plan, while nobody moved it on: it is late, or missed, and not forgotten."""
+def _add_missed(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
+    """Add windows that started after the end of the plan while nothing extended it: they are late or missed."""
     began = windows_of(schedule, until, uow.now)
     _insert(uow, schedule, [one for one in began if one.start > until])
 
 
-def _move_on(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
-    """Add to a plan what begins after its end, to the rows and to the ranges; what is planned already is right."""
-    horizon, seen = uow.now + HORIZON, until - HORIZON + LOOKED_AHEAD
+def _extend(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
+    """Add to rows and ranges what starts after the end of the plan; what is planned is still right."""
+    horizon, seen = uow.now + HORIZON, until - HORIZON + LOOKAHEAD
     _insert(uow, schedule, [one for one in windows_of(schedule, until, horizon) if one.start > until])
-    far = [one for one in windows_of(schedule, seen, uow.now + LOOKED_AHEAD) if one.start > seen]
+    far = [one for one in windows_of(schedule, seen, uow.now + LOOKAHEAD) if one.start > seen]
     ahead = func.tstzmultirange(func.tstzrange(uow.now, None), type_=TSTZMULTIRANGE())
     more = cast(ranges(far), TSTZMULTIRANGE())
     moved = {"windows": Schedule.windows.op("*")(ahead).op("+")(more), "planned_until": horizon}
     uow.session.execute(update(Schedule).where(Schedule.id == schedule.id).values(moved))
 
 
-def _plan_with_other_data(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
-    """Plan anew what data of another version planned until an instant; tells the audit what that has changed."""
+def _replan(uow: UnitOfWork, schedule: Schedule, until: datetime) -> None:
+    """Replan what other time zone data had planned until a time, and audit the differences."""
     version, before = schedule.planned_with, _windows(uow, schedule, until)
     plan(uow, schedule)
     after = _windows(uow, schedule, until)
@@ -252,7 +252,7 @@ def _plan_with_other_data(uow: UnitOfWork, schedule: Schedule, until: datetime) 
 
 
 def _windows(uow: UnitOfWork, schedule: Schedule, until: datetime) -> list[list[datetime]]:
-    """Return the windows to come until an instant, as the audit tells them."""
+    """Return the future windows until a time, for the audit log."""
     uow.session.flush()
     query = select(Occurrence.starts_at, Occurrence.ends_at).where(
         and_(Occurrence.schedule_id == schedule.id, Occurrence.starts_at > uow.now, Occurrence.starts_at <= until)

@@ -1,4 +1,4 @@
-"""Making and changing schedules. What is saved is planned at once, and held against the other schedules."""
+"""Creating and updating schedules. A saved schedule is planned at once and compared with the others."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,19 +17,19 @@ from services.core.unit_of_work import UnitOfWork
 from services.freezes.start import checked_reason
 from services.organizations.organizations import lock_current
 from services.schedules import alerts
-from services.schedules.checking import check_terms
-from services.schedules.overlapping import refuse_overlaps
-from services.schedules.planning import plan
+from services.schedules.overlaps import require_no_overlap
+from services.schedules.plans import plan
 from services.schedules.terms import recurrence_of, window_of
+from services.schedules.validation import check_terms
 from services.schedules.views import get_schedule
 
 _COLUMNS = {"window": "wall_clock_window"}
 _READ: Mapping[str, Callable[[Mapping[str, Any]], object]] = {"recurrence": recurrence_of, "window": window_of}
-"""What can say the same in several ways, such as with a default or without it, and how it is understood."""
+"""Properties with several equal forms, such as with a default or without, and how they are parsed."""
 _TERMS = {"timezone", "recurrence", "window", "enabled"}
-"""What windows follow from."""
+"""Properties that determine the windows."""
 _COMPARED = {*_TERMS, "scope", "allow_overlap"}
-"""What overlaps follow from."""
+"""Properties that determine overlaps."""
 _TOLD = (
     "name",
     "scope",
@@ -45,7 +45,7 @@ _TOLD = (
 
 @dataclass(frozen=True, slots=True)
 class NewSchedule:
-    """What a client or a calendar asks for; recurrence and window as they are stored."""
+    """The input for a new schedule; recurrence and window as they are stored."""
 
     name: str
     scope: dict[str, Any]
@@ -53,7 +53,7 @@ class NewSchedule:
     window: dict[str, Any]
     reason: str
     timezone: str | None = None
-    """None: that of the organisation's settings."""
+    """None means the time zone of the organisation's settings."""
     exceptions_allowed: bool = True
     enabled: bool = True
     allow_overlap: bool = False
@@ -63,9 +63,9 @@ class NewSchedule:
 
 
 def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
-    """Make a schedule and plan its windows.
+    """Create a schedule and plan its windows.
 
-    Raises what `check_terms` raises, `feature_not_available` (the plan's number of schedules), `schedule_overlap`.
+    Raise the errors of `check_terms`, `feature_not_available` (quota of schedules), `schedule_overlap`.
     """
     organization = lock_current(uow)
     timezone = wanted.timezone or OrganizationSettings.from_json(organization.settings).timezone
@@ -77,11 +77,17 @@ def create(uow: UnitOfWork, wanted: NewSchedule) -> Schedule:
 
 
 def insert_checked(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
-    """Make a schedule whose terms and whose number have been checked, and plan it; raises `schedule_overlap`."""
+    """Create and plan a schedule whose terms and quota have been checked. Raise `schedule_overlap`."""
     schedule = _new(uow, wanted, timezone)
     plan(uow, schedule)
-    _refuse_overlaps(uow, schedule)
-    uow.audit("schedule.created", alerts.subject(schedule), before=None, after=told(schedule), source=schedule.source)
+    _require_no_overlap(uow, schedule)
+    uow.audit(
+        "schedule.created",
+        alerts.subject(schedule),
+        before=None,
+        after=audit_snapshot(schedule),
+        source=schedule.source,
+    )
     return schedule
 
 
@@ -110,9 +116,9 @@ def _new(uow: UnitOfWork, wanted: NewSchedule, timezone: str) -> Schedule:
 
 
 def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any]) -> Schedule:
-    """Change those properties of a schedule that are named, and plan its windows to come anew where they follow.
+    """Change the given properties of a schedule, and replan its future windows if they depend on them.
 
-    Raises `schedule_not_found`, and what `check_terms` raises for what is named, `schedule_overlap`.
+    Raise `schedule_not_found`, the errors of `check_terms`, `schedule_overlap`.
     """
     schedule = get_schedule(uow, schedule_id, lock=True)
     uow.refresh_now()
@@ -121,13 +127,13 @@ def update(uow: UnitOfWork, schedule_id: str, changes: Mapping[str, Any]) -> Sch
 
 
 def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> Schedule:
-    """Change a locked schedule to what has been checked; raises `schedule_overlap`."""
-    before = told(schedule)
+    """Change a locked schedule to checked values. Raise `schedule_overlap`."""
+    before = audit_snapshot(schedule)
     for name, value in changes.items():
         column = _COLUMNS.get(name, name)
         if name not in _READ or _READ[name](value) != _READ[name](getattr(schedule, column)):
             setattr(schedule, column, checked_reason(value) if name == "reason" else value)
-    after = told(schedule)
+    after = audit_snapshot(schedule)
     changed = {name for name in _TOLD if before[camel_case(name)] != after[camel_case(name)]}
     if changed:
         schedule.updated_at = uow.now
@@ -137,7 +143,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
         coming = (Occurrence.schedule_id == schedule.id, Occurrence.is_planned(uow.now))
         uow.session.execute(sql_update(Occurrence).where(*coming).values(verified_at=None))
     if changed & _COMPARED:
-        _refuse_overlaps(uow, schedule)
+        _require_no_overlap(uow, schedule)
     names = sorted(camel_case(name) for name in changed)
     uow.audit(
         "schedule.updated",
@@ -148,15 +154,15 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
     return schedule
 
 
-def _refuse_overlaps(uow: UnitOfWork, schedule: Schedule) -> None:
+def _require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
     schedule.overlaps_looked_for_at = None
     uow.session.flush()
     if schedule.enabled and not schedule.allow_overlap:
-        refuse_overlaps(uow, schedule)
+        require_no_overlap(uow, schedule)
 
 
-def told(schedule: Schedule) -> dict[str, Any]:
-    """Return what the audit tells of a schedule, by the names of the contract."""
+def audit_snapshot(schedule: Schedule) -> dict[str, Any]:
+    """Return a schedule as the audit log shows it, by the names of the contract."""
     shown = {camel_case(name): getattr(schedule, _COLUMNS.get(name, name)) for name in _TOLD}
     for name in ("recurrence", "window"):
         shown[name] = {camel_case(key): value for key, value in shown[name].items()}

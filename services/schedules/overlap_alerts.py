@@ -1,9 +1,9 @@
-"""Overlaps that arise after schedules were saved: an item asks for attention until they have gone.
+"""Alerts for overlaps that arise after schedules were saved.
 
-A branch is watched that both scopes reach, a window that lay more than 400 days ahead comes near, the clocks of a zone
-are changed. Nobody is at fault, and freezes compose, so nothing is refused. Schedules take turns in being compared,
-some in each sweep, so that windows that are due never wait for it. Of two that collide the later one has the item.
-What one of them allows is meant, and needs no attention.
+They arise when a branch is watched that both scopes cover, when a window more than 400 days ahead comes near, or when
+the clocks of a time zone are changed. Freezes compose, so nothing is rejected. Schedules are compared in turns, a few
+per sweep, so that due windows never wait. Of two overlapping schedules the later one has the alert. An overlap that one
+of them allows is intended and has no alert.
 """
 
 from datetime import timedelta
@@ -17,11 +17,11 @@ from services.alerts.alerts import Alert, open_alert, resolve_alert
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
 from services.schedules import alerts
-from services.schedules.overlapping import Overlaps, overlaps_of, told
+from services.schedules.overlaps import Overlaps, format_instant, overlaps_of
 
 TYPE = "schedules_overlap"
-AGAIN_AFTER = timedelta(minutes=15)
-AT_ONCE = 5
+RECHECK_INTERVAL = timedelta(minutes=15)
+MAX_COMPARED = 5
 
 _GONE = text(f"""
     UPDATE attention_items a SET cleared_at = :now WHERE a.cleared_at IS NULL AND a.type = :type
@@ -29,12 +29,12 @@ _GONE = text(f"""
 """)  # noqa: S608 - a constant
 
 
-def look_for_overlaps(uow_factory: UnitOfWorkFactory) -> int:
-    """Compare the schedules whose turn it is with earlier ones, each in a unit of its own; returns how many."""
+def find_overlaps(uow_factory: UnitOfWorkFactory) -> int:
+    """Compare the next schedules with earlier ones, each in its own unit of work; return their number."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         uow.session.execute(_GONE, {"now": uow.now, "type": TYPE})
         waiting = or_(
-            Schedule.overlaps_looked_for_at.is_(None), Schedule.overlaps_looked_for_at <= uow.now - AGAIN_AFTER
+            Schedule.overlaps_looked_for_at.is_(None), Schedule.overlaps_looked_for_at <= uow.now - RECHECK_INTERVAL
         )
         query = (
             select(Schedule)
@@ -42,23 +42,23 @@ def look_for_overlaps(uow_factory: UnitOfWorkFactory) -> int:
             .where(Schedule.is_compared)
             .where(waiting, Organization.deleted_at.is_(None))
             .order_by(Schedule.overlaps_looked_for_at.nulls_first())
-            .limit(AT_ONCE)
+            .limit(MAX_COMPARED)
             .with_for_update(of=Schedule, key_share=True, skip_locked=True)
         )
         turn = uow.session.scalars(query).all()
         for schedule in turn:
             schedule.overlaps_looked_for_at = uow.now
     return for_each_isolated(
-        [(row.id, row.organization_id) for row in turn], lambda each: _look_one(uow_factory, *each)
+        [(row.id, row.organization_id) for row in turn], lambda each: _compare_one(uow_factory, *each)
     )
 
 
-def _look_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
+def _compare_one(uow_factory: UnitOfWorkFactory, schedule_id: str, organization_id: str) -> bool:
     with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
         schedule = uow.session.get_one(Schedule, schedule_id)
         found = overlaps_of(uow, schedule, Schedule.id < schedule.id, not_(Schedule.allow_overlap))
         if found.count:
-            open_alert(uow, _item(uow, schedule, found))
+            open_alert(uow, _alert(uow, schedule, found))
         else:
             resolve_alert(uow, _key(schedule))
     return True
@@ -68,12 +68,12 @@ def _key(schedule: Schedule) -> str:
     return f"{TYPE} {schedule.id}"
 
 
-def _item(uow: UnitOfWork, schedule: Schedule, found: Overlaps) -> Alert:
+def _alert(uow: UnitOfWork, schedule: Schedule, found: Overlaps) -> Alert:
     first = found.named[0]
     more = f" and {found.count - 1} more" if found.count > 1 else ""
     message = (
         f"Windows of {schedule.name} overlap with those of {first.schedule_name}{more} from "
-        f"{told(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the last one ends. "
-        "Change one of them, or let one overlap (allowOverlap)."
+        f"{format_instant(first.first_overlap_at)} on, on branches that both freeze. They stay frozen until the "
+        "last window ends. Change one of the schedules, or allow the overlap (allowOverlap)."
     )
     return Alert(_key(schedule), TYPE, "info", alerts.subject(schedule), message, alerts.home(uow))

@@ -16,11 +16,11 @@ from rules.time.windows import Placed
 from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
-from services.schedules.checking import check_terms
 from services.schedules.occurrence_views import state_of
-from services.schedules.overlapping import NONE, Overlaps, overlaps_of
-from services.schedules.planning import look_ahead, not_skipped, ranges, skipped_rows, that_begin
+from services.schedules.overlaps import NONE, Overlaps, overlaps_of
+from services.schedules.plans import look_ahead, not_skipped, ranges, skipped_rows, windows_to_start
 from services.schedules.terms import windows_of
+from services.schedules.validation import check_terms
 from services.schedules.views import get_schedule
 
 FAR = timedelta(days=3660)
@@ -94,11 +94,11 @@ def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, sto
     reached = None if schedule.scope is None else resolve(uow, schedule.scope, stored=stored).branches
     overlaps = NONE if reached is None else overlaps_of(uow, schedule, reached=reached)
     over = {start for start, (row, freeze) in rows.items() if state_of(row, freeze, uow.now) == "past"}
-    if len(that_begin(ahead, uow.now)) - len(over) < limit:
+    if len(windows_to_start(ahead, uow.now)) - len(over) < limit:
         ahead = windows_of(schedule, uow.now, uow.now + FAR)
     until = schedule.planned_until
     if until is None:
-        ahead = that_begin(ahead, uow.now)
+        ahead = windows_to_start(ahead, uow.now)
     else:
         planned = [Placed(row.starts_at, row.ends_at) for row, _ in rows.values()]
         ahead = [*planned, *(one for one in ahead if one.start > until)]

@@ -1,16 +1,16 @@
-"""Beginning windows: an occurrence that is due starts its freeze, by the service that `POST /v1/freezes` uses.
+"""Starting the freezes of due occurrences, with the same service as `POST /v1/freezes`.
 
-Properties (I7), with any number of sweepers, whenever one of them dies:
+Invariants (I7), with any number of sweepers, even if one dies:
 
-- Once each: whoever begins a window locks its row, and its schedule's, and passes over what another one has locked;
-  the freeze and what is recorded of the occurrence are one commit.
-- In order: of one schedule as they begin, across schedules as they are found.
-- Late rather than never: a window that is still open begins however late it is, and says so. One that has wholly
-  passed is not begun any more (`missing.py`).
-- What was done by hand stays: an occurrence that was begun early, lifted, extended or skipped is settled.
+- Once: the row of the occurrence and of its schedule are locked, and rows locked by others are skipped. The freeze and
+  the state of the occurrence are committed together.
+- In order: by start within a schedule, as found across schedules.
+- Late rather than never: an open window starts however late it is, and is marked as late. A window that has passed is
+  not started any more (`missed_windows.py`).
+- Manual actions are kept: an occurrence that was started early, lifted, extended or skipped is settled.
 
-Where the App is uninstalled nothing begins, as nothing can be started by hand; a window that is still open when it
-comes back begins then.
+While the GitHub App is uninstalled nothing starts, neither by hand; a window that is still open when it is installed
+again starts then.
 """
 
 from datetime import datetime, timedelta
@@ -33,14 +33,14 @@ from services.freezes.targets import add_remaining_targets
 from services.schedules import alerts
 
 LATE_AFTER = timedelta(seconds=60)
-"""A window that begins later than this after its start is late: nobody was there to begin it."""
+"""A window that starts later than this after its time is late."""
 PAGE = 200
-LONGEST = 1.0
-"""Seconds that one look spends on covering more: windows have to begin and end on time meanwhile."""
+COVERING_SECONDS = 1.0
+"""Time limit for covering more branches per sweep, since windows must start and end on time meanwhile."""
 
 
 class Due(NamedTuple):
-    """An occurrence that is to begin."""
+    """An occurrence that is due."""
 
     starts_at: datetime
     id: str
@@ -49,17 +49,17 @@ class Due(NamedTuple):
     schedule: str
 
 
-def begin_windows(uow_factory: UnitOfWorkFactory) -> int:
-    """Begin every window that is due, each in a unit of its own; returns how many began."""
+def start_windows(uow_factory: UnitOfWorkFactory) -> int:
+    """Start all due windows, each in its own unit of work; return their number."""
     begun, after = 0, None
     while found := _due(uow_factory, after):
-        begun += for_each_isolated(found, lambda due: _begin_one(uow_factory, due))
+        begun += for_each_isolated(found, lambda due: _start_one(uow_factory, due))
         after = found[-1]
     return begun
 
 
 def _due(uow_factory: UnitOfWorkFactory, after: Due | None) -> list[Due]:
-    """Return the next of those that are due, the one that should have begun first first."""
+    """Return the next due occurrences, earliest first."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         query = (
             select(
@@ -78,25 +78,25 @@ def _due(uow_factory: UnitOfWorkFactory, after: Due | None) -> list[Due]:
 
 
 def uninstalled(organization_id: Any) -> ColumnElement[bool]:
-    """Return the condition that an organisation (an id, or a column) had the App installed, and has not any more."""
+    """Return the condition that an organisation (an id, or a column) had the App installed and has not any more."""
     of = select(Installation.id).where(Installation.organization_id == organization_id)
     return and_(of.exists(), ~of.where(Installation.state != "removed").exists())
 
 
-def _begin_one(uow_factory: UnitOfWorkFactory, due: Due) -> bool:
+def _start_one(uow_factory: UnitOfWorkFactory, due: Due) -> bool:
     actor = Actor("schedule", due.schedule_id, due.schedule)
     with uow_factory.open(Caller(due.organization_id, actor, "schedule")) as uow:
-        return begin_due(uow, due.id)
+        return start_due(uow, due.id)
 
 
-def begin_due(uow: UnitOfWork, occurrence_id: str) -> bool:
-    """Begin an occurrence, or record why not; False when no freeze began: it is settled, or somebody else has it."""
+def start_due(uow: UnitOfWork, occurrence_id: str) -> bool:
+    """Start an occurrence, or record why not; False if no freeze started: it is settled or locked."""
     found = lock_planned(uow, occurrence_id)
     if found is None:
         return False
     occurrence, schedule = found
     try:
-        begin(uow, schedule, occurrence)
+        start_freeze(uow, schedule, occurrence)
     except ServiceError as error:
         if error.code != "no_targets_in_scope":
             raise
@@ -106,9 +106,9 @@ def begin_due(uow: UnitOfWork, occurrence_id: str) -> bool:
 
 
 def lock_planned(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
-    """Lock an occurrence that is planned, with its schedule; None when it is settled, over, or locked.
+    """Lock a planned occurrence with its schedule; None if it is settled, over or locked.
 
-    One that is to come, of a schedule that is disabled or deleted, is removed.
+    A future occurrence of a disabled or deleted schedule is deleted.
     """
     found = lock_unsettled(uow, occurrence_id)
     if found is None or found[0].ends_at <= uow.now:
@@ -121,7 +121,7 @@ def lock_planned(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Sched
 
 
 def lock_unsettled(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Schedule] | None:
-    """Lock an occurrence of which nothing is recorded, with its schedule; None when it is settled, or locked."""
+    """Lock an unsettled occurrence with its schedule; None if it is settled or locked."""
     row = uow.session.execute(
         select(Occurrence, Schedule)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
@@ -131,8 +131,8 @@ def lock_unsettled(uow: UnitOfWork, occurrence_id: str) -> tuple[Occurrence, Sch
     return None if row is None else (row[0], row[1])
 
 
-def begin(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Freeze:
-    """Start the freeze of a locked occurrence, as whoever the unit belongs to; raises `no_targets_in_scope`."""
+def start_freeze(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Freeze:
+    """Start the freeze of a locked occurrence as the caller. Raise `no_targets_in_scope`."""
     late_by = uow.now - (occurrence.due_at or occurrence.starts_at)
     is_late = late_by > LATE_AFTER
     wanted = NewFreeze(
@@ -147,7 +147,7 @@ def begin(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> Freeze
     )
     freeze = start(uow, wanted, max_targets=uow.dependencies.max_targets)
     occurrence.begun_at, occurrence.freeze_id, occurrence.late = uow.now, freeze.id, is_late
-    resolve_alerts(uow, alerts.of_windows_past(schedule))
+    resolve_alerts(uow, alerts.keys_of_past_windows(schedule))
     return freeze
 
 
@@ -157,9 +157,9 @@ def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
     open_alert(uow, alerts.without_targets(uow, schedule, occurrence))
 
 
-def cover_the_rest(uow_factory: UnitOfWorkFactory) -> None:
-    """Cover what freezes of very many branches have left over, a batch of each in turn, for a while."""
-    end = monotonic() + LONGEST
+def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:
+    """Add the remaining targets of very large freezes, one batch per freeze in turn, for a limited time."""
+    end = monotonic() + COVERING_SECONDS
     query = select(Freeze.id, Freeze.organization_id).where(Freeze.partly_covered).order_by(Freeze.id)
     while monotonic() < end:
         with uow_factory.open(SYSTEM_CALLER) as uow:

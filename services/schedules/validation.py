@@ -1,4 +1,4 @@
-"""What a schedule may say: its terms are checked together, so that one answer tells every fault."""
+"""Validation of a schedule's terms; all errors are reported together."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,16 +13,16 @@ from services.schedules.terms import recurrence_of, window_of
 
 
 def check_terms(uow: UnitOfWork, given: Mapping[str, Any]) -> None:
-    """Refuse what a schedule must not say, of those of its properties that are given, as they are stored.
+    """Validate the given properties of a schedule, as they are stored.
 
-    Raises, in the order of the contract's properties and with the rows of all faults: what resolving a scope raises,
+    Raise, in the order of the contract's properties and with the rows of all errors: the errors of resolving a scope,
     `no_targets_in_scope`, `invalid_timezone`, `invalid_recurrence`, `reason_required`.
     """
-    if faults := list(_faults(uow, given)):
-        raise merge_errors(faults)
+    if errors := list(_errors(uow, given)):
+        raise merge_errors(errors)
 
 
-def _faults(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]:
+def _errors(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]:
     checks: dict[str, Callable[[Any], object]] = {
         "scope": lambda scope: resolve_targets(uow, scope),
         "timezone": lambda name: check_zone(name, "/timezone"),
@@ -33,20 +33,20 @@ def _faults(uow: UnitOfWork, given: Mapping[str, Any]) -> Iterator[ServiceError]
     for name in (name for name in checks if name in given):
         try:
             checks[name](given[name])
-        except ServiceError as fault:
-            yield fault
+        except ServiceError as error:
+            yield error
 
 
 def _check_recurrence(kept: Mapping[str, Any]) -> None:
     recurrence = recurrence_of(kept)
     check(recurrence)
     if next(days(recurrence, recurrence.start_date, LATEST), None) is None:
-        raise _invalid("/recurrence", "describes no day at all")
+        raise _invalid("/recurrence", "matches no day")
 
 
 def _check_window(kept: Mapping[str, Any]) -> None:
     if window_of(kept).is_empty:
-        raise _invalid("/window/endTime", "has to come after startTime; days says how many days later it is")
+        raise _invalid("/window/endTime", "must be after startTime; set days if the window ends on a later day")
 
 
 def _invalid(path: str, message: str) -> ServiceError:

@@ -1,7 +1,7 @@
-"""Looking, some minutes before a window begins, whether it will block: in time for somebody to mend what would not.
+"""Verification, some minutes before a window starts, that it will block, in time to fix what would not.
 
-The rules of its branches are probed anew once; what is then found is compared now and then until the window is over,
-so that the item clears by itself when the branches block, and comes back when they cease to.
+The rules of its branches are probed once more. The results are compared repeatedly until the window is over, so that
+the alert resolves by itself when the branches block, and opens again when they cease to.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,24 +21,24 @@ from services.enforcement_status.probe_requests import schedule_probes
 from services.enforcement_status.status import EnforcementStatus, statuses
 from services.freezes.scopes import resolve
 from services.schedules import alerts
-from services.schedules.beginning import lock_planned
+from services.schedules.occurrence_start import lock_planned
+from services.schedules.occurrence_sweep import for_each
 from services.schedules.occurrence_views import state_of
-from services.schedules.sweeping import for_each
 
-AHEAD = timedelta(minutes=10)
-"""How long before it begins a window is looked at: long enough to mend a rule, and not yet forgotten when it begins."""
-ANSWERED = timedelta(minutes=2)
-"""How long a probe that was asked for may take before what is known without it counts."""
-LOOK_EVERY = timedelta(seconds=30)
+LEAD_TIME = timedelta(minutes=10)
+"""How long before its start a window is verified: enough time to fix a rule, and recent enough at the start."""
+PROBE_TIMEOUT = timedelta(minutes=2)
+"""How long a requested probe may take before the earlier result counts."""
+COMPARE_INTERVAL = timedelta(seconds=30)
 
 
 def verify_windows(uow_factory: UnitOfWorkFactory) -> int:
-    """Ask for probes of what the windows of the next minutes reach, once for each; returns for how many."""
+    """Request probes for the windows of the next minutes, once per window; return their number."""
     return for_each(uow_factory, _is_coming, _verify)
 
 
 def _is_coming(now: datetime) -> ColumnElement[bool]:
-    soon = and_(Occurrence.starts_at > now, Occurrence.starts_at <= now + AHEAD)
+    soon = and_(Occurrence.starts_at > now, Occurrence.starts_at <= now + LEAD_TIME)
     return and_(Occurrence.is_planned(now), soon, Occurrence.verified_at.is_(None))
 
 
@@ -53,17 +53,19 @@ def _verify(uow: UnitOfWork, occurrence_id: str) -> bool:
 
 
 def compare_windows(uow_factory: UnitOfWorkFactory) -> bool:
-    """Raise and clear the items of windows that would not block, or do not; every half minute."""
+    """Open and resolve the alerts of windows that do not block, every 30 seconds; True if it ran."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
-        if not acquire_periodic(uow, "compare_windows", LOOK_EVERY):
+        if not acquire_periodic(uow, "compare_windows", COMPARE_INTERVAL):
             return False
         coming = select(Occurrence.id, Occurrence.organization_id).where(
-            Occurrence.is_planned(uow.now), Occurrence.verified_at.is_not(None), Occurrence.starts_at <= uow.now + AHEAD
+            Occurrence.is_planned(uow.now),
+            Occurrence.verified_at.is_not(None),
+            Occurrence.starts_at <= uow.now + LEAD_TIME,
         )
-        told = select(func.split_part(AttentionItem.key, " ", 2), AttentionItem.organization_id).where(
+        alerted = select(func.split_part(AttentionItem.key, " ", 2), AttentionItem.organization_id).where(
             AttentionItem.type == alerts.NOT_ENFORCED, AttentionItem.cleared_at.is_(None)
         )
-        concerned = uow.session.execute(union(coming, told)).all()
+        concerned = uow.session.execute(union(coming, alerted)).all()
     for_each_isolated(concerned, lambda row: _compare_one(uow_factory, row))
     return True
 
@@ -76,39 +78,39 @@ def _compare_one(uow_factory: UnitOfWorkFactory, row: Row[str, str]) -> bool:
 
 
 def compare(uow: UnitOfWork, occurrence_id: str) -> None:
-    """Raise the item of a window that would not block, or does not; clear it where all is well, or the window over."""
+    """Open the alert of a window that does not block; resolve it if it blocks or is over."""
     row = uow.session.execute(
         select(Occurrence, Schedule, Freeze)
         .join(Schedule, Schedule.id == Occurrence.schedule_id)
         .outerjoin(Freeze, Freeze.id == Occurrence.freeze_id)
         .where(Occurrence.id == occurrence_id)
     ).one_or_none()
-    asked_at = _asked_at(*row, uow.now) if row is not None else None
-    if row is not None and asked_at is not None:
+    probed_at = _probed_at(*row, uow.now) if row is not None else None
+    if row is not None and probed_at is not None:
         occurrence, schedule, _freeze = row
         reached = resolve(uow, schedule.scope, stored=True)
         known = statuses(uow, reached.ids)
-        red = list(_not_blocking(reached.branches, known, asked_at, uow.now))
+        red = list(_not_blocking(reached.branches, known, probed_at, uow.now))
         if red:
             open_alert(uow, alerts.not_enforced(uow, schedule, occurrence, red, len(reached.branches)))
             return
     resolve_alert(uow, alerts.key_of_not_enforced(occurrence_id))
 
 
-def _asked_at(occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None, now: datetime) -> datetime | None:
-    """Return when probes for a window that is to come, or in force, were asked for; None where it matters no more."""
+def _probed_at(occurrence: Occurrence, schedule: Schedule, freeze: Freeze | None, now: datetime) -> datetime | None:
+    """Return when probes of a planned or active window were requested; None if it is over or will not start."""
     state = state_of(occurrence, freeze, now)
     coming = state == "planned" and schedule.enabled and schedule.deleted_at is None
     return occurrence.verified_at if coming or state == "active" else None
 
 
 def _not_blocking(
-    reached: Sequence[BranchFact], known: Mapping[str, EnforcementStatus], asked_at: datetime, now: datetime
+    reached: Sequence[BranchFact], known: Mapping[str, EnforcementStatus], probed_at: datetime, now: datetime
 ) -> Iterator[tuple[str, str]]:
     """Yield the branches that are not known to block: `owner/name` and branch."""
-    answered = now >= asked_at + ANSWERED
+    answered = now >= probed_at + PROBE_TIMEOUT
     for fact in reached:
         light = known.get(fact.branch_id)
-        fresh = light is not None and light.last_verified_at is not None and light.last_verified_at >= asked_at
+        fresh = light is not None and light.last_verified_at is not None and light.last_verified_at >= probed_at
         if (fresh or answered) and (light is None or light.light == "red"):
             yield fact.repository, fact.branch

@@ -19,7 +19,12 @@ NOW = factories.now()
 
 
 def occurrence(starts: float, ends: float, **columns: Any) -> Occurrence:
-    given: dict[str, Any] = {"late": False, "missed_at": None, "freeze_id": columns.get("begun_at") and "frz", **columns}
+    given: dict[str, Any] = {
+        "late": False,
+        "missed_at": None,
+        "freeze_id": columns.get("begun_at") and "frz",
+        **columns,
+    }
     return Occurrence(id="occ", schedule_id="sch", starts_at=NOW + starts * HOUR, ends_at=NOW + ends * HOUR, **given)
 
 

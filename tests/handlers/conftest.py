@@ -97,7 +97,7 @@ def served(
         github_app_id=1,
         github_app_slug="change-freeze",
         github_app_private_key=pem.decode(),
-        github_app_client_id=client_id_of(served_fake_github.host.app.id),
+        github_app_client_id=client_id_of(served_fake_github.github.app.id),
         github_app_client_secret=APP_CLIENT_SECRET,
         github_client_id="Iv1.tests",
         github_client_secret="a secret of the client",
@@ -131,8 +131,8 @@ def wakeups(wakeups_of_session: RecordedWakeups) -> RecordedWakeups:
 @pytest.fixture
 def fake_github(served_fake_github: Handle) -> FakeGitHub:
     """Return the code host without anything in it."""
-    served_fake_github.host.reset()
-    return served_fake_github.host
+    served_fake_github.github.reset()
+    return served_fake_github.github
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def town(fake_github: Handle, database: str, private_key: rsa.RSAPrivateKey) -> 
     settings = GitHubSettings(
         api_url=fake_github.base_url,
         graphql_url=fake_github.base_url + "/graphql",
-        app_id=fake_github.host.app_id,
+        app_id=fake_github.github.app_id,
         app_slug="change-freeze",
         private_key=pem.decode(),
         webhook_secret=SECRET,
@@ -154,7 +154,7 @@ def town(fake_github: Handle, database: str, private_key: rsa.RSAPrivateKey) -> 
         acme = factories.organization(session)
         session.commit()
         yield Town(
-            fake_github.host,
+            fake_github.github,
             fake_github.base_url,
             session,
             acme,

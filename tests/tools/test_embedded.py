@@ -15,7 +15,7 @@ import pytest
 from redis import Redis
 
 from tests.support.processes import eventually, is_gone
-from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, places
+from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, paths
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -43,7 +43,7 @@ def closed_home() -> Iterator[Path]:
     """Make a directory that only its owner enters, like /root."""
     directory = Path(tempfile.mkdtemp(prefix="change-freeze-closed-", dir="/tmp"))
     yield directory
-    elsewhere = places.ELSEWHERE / f"change-freeze-{places.digest(directory)}"
+    elsewhere = paths.ELSEWHERE / f"change-freeze-{paths.digest(directory)}"
     shutil.rmtree(elsewhere, ignore_errors=True)
     shutil.rmtree(directory)
 
@@ -146,18 +146,18 @@ class TestAsRoot:
     def test_below_a_closed_directory_data_is_kept_at_the_same_place_elsewhere(self, closed_home: Path) -> None:
         with EmbeddedPostgres(closed_home / "postgres") as first:
             assert first.moved
-            assert first.directory.is_relative_to(places.ELSEWHERE)
+            assert first.directory.is_relative_to(paths.ELSEWHERE)
         assert EmbeddedPostgres(closed_home / "postgres").directory == first.directory
         assert closed_home.stat().st_mode & 0o777 == 0o700
 
     def test_a_binary_below_a_closed_directory_is_copied_once(self, closed_home: Path) -> None:
         (closed_home / "bin").mkdir()
         binary = Path(shutil.copy("/bin/true", closed_home / "bin" / "true"))
-        account = places.server_account()
-        copies = [places.runnable(binary, closed_home, ["bin"], f"test-{os.getpid()}", account) for _ in range(2)]
+        account = paths.server_account()
+        copies = [paths.runnable(binary, closed_home, ["bin"], f"test-{os.getpid()}", account) for _ in range(2)]
         try:
             assert copies[0] == copies[1]
-            assert places.can_enter(account, copies[0])
+            assert paths.can_enter(account, copies[0])
         finally:
             shutil.rmtree(copies[0].parent.parent)
 
@@ -165,9 +165,9 @@ class TestAsRoot:
         (home / "trap").mkdir()
         os.chown(home / "trap", 12345, 12345)
         with pytest.raises(RuntimeError, match="somebody else"):
-            places.own_directory(home / "trap", places.ourselves(), 0o700)
+            paths.own_directory(home / "trap", paths.ourselves(), 0o700)
 
     def test_a_link_laid_in_the_way_is_not_followed(self, home: Path) -> None:
         (home / "link").symlink_to("/etc")
         with pytest.raises(RuntimeError, match="somebody else"):
-            places.own_directory(home / "link", places.ourselves(), 0o700)
+            paths.own_directory(home / "link", paths.ourselves(), 0o700)

@@ -24,7 +24,7 @@ import requests
 from redis import Redis
 
 from tests.support.processes import eventually, is_gone
-from tools.embedded.children import tail
+from tools.embedded.processes import tail
 from tools.sandbox.settings import SandboxError, claim_ports, load_settings
 from tools.sandbox.tenants import SCOPES, TENANTS
 
@@ -350,7 +350,7 @@ class TestStopping:
 
     def test_stopped_in_the_middle_of_starting_it_leaves_nothing(self, home: Path) -> None:
         run = start(home / "middle")
-        eventually(lambda: "Code host" in run.output)
+        eventually(lambda: "GitHub" in run.output)
         assert run.stop() == 0
         assert not (run.directory / "sandbox.json").exists()
         assert processes_of(run.directory) == []

@@ -1,6 +1,6 @@
-"""From `POST /v1/freezes` to the last head blocked: 1,000 branches, one open head each, code host at 50 ms a call.
+"""From `POST /v1/freezes` to the last head blocked: 1,000 branches, one open head each, GitHub at 50 ms a call.
 
-Aims: the 201 within 100 ms, the last head within 10 s with one worker, at most 0.1 calls to the code host per head.
+Aims: the 201 within 100 ms, the last head within 10 s with one worker, at most 0.1 calls to GitHub per head.
 Then the lift, the same way back; and the memory of one API process (at most 150 MB).
 """
 
@@ -33,7 +33,7 @@ def main() -> None:
         first = report(stack, "failure", begun)
         print(f"  201 after {answered * 1000:.0f} ms (aim 100)")
         print(f"  first 100 heads blocked after {first[0]:.1f} s, last after {first[1]:.1f} s (aim 10)")
-        print(f"  {first[2] / REPOSITORIES:.3f} calls to the code host per head (aim 0.1)")
+        print(f"  {first[2] / REPOSITORIES:.3f} calls to GitHub per head (aim 0.1)")
         freeze = answer.json()["id"]
         stack.control("GET", "/calls?reset=true")
         begun = time.monotonic()
@@ -56,7 +56,7 @@ def report(stack: Stack, wanted: str, begun: float) -> tuple[float, float, int]:
 
 
 def conclusions(stack: Stack) -> dict[str, int]:
-    """Count what the code host shows on open heads, by conclusion."""
+    """Count what GitHub shows on open heads, by conclusion."""
     counts: dict[str, int] = {}
     for head in stack.control("GET", "/checks")["heads"]:
         for check in head["checks"].values():

@@ -1,9 +1,9 @@
-"""What is blocked first: 1,000 repositories, 10,000 open heads, code host at 50 ms a call, within its limits.
+"""What is blocked first: 1,000 repositories, 10,000 open heads, GitHub at 50 ms a call, within its limits.
 
 Each repository has ten heads, as an organisation's have: approved ones, such that wait for a review, drafts. In 40 of
 them a pull request waits to merge by itself, in 30 one stands in a merge queue (its head and that of its group): these
 100 heads are the most mergeable, and lie scattered among the others. One freeze covers everything. Times run from the
-request to the moment at which the code host has taken a head's `failure`; one worker.
+request to the moment at which GitHub has taken a head's `failure`; one worker.
 
 **Points** (GitHub's documented limits: points a minute, requests at once). Aims: the 100 most mergeable within 3 s, all
 as soon as the points allow, at most 0.07 calls per head, and no call refused. Beside it, in the same run and under the
@@ -91,7 +91,7 @@ def _repository(name: str, count: int, special: list[Json]) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """The open heads at the code host, by commit."""
+    """The open heads at GitHub, by commit."""
 
     listed: list[Json]
 
@@ -159,7 +159,7 @@ def measure_loop(stack: Stack, total: int) -> None:
 
 
 def _write_one(client: Any, head: Json) -> float | None:
-    """Write one check; returns the seconds to wait when the code host has refused it."""
+    """Write one check; returns the seconds to wait when GitHub has refused it."""
     owner, _, name = head["repository"].partition("/")
     write = CheckWrite("", CHECK, head["headSha"], "failure", "Frozen", "By the loop beside it", "loop")
     error: GitHubError | None = client.create_check_rest(owner, name, write).error

@@ -1,6 +1,6 @@
 """From a push to an unfrozen branch's pull request to the `success` on its new head, at 50 pushes a second.
 
-A person waits for this. Aim: p99 at most 5 s, code host at 50 ms a call, one worker.
+A person waits for this. Aim: p99 at most 5 s, GitHub at 50 ms a call, one worker.
 """
 
 import time
@@ -45,7 +45,7 @@ class Watcher:
     stop: Event = field(default_factory=Event)
 
     def start(self) -> None:
-        """Look at the code host every tenth of a second."""
+        """Look at GitHub every tenth of a second."""
         Thread(target=self._look, daemon=True).start()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""Filling the code host and the database alike, at rest: every open head carries the `success` that we remember.
+"""Filling GitHub and the database alike, at rest: every open head carries the `success` that we remember.
 
 Both sides are filled in bulk, so that 10,000 heads take seconds; nothing is due when the service starts.
 """

@@ -1,4 +1,4 @@
-"""The whole service around a simulated code host, filled with repositories, for measurements of the fan-out.
+"""The whole service around a simulated GitHub, filled with repositories, for measurements of the fan-out.
 
 `SCALE=0.05 python -m tools.bench …` makes the worlds smaller: to try a measurement out, not for its figures.
 """
@@ -52,13 +52,13 @@ class Stack:
         return requests.request(method, self.api + path, headers=headers, json=body, timeout=60)
 
     def control(self, method: str, path: str, body: Any = None) -> Any:
-        """Call the control plane of the code host."""
+        """Call the control plane of GitHub."""
         answer = requests.request(method, f"{self.fake_github}/_control{path}", json=body, timeout=60)
         answer.raise_for_status()
         return answer.json()
 
     def as_person(self, method: str, path: str, body: Any = None) -> requests.Response:
-        """Call the code host as a maintainer."""
+        """Call GitHub as a maintainer."""
         headers = {"Authorization": f"Bearer {MAINTAINER}"}
         return requests.request(method, self.fake_github + path, headers=headers, json=body, timeout=60)
 
@@ -82,7 +82,7 @@ def running(repositories: int, *, latency_ms: int, pull_requests: int = 1) -> It
 def serving(
     accounts: Sequence[Account], *, settings: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> Iterator[Stack]:
-    """Run everything with these organisations, at rest; `settings` are the code host's (`tools.fake_github.settings`).
+    """Run everything with these organisations, at rest; `settings` are GitHub's (`tools.fake_github.settings`).
 
     One worker, one sweeper and two API processes; no full pass by the clock unless `environment` says otherwise.
     """

@@ -3,7 +3,7 @@
 The large one has 1,000 branches with ten open heads each: one freeze of it is 10,000 checks to write, and the worker is
 busy with it for as long as this is measured. The small one has five repositories with four heads each. Its freeze is
 timed from the request to its last head blocked, and its lift to the last head free: ten times alone, then again and
-again while the large fan-out runs. Code host at 50 ms a call, without limits, so that the worker never has to wait.
+again while the large fan-out runs. GitHub at 50 ms a call, without limits, so that the worker never waits.
 Aim: no freeze of the small one is delayed more than 5 s, the slowest of them beside the median alone.
 """
 

@@ -1,6 +1,6 @@
 """How fast deliveries are acknowledged: 200 signed ones a second for 20 s, with and without 100,000 stored ones.
 
-The bodies are those that the simulated code host sends of its own repositories: they were caught in a mailbox while
+The bodies are those that the simulated GitHub sends of its own repositories: they were caught in a mailbox while
 pull requests were edited, pushed to, closed and opened again, branches made and deleted, and checks written. They are
 sent again under ids of their own, in GitHub's proportions: most are echoes of checks (ours, and those of a build), the
 others have the worker look again, which it does meanwhile, on the same processors. Two API processes, PostgreSQL with

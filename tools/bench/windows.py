@@ -1,6 +1,6 @@
 """From the start of 100 windows that begin at the same second to their heads blocked, and from their end to all free.
 
-A hundred schedules of one organisation with ten repositories each, one open head a repository, code host at 50 ms a
+A hundred schedules of one organisation with ten repositories each, one open head a repository, GitHub at 50 ms a
 call, one worker and one sweeper. The delay counts from the planned second: the sweeper has to come in time, begin a
 hundred windows one by one, and the worker has to write a thousand heads. Aims: the first head within 2 s, the last
 window begun within 5 s, the last head within 15 s.

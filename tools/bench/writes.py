@@ -1,6 +1,6 @@
-"""Following what is written at the simulated code host: each verdict with the moment at which it was heard there.
+"""Following what is written at the simulated GitHub: each verdict with the moment at which it was heard there.
 
-The moments are the code host's, of the same machine's clock, so how often one looks blurs nothing.
+The moments are GitHub's, of the same machine's clock, so how often one looks blurs nothing.
 """
 
 import time
@@ -90,7 +90,7 @@ def lift(stack: Stack, login: str, freeze_id: str) -> float:
 
 @contextmanager
 def counted(stack: Stack) -> Iterator[dict[str, int]]:
-    """Count the calls to the code host within the block: `total`, and `refused` for a limit."""
+    """Count the calls to GitHub within the block: `total`, and `refused` for a limit."""
     counts: dict[str, int] = {}
     before = stack.control("GET", "/calls")
     yield counts

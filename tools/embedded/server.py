@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
-from tools.embedded import places
-from tools.embedded.children import Program, start_child, stop_child, tail
+from tools.embedded import paths
 from tools.embedded.locks import claim
+from tools.embedded.processes import Program, start_child, stop_child, tail
 
 START_PATIENCE = 30.0
 STOP_PATIENCE = 15.0
@@ -27,14 +27,14 @@ class ServerError(RuntimeError):
 
 
 class EmbeddedServer:
-    """A server with one data directory. `directory` says where the data really is: see `places`."""
+    """A server with one data directory. `directory` says where the data really is: see `paths`."""
 
     name: ClassVar[str]
     stop_signal: ClassVar[signal.Signals]
 
     def __init__(self, directory: Path, *, log: Path | None = None) -> None:
-        self.account = places.server_account()
-        self.directory = places.data_directory(directory, self.account)
+        self.account = paths.server_account()
+        self.directory = paths.data_directory(directory, self.account)
         self.moved = self.directory != directory.absolute()
         self.log = log or self.directory.with_name(f"{self.directory.name}.log")
         self.child: subprocess.Popen[bytes] | None = None
@@ -58,14 +58,14 @@ class EmbeddedServer:
     @property
     def sockets(self) -> Path:
         """The directory of the server's sockets: always the same for the same data."""
-        return places.socket_directory(self.directory, self.account)
+        return paths.socket_directory(self.directory, self.account)
 
     def start(self, patience: float = STOP_PATIENCE) -> Self:
         """Start and return once the server answers; raises `ServerError`. Call it from the main thread.
 
         `patience` is how many seconds a predecessor on the same data may still take to stop.
         """
-        places.data_home(self.directory)
+        paths.data_home(self.directory)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._lock = claim(self.directory.with_name(f"{self.directory.name}.lock"), patience)
         if self._lock is None:

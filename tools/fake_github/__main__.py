@@ -1,4 +1,4 @@
-"""`python -m tools.fake_github`: the simulated code host as a process of its own."""
+"""`python -m tools.fake_github`: the simulated GitHub as a process of its own."""
 
 import argparse
 import asyncio
@@ -43,11 +43,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _keep_saving(host: FakeGitHub) -> None:
+async def _keep_saving(github: FakeGitHub) -> None:
     while True:
         await asyncio.sleep(SAVE_SECONDS)
         try:
-            await asyncio.to_thread(host.save)
+            await asyncio.to_thread(github.save)
         except OSError as error:
             print(f"the state was not saved: {error}", file=sys.stderr, flush=True)
 
@@ -55,7 +55,7 @@ async def _keep_saving(host: FakeGitHub) -> None:
 async def run(given: argparse.Namespace) -> None:
     """Serve until SIGTERM or SIGINT, saving now and then and at the end."""
     key = given.app_public_key.read_text(encoding="utf-8") if given.app_public_key else None
-    host = FakeGitHub(
+    github = FakeGitHub(
         app_id=given.app_id,
         app_slug=given.app_slug,
         app_public_key=key,
@@ -64,28 +64,28 @@ async def run(given: argparse.Namespace) -> None:
         person_token=given.person_token,
         state=given.state,
     )
-    host.oauth.client_id, host.oauth.client_secret = given.client_id, given.client_secret
-    host.oauth.app_client_secret = given.app_client_secret
-    host.settings.setup_url = given.setup_url or host.settings.setup_url
+    github.oauth.client_id, github.oauth.client_secret = given.client_id, given.client_secret
+    github.oauth.app_client_secret = given.app_client_secret
+    github.settings.setup_url = given.setup_url or github.settings.setup_url
     listener = listen(given.host, given.port)
-    host.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
-    print(f"code host at {host.base_url}", flush=True)
-    server = make_server(host)
+    github.use_base_url(f"http://{given.host}:{listener.getsockname()[1]}")
+    print(f"GitHub at {github.base_url}", flush=True)
+    server = make_server(github)
 
     def stop() -> None:
         server.should_exit = True
 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop)
-    saving = asyncio.create_task(_keep_saving(host))
+    saving = asyncio.create_task(_keep_saving(github))
     try:
         await server.serve([listener])
     finally:
         saving.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await saving
-        host.save()
-        host.sender.stop()
+        github.save()
+        github.sender.stop()
 
 
 def main() -> None:

@@ -75,10 +75,10 @@ def _is_loopback(scope: Scope) -> bool:
 
 
 class Application:
-    """Serves one code host."""
+    """Serves one GitHub."""
 
-    def __init__(self, host: FakeGitHub) -> None:
-        self.host = host
+    def __init__(self, github: FakeGitHub) -> None:
+        self.github = github
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -89,27 +89,27 @@ class Application:
             if not _is_loopback(scope):
                 await reply(send, Answer(403, {"message": "the control plane is for this machine only"}), {})
                 return
-            await reply(send, control(self.host, incoming.method, incoming.path, incoming.query, incoming.raw), {})
+            await reply(send, control(self.github, incoming.method, incoming.path, incoming.query, incoming.raw), {})
             return
         if incoming.path.startswith(PEOPLES):
-            with self.host.world.lock:
-                answer = self.host.oauth.answer(
+            with self.github.world.lock:
+                answer = self.github.oauth.answer(
                     incoming.method, incoming.path, incoming.query, incoming.headers, incoming.raw
                 )
             await reply(send, answer, {})
             return
         if incoming.method == "GET" and (page := PAGE.fullmatch(incoming.path)):
-            with self.host.world.lock:
-                answer = install_page(self.host, page["slug"], incoming.query)
+            with self.github.world.lock:
+                answer = install_page(self.github, page["slug"], incoming.query)
             await reply(send, answer, {})
             return
         found = self._place(incoming)
-        self.host.calls.began(found.operation)
+        self.github.calls.began(found.operation)
         status = 0
         try:
             status = await self._converse(incoming, found, receive, send)
         finally:
-            self.host.calls.ended(status)
+            self.github.calls.ended(status)
 
     def _place(self, incoming: Incoming) -> Place:
         """Find out which operation a request is."""
@@ -119,7 +119,7 @@ class Application:
             except Refusal:
                 body = None
             graph = endpoint.describe(body)
-            self.host.calls.by_root_field.update(graph.fields)
+            self.github.calls.by_root_field.update(graph.fields)
             return Place(graph.label, graph.label, body=body, graph=graph)
         path = incoming.path
         if path.startswith("/repositories/"):
@@ -133,17 +133,17 @@ class Application:
     def _path_of_id(self, path: str) -> str:
         """Turn `/repositories/{id}/...` into the path under the present name."""
         parts = path.split("/", 3)
-        repository = self.host.world.repositories.get(int(parts[2])) if parts[2].isdigit() else None
+        repository = self.github.world.repositories.get(int(parts[2])) if parts[2].isdigit() else None
         if repository is None:
             return path
-        return f"/repos/{self.host.world.full_name(repository)}" + (f"/{parts[3]}" if len(parts) > 3 else "")
+        return f"/repos/{self.github.world.full_name(repository)}" + (f"/{parts[3]}" if len(parts) > 3 else "")
 
     async def _converse(self, incoming: Incoming, found: Place, receive: Receive, send: Send) -> int:
         """Apply latency and faults around the answer; returns the status sent, 0 for none."""
-        host = self.host
-        if host.settings.latency_ms:
-            await asyncio.sleep(host.settings.latency_ms / 1000)
-        fault = host.faults.hit(CALL_KINDS, found.label)
+        github = self.github
+        if github.settings.latency_ms:
+            await asyncio.sleep(github.settings.latency_ms / 1000)
+        fault = github.faults.hit(CALL_KINDS, found.label)
         answer, headers = (None, self._headers()) if fault and not fault.after else self._answer(incoming, found)
         if fault and fault.kind in {"timeout", "disconnect"}:
             return await withhold(fault, receive, send)
@@ -166,18 +166,18 @@ class Application:
 
     def _answer(self, incoming: Incoming, found: Place) -> tuple[Answer, dict[str, str]]:
         headers = self._headers()
-        with self.host.world.lock:
+        with self.github.world.lock:
             try:
                 headers["X-GitHub-Api-Version-Selected"] = _selected_version(incoming)
-                caller = self.host.credentials.identify(incoming.headers.get("authorization"))
-                self.host.calls.identified(caller.budget, found.operation)
+                caller = self.github.credentials.identify(incoming.headers.get("authorization"))
+                self.github.calls.identified(caller.budget, found.operation)
             except Refusal as refusal:
                 return refusal_answer(refusal), headers
             try:
                 answer = self._respond(incoming, found, caller)
             except Refusal as refusal:
                 answer = refusal_answer(refusal)
-            headers |= self.host.limits.headers(caller, "graphql" if found.graph else "core")
+            headers |= self.github.limits.headers(caller, "graphql" if found.graph else "core")
             if found.route and found.route.permission and caller.installation:
                 headers["X-Accepted-GitHub-Permissions"] = found.route.permission.replace(":", "=")
         return answer, headers
@@ -187,12 +187,12 @@ class Application:
             return self._graph(found, found.graph, caller)
         if found.route is None:
             raise Refusal(404, "Not Found")
-        if refused := self.host.limits.charge_rest(caller, incoming.method, found.route.template):
+        if refused := self.github.limits.charge_rest(caller, incoming.method, found.route.template):
             return refused
         body = incoming.json()
         if not isinstance(body, dict):
             raise Refusal(400, "Body should be a JSON object")
-        call = Call(self.host, caller, found.params, incoming.query, body, found.path)
+        call = Call(self.github, caller, found.params, incoming.query, body, found.path)
         if "repo" in found.params and (moved := locate(call, incoming.method)):
             return moved
         check_credential(found.route, caller)
@@ -204,9 +204,9 @@ class Application:
         if found.body is None:
             raise Refusal(400, "Problems parsing JSON")
         cost = self._graph_cost(found.body) if graph.fields else 1
-        if refused := self.host.limits.charge_graph(caller, cost, len(graph.fields), mutation=graph.mutation):
+        if refused := self.github.limits.charge_graph(caller, cost, len(graph.fields), mutation=graph.mutation):
             return refused
-        return endpoint.answer(self.host, caller, found.body)
+        return endpoint.answer(self.github, caller, found.body)
 
     @staticmethod
     def _graph_cost(body: dict[str, Any]) -> int:

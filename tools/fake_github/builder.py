@@ -1,4 +1,4 @@
-"""A fluent factory for tests: `host.organization("acme").repository("web").pull_request(base="main")`.
+"""A fluent factory for tests: `github.organization("acme").repository("web").pull_request(base="main")`.
 
 Everything built this way happens silently, without webhooks; what people do is done over HTTP, or by the model's
 functions.
@@ -18,58 +18,58 @@ from tools.fake_github.seeding import add_pull_request, require_check, require_q
 class RepositoryBuilder:
     """A repository under construction; `record` is the repository."""
 
-    def __init__(self, host: Core, record: Repository) -> None:
-        self.host, self.record = host, record
+    def __init__(self, github: Core, record: Repository) -> None:
+        self.github, self.record = github, record
 
     @property
     def full_name(self) -> str:
         """`owner/name`."""
-        return self.host.world.full_name(self.record)
+        return self.github.world.full_name(self.record)
 
     def branch(self, name: str) -> "RepositoryBuilder":
         """Add a branch at the tip of the default branch."""
-        with self.host.quietly():
+        with self.github.quietly():
             self.record.branches.setdefault(name, self.record.branches[self.record.default_branch])
         return self
 
     def pull_request(self, base: str | None = None, **details: Any) -> PullRequest:
         """Open a pull request; details as in a seed document (head, title, draft, sharesHeadWith, checks, ...)."""
-        with self.host.quietly():
-            return add_pull_request(self.host, self.record, {"base": base, **details})
+        with self.github.quietly():
+            return add_pull_request(self.github, self.record, {"base": base, **details})
 
     def requires(self, context: str, branch: str | None = None) -> "RepositoryBuilder":
         """Require a check of the App on a branch, by default the default branch."""
-        with self.host.quietly():
-            require_check(self.host, self.record, branch or self.record.default_branch, context)
+        with self.github.quietly():
+            require_check(self.github, self.record, branch or self.record.default_branch, context)
         return self
 
     def merge_queue(self, branch: str | None = None, strategy: str = "ALLGREEN") -> "RepositoryBuilder":
         """Put a merge queue before a branch, by default the default branch."""
-        with self.host.quietly():
-            require_queue(self.host, self.record, branch or self.record.default_branch, strategy)
+        with self.github.quietly():
+            require_queue(self.github, self.record, branch or self.record.default_branch, strategy)
         return self
 
     def ruleset(self, **body: Any) -> "RepositoryBuilder":
         """Add a ruleset, given as GitHub's JSON."""
-        with self.host.quietly():
-            create_ruleset(self.host.world, Actor(self.host.maintainer), "Repository", self.record.id, body)
+        with self.github.quietly():
+            create_ruleset(self.github.world, Actor(self.github.maintainer), "Repository", self.record.id, body)
         return self
 
 
 class OrganizationBuilder:
     """An organisation under construction; `account` is its record."""
 
-    def __init__(self, host: Core, account: Account) -> None:
-        self.host, self.account = host, account
+    def __init__(self, github: Core, account: Account) -> None:
+        self.github, self.account = github, account
 
     def repository(self, name: str, default_branch: str = "main", branches: tuple[str, ...] = ()) -> RepositoryBuilder:
         """Add a repository, or go on with the one of that name."""
-        with self.host.quietly():
-            found = self.host.world.find_repository(f"{self.account.login}/{name}")
+        with self.github.quietly():
+            found = self.github.world.find_repository(f"{self.account.login}/{name}")
             record = found or add_repository(
-                self.host.world, self.account, name, self.host.maintainer.id, default_branch, branches
+                self.github.world, self.account, name, self.github.maintainer.id, default_branch, branches
             )
-        return RepositoryBuilder(self.host, record)
+        return RepositoryBuilder(self.github, record)
 
     def installed(
         self,
@@ -78,15 +78,15 @@ class OrganizationBuilder:
         installation_id: int | None = None,
     ) -> Installation:
         """Install the App here, on all repositories or on those named."""
-        world = self.host.world
-        with self.host.quietly():
+        world = self.github.world
+        with self.github.quietly():
             names = None if repositories is None else [f"{self.account.login}/{name}" for name in repositories]
             chosen = None if names is None else [world.repository_named(name) for name in names]
-            actor = Actor(self.host.maintainer)
+            actor = Actor(self.github.maintainer)
             return install(
                 world,
                 actor,
-                self.host.app,
+                self.github.app,
                 self.account,
                 chosen,
                 permissions=permissions,
@@ -95,6 +95,6 @@ class OrganizationBuilder:
 
     def ruleset(self, **body: Any) -> "OrganizationBuilder":
         """Add a ruleset of the organisation, given as GitHub's JSON."""
-        with self.host.quietly():
-            create_ruleset(self.host.world, Actor(self.host.maintainer), "Organization", self.account.id, body)
+        with self.github.quietly():
+            create_ruleset(self.github.world, Actor(self.github.maintainer), "Organization", self.account.id, body)
         return self

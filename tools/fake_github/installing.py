@@ -20,50 +20,50 @@ from tools.fake_github.model.world import Actor
 PAGE = re.compile(r"/apps/(?P<slug>[^/]+)/installations/new")
 
 
-def install_page(host: FakeGitHub, slug: str, query: dict[str, str]) -> Answer:
+def install_page(github: FakeGitHub, slug: str, query: dict[str, str]) -> Answer:
     """Install the App as a person would, and send them back to its setup URL."""
     try:
-        return _install(host, slug, query)
+        return _install(github, slug, query)
     except Refusal as refusal:
         return Answer(refusal.status, {"message": refusal.message})
 
 
-def _install(host: FakeGitHub, slug: str, query: dict[str, str]) -> Answer:
-    if slug != host.app.slug:
+def _install(github: FakeGitHub, slug: str, query: dict[str, str]) -> Answer:
+    if slug != github.app.slug:
         raise not_found()
-    world, login = host.world, query.get("login")
-    person = world.add_account(login, "User") if login else host.oauth.visitor
-    account = _chosen(host, person, query.get("account"))
+    world, login = github.world, query.get("login")
+    person = world.add_account(login, "User") if login else github.oauth.visitor
+    account = _chosen(github, person, query.get("account"))
     back = {"code": "", "setup_action": "request"}
-    if _owns(host, person, account):
+    if _owns(github, person, account):
         found = world.installed.get(account.id)
         back["setup_action"] = "update" if found else "install"
-        found = found or install(world, Actor(person), host.app, account)
+        found = found or install(world, Actor(person), github.app, account)
         back["installation_id"] = str(found.id)
-    target = host.settings.setup_url
+    target = github.settings.setup_url
     if target is None:
         return Answer(200, {"message": "Done. This App has no setup URL.", **back})
-    back["code"] = host.oauth.give_code(client_id_of(host.app.id), person, target)
+    back["code"] = github.oauth.give_code(client_id_of(github.app.id), person, target)
     if "state" in query:
         back["state"] = query["state"]
     return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{urlencode(sorted(back.items()))}"})
 
 
-def _chosen(host: FakeGitHub, person: Account, login: str | None) -> Account:
-    world = host.world
+def _chosen(github: FakeGitHub, person: Account, login: str | None) -> Account:
+    world = github.world
     if login is not None:
         named = world.logins.get(login.lower())
         candidates = [named] if named else []
     else:
         free = [each for each in world.accounts.values() if each.id not in world.installed]
-        candidates = [each for each in free if each.type == "Organization" and each.id != host.app.owner_id]
-    mine = [each for each in candidates if each.id == person.id or host.oauth.role(person, each.login) is not None]
+        candidates = [each for each in free if each.type == "Organization" and each.id != github.app.owner_id]
+    mine = [each for each in candidates if each.id == person.id or github.oauth.role(person, each.login) is not None]
     if not mine:
         raise not_found()
     return mine[0]
 
 
-def _owns(host: FakeGitHub, person: Account, account: Account) -> bool:
+def _owns(github: FakeGitHub, person: Account, account: Account) -> bool:
     if account.type != "Organization":
         return account.id == person.id
-    return host.oauth.role(person, account.login) == "admin"
+    return github.oauth.role(person, account.login) == "admin"

@@ -22,7 +22,7 @@ from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.model.records import Account, Installation, Repository
 from tools.fake_github.model.refusals import Refusal
 
-CLIENT_ID = "Iv1.c0deh0st00000000"
+CLIENT_ID = "Iv1.c0dehost00000000"
 CLIENT_SECRET = "fake-github-client-secret"  # noqa: S105 - opens nothing but this simulation
 APP_CLIENT_SECRET = "fake-github-app-client-secret"  # noqa: S105 - the same
 CODE_LIFE = timedelta(minutes=10)
@@ -50,7 +50,7 @@ class Code:
 class OAuth:
     """Rights, codes and tokens of people."""
 
-    host: Core
+    github: Core
     client_id: str = CLIENT_ID
     client_secret: str = CLIENT_SECRET
     app_client_secret: str = APP_CLIENT_SECRET
@@ -71,23 +71,23 @@ class OAuth:
     @property
     def clients(self) -> dict[str, str]:
         """Return the secret of each client: the OAuth App, and the GitHub App."""
-        return {self.client_id: self.client_secret, client_id_of(self.host.app.id): self.app_client_secret}
+        return {self.client_id: self.client_secret, client_id_of(self.github.app.id): self.app_client_secret}
 
     @property
     def visitor(self) -> Account:
         """Return the person who opens our pages, unless the address names another."""
-        login = self.host.settings.authorizing_person or self.host.maintainer.login
-        return self.host.world.add_account(login, "User")
+        login = self.github.settings.authorizing_person or self.github.maintainer.login
+        return self.github.world.add_account(login, "User")
 
     def level(self, account: Account, repository: Repository) -> str | None:
         """Return what a person may do in a repository; None: they do not see it."""
         own = self.rights.get(account.login.lower())
         if own is None:
             return "admin"
-        owner = self.host.world.owner(repository).login.lower()
+        owner = self.github.world.owner(repository).login.lower()
         if own.get(owner) == "admin":
             return "admin"
-        return own.get(self.host.world.full_name(repository).lower())
+        return own.get(self.github.world.full_name(repository).lower())
 
     def permissions(self, account: Account, repository: Repository) -> dict[str, bool]:
         """Return the `permissions` of a repository as a person sees it."""
@@ -107,13 +107,13 @@ class OAuth:
         own = self.rights.get(account.login.lower())
         if own is None or installation.account_id == account.id:
             return True
-        login = self.host.world.accounts[installation.account_id].login.lower()
+        login = self.github.world.accounts[installation.account_id].login.lower()
         return any(place == login or place.startswith(login + "/") for place in own)
 
     def give_code(self, client_id: str, account: Account, redirect_uri: str, challenge: str = "") -> str:
         """Return a code that the client can exchange for a token of the person."""
         code = secrets.token_hex(10)
-        ends = self.host.world.clock() + CODE_LIFE
+        ends = self.github.world.clock() + CODE_LIFE
         self.codes[code] = Code(client_id, account, redirect_uri, challenge, ends)
         self.issued.append(code)
         return code
@@ -145,7 +145,7 @@ class OAuth:
         if query.get("code_challenge") and query.get("code_challenge_method") != "S256":
             raise Refusal(400, "code_challenge_method must be S256")
         login = query.get("login")
-        account = self.host.world.add_account(login, "User") if login else self.visitor
+        account = self.github.world.add_account(login, "User") if login else self.visitor
         code = self.give_code(client_id, account, target, query.get("code_challenge", ""))
         back = urlencode({"code": code, "state": query.get("state", "")})
         return Answer(302, None, {"Location": f"{target}{'&' if '?' in target else '?'}{back}"})
@@ -157,7 +157,7 @@ class OAuth:
         if not expected or not hmac.compare_digest(str(given.get("client_secret", "")).encode(), expected.encode()):
             return _refused("incorrect_client_credentials")
         code = self.codes.pop(str(given.get("code", "")), None)
-        if code is None or code.client_id != client_id or self.host.world.clock() >= code.ends:
+        if code is None or code.client_id != client_id or self.github.world.clock() >= code.ends:
             return _refused("bad_verification_code")
         if given.get("redirect_uri", code.redirect_uri) != code.redirect_uri:
             return _refused("redirect_uri_mismatch")
@@ -169,7 +169,7 @@ class OAuth:
         if client_id != self.client_id:
             self.app_tokens.add(token)
         self.issued.append(token)
-        self.host.world.tokens[token] = code.account
+        self.github.world.tokens[token] = code.account
         body = {"access_token": token, "token_type": "bearer", "scope": "", "expires_in": TOKEN_SECONDS}
         return Answer(200, body)
 
@@ -182,7 +182,7 @@ class OAuth:
             raise Refusal(404, "Not Found")
         self.tokens.discard(token)
         self.app_tokens.discard(token)
-        self.host.world.tokens.pop(token, None)
+        self.github.world.tokens.pop(token, None)
         return Answer(204)
 
 

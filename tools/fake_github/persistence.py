@@ -27,16 +27,16 @@ from tools.fake_github.model.world import World
 VERSION = 1
 
 
-def dump(host: Core) -> bytes:
+def dump(github: Core) -> bytes:
     """Write the state; orjson writes dataclasses by itself."""
-    world = host.world
+    world = github.world
     with world.lock:
         return orjson.dumps(
             {
                 "version": VERSION,
                 "lastId": world.last_id,
-                "secret": host.credentials.secret,
-                "settings": asdict(host.settings),
+                "secret": github.credentials.secret,
+                "settings": asdict(github.settings),
                 "accounts": list(world.accounts.values()),
                 "apps": list(world.apps.values()),
                 "repositories": list(world.repositories.values()),
@@ -52,25 +52,25 @@ def dump(host: Core) -> bytes:
         )
 
 
-def save(host: Core, path: Path) -> None:
+def save(github: Core, path: Path) -> None:
     """Write the state file: a neighbour first, then renamed over it."""
     neighbour = path.with_name(path.name + ".new")
-    neighbour.write_bytes(dump(host))
+    neighbour.write_bytes(dump(github))
     neighbour.chmod(0o600)
     neighbour.replace(path)
 
 
-def load(host: Core, path: Path) -> bool:
+def load(github: Core, path: Path) -> bool:
     """Read the state file if there is one; tells whether there was."""
     if not path.exists():
         return False
     state = orjson.loads(path.read_bytes())
     if state["version"] != VERSION:
-        raise ValueError(f"{path} was written by another version of the code host")
-    host.credentials.secret = state["secret"]
+        raise ValueError(f"{path} was written by another version of GitHub")
+    github.credentials.secret = state["secret"]
     for name, value in state["settings"].items():
-        setattr(host.settings, name, value)
-    restore(host.world, state)
+        setattr(github.settings, name, value)
+    restore(github.world, state)
     return True
 
 

@@ -37,43 +37,45 @@ def required_check_rules(context: str, integration_id: int | None) -> list[Json]
     return [{"type": "required_status_checks", "parameters": parameters}]
 
 
-def seed(host: Core, given: Json) -> Json:
+def seed(github: Core, given: Json) -> Json:
     """Create what a seed document names; answers with the ids made.
 
     See `DOCUMENT` for its form. A repository's `count` makes that many, `name` being a pattern such as `service-{}`.
     Nothing is told to webhooks, unless `announce` is true.
     """
-    with nullcontext() if given.get("announce") else host.quietly():
+    with nullcontext() if given.get("announce") else github.quietly():
         persons = [
-            host.world.add_account(each["login"], each.get("type", "User"), each.get("token"))
+            github.world.add_account(each["login"], each.get("type", "User"), each.get("token"))
             for each in given.get("persons", [])
         ]
-        organizations = [_organization(host, each) for each in given.get("organizations", [])]
+        organizations = [_organization(github, each) for each in given.get("organizations", [])]
     return {
         "persons": [{"login": each.login, "id": each.id} for each in persons],
         "organizations": organizations,
     }
 
 
-def _organization(host: Core, given: Json) -> Json:
-    account = host.world.add_account(given["login"], given.get("type", "Organization"))
-    actor = Actor(host.maintainer)
-    made = [repository for each in given.get("repositories", []) for repository in _repositories(host, account, each)]
+def _organization(github: Core, given: Json) -> Json:
+    account = github.world.add_account(given["login"], given.get("type", "Organization"))
+    actor = Actor(github.maintainer)
+    made = [repository for each in given.get("repositories", []) for repository in _repositories(github, account, each)]
     for body in given.get("rulesets", []):
-        create_ruleset(host.world, actor, "Organization", account.id, body)
+        create_ruleset(github.world, actor, "Organization", account.id, body)
     shown: Json = {
         "id": account.id,
         "login": account.login,
-        "repositories": [{"id": each.id, "nodeId": each.node_id, "name": host.world.full_name(each)} for each in made],
+        "repositories": [
+            {"id": each.id, "nodeId": each.node_id, "name": github.world.full_name(each)} for each in made
+        ],
     }
     wanted = given.get("installation")
-    if wanted is not None and account.id not in host.world.installed:
+    if wanted is not None and account.id not in github.world.installed:
         names = wanted.get("repositories")
-        chosen = None if names is None else [host.world.repository_named(f"{account.login}/{name}") for name in names]
+        chosen = None if names is None else [github.world.repository_named(f"{account.login}/{name}") for name in names]
         found = install(
-            host.world,
+            github.world,
             actor,
-            host.app,
+            github.app,
             account,
             chosen,
             permissions=wanted.get("permissions"),
@@ -83,14 +85,14 @@ def _organization(host: Core, given: Json) -> Json:
     return shown
 
 
-def _repositories(host: Core, owner: Account, given: Json) -> list[Repository]:
+def _repositories(github: Core, owner: Account, given: Json) -> list[Repository]:
     count = given.get("count")
     names = [given["name"]] if count is None else [given["name"].format(number) for number in range(1, count + 1)]
-    return [_repository(host, owner, name, given) for name in names]
+    return [_repository(github, owner, name, given) for name in names]
 
 
-def _repository(host: Core, owner: Account, name: str, given: Json) -> Repository:
-    world, actor = host.world, Actor(host.maintainer)
+def _repository(github: Core, owner: Account, name: str, given: Json) -> Repository:
+    world, actor = github.world, Actor(github.maintainer)
     found = world.find_repository(f"{owner.login}/{name}")
     repository = found or repositories.add_repository(
         world,
@@ -104,36 +106,36 @@ def _repository(host: Core, owner: Account, name: str, given: Json) -> Repositor
     for branch in given.get("branches", ()):
         repository.branches.setdefault(branch, repository.branches[repository.default_branch])
     made = [
-        (add_pull_request(host, repository, pull), pull)
+        (add_pull_request(github, repository, pull), pull)
         for pull in given.get("pullRequests", [])
         for _ in range(pull.get("count", 1))
     ]
     for branch, context in given.get("requiredChecks", {}).items():
-        require_check(host, repository, branch, context)
+        require_check(github, repository, branch, context)
     for branch, strategy in given.get("mergeQueues", {}).items():
-        require_queue(host, repository, branch, strategy)
+        require_queue(github, repository, branch, strategy)
     for body in given.get("rulesets", []):
         create_ruleset(world, actor, "Repository", repository.id, body)
     for pull, wanted in made:
         if wanted.get("queued"):
-            _enqueue(host, repository, pull, wanted.get("groupChecks", {}))
+            _enqueue(github, repository, pull, wanted.get("groupChecks", {}))
     repository.archived = given.get("archived", repository.archived)
     return repository
 
 
-def require_check(host: Core, repository: Repository, branch: str, context: str) -> None:
+def require_check(github: Core, repository: Repository, branch: str, context: str) -> None:
     """Require a check of the App on a branch (or a pattern of branches) of a repository."""
     body = {
         "name": f"Require {context}",
         "enforcement": "active",
         "target": "branch",
         "conditions": {"ref_name": {"include": [f"refs/heads/{branch}"], "exclude": []}},
-        "rules": required_check_rules(context, host.app_id),
+        "rules": required_check_rules(context, github.app_id),
     }
-    create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
+    create_ruleset(github.world, Actor(github.maintainer), "Repository", repository.id, body)
 
 
-def require_queue(host: Core, repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
+def require_queue(github: Core, repository: Repository, branch: str, strategy: str = "ALLGREEN") -> None:
     """Let a branch be merged into through a merge queue only."""
     parameters = {
         "check_response_timeout_minutes": 60,
@@ -150,42 +152,42 @@ def require_queue(host: Core, repository: Repository, branch: str, strategy: str
         "conditions": {"ref_name": {"include": [f"refs/heads/{branch}"], "exclude": []}},
         "rules": [{"type": "merge_queue", "parameters": parameters}],
     }
-    create_ruleset(host.world, Actor(host.maintainer), "Repository", repository.id, body)
+    create_ruleset(github.world, Actor(github.maintainer), "Repository", repository.id, body)
 
 
-def add_pull_request(host: Core, repository: Repository, given: Json) -> PullRequest:
+def add_pull_request(github: Core, repository: Repository, given: Json) -> PullRequest:
     """Add an open pull request with a commit of its own, or sharing the head of another."""
-    world = host.world
+    world = github.world
     number = repository.next_number
     head = given.get("head") or f"change-{number}"
     base = given.get("base") or repository.default_branch
     if given.get("sharesHeadWith") is not None:
         repository.branches[head] = repository.pulls[given["sharesHeadWith"]].head_sha
     elif head not in repository.branches:
-        commit = make_commit(world, repository, host.maintainer.id, f"Change {number}", [repository.branches[base]])
+        commit = make_commit(world, repository, github.maintainer.id, f"Change {number}", [repository.branches[base]])
         repository.branches[head] = commit.sha
     title = given.get("title") or f"Change {number}"
-    author = world.add_account(given["author"], "User") if given.get("author") else host.maintainer
+    author = world.add_account(given["author"], "User") if given.get("author") else github.maintainer
     wanted = pulls.Proposal(title, head, base, given.get("body"), draft=given.get("draft", False))
     pull = pulls.add_pull(world, repository, author.id, wanted)
     pull.review_decision = given.get("reviewDecision")
     pull.mergeable = given.get("mergeable", True)
     if given.get("autoMerge"):
         pull.auto_merge = AutoMerge(world.now(), author.id, "merge")
-    _report(host, repository, pull.head_sha, given.get("checks", {}))
+    _report(github, repository, pull.head_sha, given.get("checks", {}))
     return pull
 
 
-def _report(host: Core, repository: Repository, sha: str, conclusions: dict[str, str]) -> None:
+def _report(github: Core, repository: Repository, sha: str, conclusions: dict[str, str]) -> None:
     """Report checks of the App on a commit."""
-    actor = Actor(host.world.accounts[host.app.bot_id], host.app_id)
+    actor = Actor(github.world.accounts[github.app.bot_id], github.app_id)
     for name, conclusion in conclusions.items():
         fields = {"name": name, "head_sha": sha, "conclusion": conclusion}
-        checks.create_check_run(host.world, actor, host.app_id, repository, fields)
+        checks.create_check_run(github.world, actor, github.app_id, repository, fields)
 
 
-def _enqueue(host: Core, repository: Repository, pull: PullRequest, conclusions: dict[str, str]) -> None:
+def _enqueue(github: Core, repository: Repository, pull: PullRequest, conclusions: dict[str, str]) -> None:
     """Put a pull request into the merge queue, with checks on its group's commit; it has to be allowed in."""
-    entry = queue.enqueue(host.world, Actor(host.maintainer), repository, pull)
+    entry = queue.enqueue(github.world, Actor(github.maintainer), repository, pull)
     if entry.head_sha is not None:
-        _report(host, repository, entry.head_sha, conclusions)
+        _report(github, repository, entry.head_sha, conclusions)

@@ -1,4 +1,4 @@
-"""Serving a code host over HTTP, in a thread of this process."""
+"""Serving a simulated GitHub over HTTP, in a thread of this process."""
 
 import contextlib
 import socket
@@ -26,9 +26,9 @@ class Server(uvicorn.Server):
 
 @dataclass(slots=True)
 class Handle:
-    """A running code host."""
+    """A running GitHub."""
 
-    host: FakeGitHub
+    github: FakeGitHub
     base_url: str
     server: Server
     thread: threading.Thread
@@ -39,13 +39,13 @@ class Handle:
         self.server.force_exit = True  # calls that hang by a fault are not waited for
         if wait:
             self.thread.join(PATIENCE)
-        self.host.sender.stop()
+        self.github.sender.stop()
 
 
-def make_server(host: FakeGitHub) -> Server:
-    """Make the server of a code host; it is given its socket when it runs."""
+def make_server(github: FakeGitHub) -> Server:
+    """Make the server of a simulated GitHub; it is given its socket when it runs."""
     config = uvicorn.Config(
-        Application(host),
+        Application(github),
         log_level="warning",
         access_log=False,
         lifespan="off",
@@ -66,17 +66,17 @@ def listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(host: FakeGitHub, port: int = 0, address: str = "127.0.0.1") -> Handle:
-    """Serve a code host in a thread and return when it accepts connections."""
+def serve(github: FakeGitHub, port: int = 0, address: str = "127.0.0.1") -> Handle:
+    """Serve a simulated GitHub in a thread and return when it accepts connections."""
     listener = listen(address, port)
     base_url = f"http://{address}:{listener.getsockname()[1]}"
-    host.use_base_url(base_url)
-    server = make_server(host)
+    github.use_base_url(base_url)
+    server = make_server(github)
     thread = threading.Thread(target=server.run, args=([listener],), name="fake_github", daemon=True)
     thread.start()
     end = time.monotonic() + PATIENCE
     while not server.started:
         if time.monotonic() > end or not thread.is_alive():
-            raise RuntimeError("the code host did not start")
+            raise RuntimeError("GitHub did not start")
         time.sleep(0.005)
-    return Handle(host, base_url, server, thread)
+    return Handle(github, base_url, server, thread)

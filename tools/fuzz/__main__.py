@@ -14,16 +14,16 @@ from typing import Any
 
 from schemas.contract import load_contract
 from tools.fuzz.credentials import SIGN_IN, Credential, credentials_of
+from tools.fuzz.fixtures.organization import OrganizationFixture
+from tools.fuzz.fixtures.per_call import open_call_fixtures
 from tools.fuzz.sandboxes import running_sandbox
-from tools.fuzz.stage import Stage
-from tools.fuzz.supplies import open_supplies
 from tools.sandbox.clients import Client
 from tools.sandbox.settings import ROOT
 
 PHASES = "examples,coverage,fuzzing,stateful"
 QUICK_PHASES = "examples,fuzzing"
-EVERYTHING = "all"
-THOROUGH = (EVERYTHING, SIGN_IN)
+ALL_SCOPES = "all"
+THOROUGH = (ALL_SCOPES, SIGN_IN)
 """The kinds that a quick run tries with all phases."""
 OF_SIGN_IN = "^/(api/auth|[.]well-known)/"
 """What a session token is for; the rest is tried with the JWT that is minted from it. No links lead through these."""
@@ -78,14 +78,16 @@ class Fuzzing:
         self.webhook_secret = report["webhookSecret"]
         self.database_url = report["databaseUrl"]
         self.directory = directory
-        self.supplies = open_supplies(self.database_url, self.organization["id"])
-        self.stage = Stage(Client(self.base_url, self.organization["keys"]["all"]), self.organization["repositories"])
+        self.fixtures = open_call_fixtures(self.database_url, self.organization["id"])
+        self.organization_fixture = OrganizationFixture(
+            Client(self.base_url, self.organization["keys"]["all"]), self.organization["repositories"]
+        )
 
     def passes(self, attempt: ThrottledAttempt) -> bool:
         """Run Schemathesis with one credential; tell whether it found nothing."""
         document, tally = self.directory / "openapi.json", self.directory / "tally"
-        freeze = self.stage.set_up(document, self.organization["id"])
-        self.supplies.person_of_the_examples()
+        freeze = self.organization_fixture.set_up(document, self.organization["id"])
+        self.fixtures.person_of_the_examples()
         tally.touch()
         credential = attempt.credential
         command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", self.base_url]
@@ -98,7 +100,7 @@ class Fuzzing:
             "FUZZ_CREDENTIAL": credential.to_json(),
             "FUZZ_WEBHOOK_SECRET": self.webhook_secret,
             "FUZZ_TALLY": str(tally),
-            "FUZZ_STAGE": json.dumps(
+            "FUZZ_SANDBOX": json.dumps(
                 {"freeze": freeze, "baseUrl": self.base_url, "databaseUrl": self.database_url, **self.organization}
             ),
             "PYTHONPATH": str(ROOT),

@@ -17,10 +17,10 @@ from sqlalchemy import text
 
 from integrations.github.signatures import sign
 from schemas.contract import Operation, load_contract
+from tools.fuzz.audited import QUERY, AuditedAction, fault
 from tools.fuzz.credentials import Credential, is_guarded
-from tools.fuzz.recorded import QUERY, Recorded, fault
-from tools.fuzz.stage import Stage
-from tools.fuzz.supplies import FOR_ANYBODY, FOR_PEOPLE, open_supplies
+from tools.fuzz.fixtures.organization import OrganizationFixture
+from tools.fuzz.fixtures.per_call import FOR_ANYBODY, FOR_PEOPLE, open_call_fixtures
 from tools.sandbox.clients import Client
 
 WEBHOOK_SECRET = os.environ["FUZZ_WEBHOOK_SECRET"]
@@ -29,10 +29,10 @@ TALLY = Path(os.environ["FUZZ_TALLY"])
 CONTRACT = load_contract()
 EXAMPLE_KEY = CONTRACT.document["components"]["parameters"]["IdempotencyKey"]["example"]
 RUN, NUMBERS = os.getpid(), itertools.count()
-GIVEN = json.loads(os.environ["FUZZ_STAGE"])
-STAGE = Stage(Client(GIVEN["baseUrl"], GIVEN["keys"]["all"]), GIVEN["repositories"])
-SUPPLIES = open_supplies(GIVEN["databaseUrl"], GIVEN["id"])
-TURNED_AWAY = {
+SANDBOX = json.loads(os.environ["FUZZ_SANDBOX"])
+ORGANIZATION = OrganizationFixture(Client(SANDBOX["baseUrl"], SANDBOX["keys"]["all"]), SANDBOX["repositories"])
+CALL_FIXTURES = open_call_fixtures(SANDBOX["databaseUrl"], SANDBOX["id"])
+ACCESS_DENIED = {
     "missing_credentials",
     "invalid_token",
     "token_expired",
@@ -41,9 +41,9 @@ TURNED_AWAY = {
     "insufficient_permission",
     "origin_not_allowed",
 }
-TYPE_IN_BODIES = "validation_failed"  # of a code with another status inside bodies
-OFF_THE_PATH = {"method_not_allowed", "not_found"}
-ABOUT_FORM = {
+ERROR_TYPE_IN_BODIES = "validation_failed"  # of a code with another status inside bodies
+ROUTING_ERRORS = {"method_not_allowed", "not_found"}
+FORM_ERRORS = {
     "malformed_json",
     "missing_parameter",
     "invalid_parameter",
@@ -51,7 +51,7 @@ ABOUT_FORM = {
     "payload_too_large",
     "validation_failed",
 }
-MEANS_SOMETHING = re.compile(
+SEMANTIC_MESSAGES = re.compile(
     r"/(endsAt|expiresAt|state|code|scheduleId|content|country|subdivision|years|pullRequest|repo|pinToHead)$|"
     r"/scope/|/repositories/\d+$|"
     r"(ref|repo|branch|branchId|organization|action|to|timezone)$"
@@ -120,24 +120,24 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
     All calls but the first would be refused, and nothing were learnt from them; or we would lock ourselves out.
     """
-    other = _supply(case, operation_of(case))
+    other = _apply_fixture(case, operation_of(case))
     if other is not None:
         kwargs["auth"] = As(other)
     if case.headers and case.headers.get("Idempotency-Key") == EXAMPLE_KEY:
         case.headers["Idempotency-Key"] = f"{RUN}-{next(NUMBERS)}"
     changes_a_freeze = operation_of(case).id in {"extend_freeze", "lift_freeze", "retry_freeze"}
-    if changes_a_freeze and case.path_parameters.get("freezeId") == GIVEN["freeze"] and CREDENTIAL.holds:
-        case.path_parameters["freezeId"] = STAGE.freeze()
+    if changes_a_freeze and case.path_parameters.get("freezeId") == SANDBOX["freeze"] and CREDENTIAL.holds:
+        case.path_parameters["freezeId"] = ORGANIZATION.freeze()
 
 
-def _supply(case: Case[Any], operation: Operation) -> str | None:
+def _apply_fixture(case: Case[Any], operation: Operation) -> str | None:
     """Put in what is needed afresh; returns the token of somebody else where it would be the end of ours."""
     if operation.path.startswith("/api/auth/"):
-        SUPPLIES.forget_attempts()
+        CALL_FIXTURES.forget_attempts()
     fresh = FOR_ANYBODY.get(operation.id)
     if CREDENTIAL.token and CREDENTIAL.may_call(operation):
         fresh = fresh or FOR_PEOPLE.get(operation.id)
-    return fresh(SUPPLIES, case, CREDENTIAL.token or "") if fresh is not None else None
+    return fresh(CALL_FIXTURES, case, CREDENTIAL.token or "") if fresh is not None else None
 
 
 @schemathesis.hook
@@ -154,7 +154,7 @@ def filter_failure(context: HookContext, failure: Failure, case: Case[Any], resp
 
 
 @schemathesis.check
-def every_answer_has_a_request_id(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+def every_response_has_a_request_id(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
     """Find X-Request-Id on every answer, and the same in a refusal."""
     error = error_of(response)
     request_id = header(response, "x-request-id")
@@ -163,7 +163,7 @@ def every_answer_has_a_request_id(ctx: CheckContext, response: Response, case: C
 
 
 @schemathesis.check
-def every_refusal_is_announced(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+def every_error_is_documented(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
     """Find a refusal's code among those that the operation, or all of them, announce, with the catalogue's status."""
     error = error_of(response)
     if error is None:
@@ -172,7 +172,7 @@ def every_refusal_is_announced(ctx: CheckContext, response: Response, case: Case
     row = CONTRACT.errors.get(code)
     assert row is not None, f"{code} is not in the catalogue"
     assert response.status_code in {row.status, row.also_status}, f"{code} came with {response.status_code}"
-    expected = row.type if response.status_code == row.status else TYPE_IN_BODIES
+    expected = row.type if response.status_code == row.status else ERROR_TYPE_IN_BODIES
     assert error["type"] == expected, f"{code} came as {error['type']}"
     if code == "not_found":  # a path that became another one: no operation's answer
         return
@@ -181,7 +181,7 @@ def every_refusal_is_announced(ctx: CheckContext, response: Response, case: Case
 
 
 @schemathesis.check
-def exactly_who_may_is_let_in(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+def access_is_as_documented(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
     """Give nobody a success that the contract's security does not grant, and turn nobody away whom it lets in."""
     operation = operation_of(case)
     sent = response.request.headers.get("Authorization")
@@ -189,12 +189,12 @@ def exactly_who_may_is_let_in(ctx: CheckContext, response: Response, case: Case[
         return
     error = error_of(response)
     if CREDENTIAL.may_call(operation):
-        assert error is None or error["code"] not in TURNED_AWAY - _by_service(operation), (
+        assert error is None or error["code"] not in ACCESS_DENIED - _by_service(operation), (
             f"{CREDENTIAL.kind} was turned away"
         )
     else:
         assert error is not None, f"{CREDENTIAL.kind} was let in"
-        assert error["code"] in TURNED_AWAY | OFF_THE_PATH, f"{CREDENTIAL.kind} learnt more than that it may not"
+        assert error["code"] in ACCESS_DENIED | ROUTING_ERRORS, f"{CREDENTIAL.kind} learnt more than that it may not"
 
 
 def _by_service(operation: Operation) -> set[str]:
@@ -203,33 +203,33 @@ def _by_service(operation: Operation) -> set[str]:
 
 
 @schemathesis.check
-def what_fits_is_not_refused_for_its_form(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001
+def valid_requests_are_not_rejected_for_their_form(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001
     """Refuse valid data for what it means only."""
     error = error_of(response)
-    if error is None or error["code"] not in ABOUT_FORM or case.meta is None or case.meta.generation.mode.is_negative:
+    if error is None or error["code"] not in FORM_ERRORS or case.meta is None or case.meta.generation.mode.is_negative:
         return
     details = error.get("details", [])
     assert details, error["message"]
-    of_form = [detail["path"] for detail in details if detail.get("code") in {None, *ABOUT_FORM}]
-    assert all(MEANS_SOMETHING.match(path) for path in of_form), f"{error['message']} {details}"
+    of_form = [detail["path"] for detail in details if detail.get("code") in {None, *FORM_ERRORS}]
+    assert all(SEMANTIC_MESSAGES.match(path) for path in of_form), f"{error['message']} {details}"
 
 
 @schemathesis.check
-def every_change_is_recorded(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+def every_change_is_audited(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
     """Find in the audit what the contract says of a success, and nothing else."""
     request_id = header(response, "x-request-id")
     if response.status_code >= 300 or header(response, "idempotency-replayed") or request_id is None:
         return
-    rows = SUPPLIES.session.execute(text(QUERY + ":request"), {"request": request_id})
-    found = fault(operation_of(case), [Recorded(*row) for row in rows])
+    rows = CALL_FIXTURES.session.execute(text(QUERY + ":request"), {"request": request_id})
+    found = fault(operation_of(case), [AuditedAction(*row) for row in rows])
     assert found is None, found
 
 
 @schemathesis.check
-def whoever_is_known_sees_the_limits(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
+def authenticated_responses_have_rate_limits(ctx: CheckContext, response: Response, case: Case[Any]) -> None:  # noqa: ARG001 - theirs
     """Tell every credential that holds what is left of its limits."""
     error = error_of(response)
-    off_the_path = error is not None and error["code"] in OFF_THE_PATH
+    off_the_path = error is not None and error["code"] in ROUTING_ERRORS
     if CREDENTIAL.holds and is_guarded(operation_of(case)) and response.status_code != 401 and not off_the_path:
         assert header(response, "ratelimit-remaining"), "RateLimit-Remaining is missing"
         assert header(response, "ratelimit-reset"), "RateLimit-Reset is missing"

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tools.embedded.children import Program, start_child, stop_child
+from tools.embedded.processes import Program, start_child, stop_child
 from tools.sandbox.settings import ROOT, SandboxError
 
-PATIENCE = 180.0
+START_TIMEOUT = 180.0
 
 
 @contextmanager
@@ -38,13 +38,13 @@ def running_sandbox() -> Iterator[dict[str, Any]]:
     try:
         yield _report(home, process)
     finally:
-        stop_child(process, signal.SIGINT, PATIENCE)
+        stop_child(process, signal.SIGINT, START_TIMEOUT)
         shutil.rmtree(home, ignore_errors=True)
 
 
 def _report(home: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
     """Wait until the sandbox is ready."""
-    give_up = time.monotonic() + PATIENCE
+    give_up = time.monotonic() + START_TIMEOUT
     file = home / "sandbox" / "sandbox.json"
     while not file.exists():
         if process.poll() is not None or time.monotonic() > give_up:

@@ -1,7 +1,7 @@
 """`make run`, from the first process to the last.
 
-PostgreSQL and Redis, the code host, migrations, rows; then API, worker and sweeper; then the service reads its
-repositories from the code host and judges every head; then the demonstration. `sandbox.json` appears last.
+PostgreSQL and Redis, GitHub, migrations, rows; then API, worker and sweeper; then the service reads its
+repositories from GitHub and judges every head; then the demonstration. `sandbox.json` appears last.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Plain HTTP to the service and to the code host, as their users would speak it."""
+"""Plain HTTP to the service and to GitHub, as their users would speak it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -51,7 +51,7 @@ class Client:
 
 
 def message_of(answer: requests.Response) -> str:
-    """Return what an error answer says, in one line: the service and the code host wrap it differently."""
+    """Return what an error answer says, in one line: the service and GitHub wrap it differently."""
     try:
         body = answer.json()
         error = body.get("error")

@@ -90,7 +90,7 @@ class Demonstration:
         self._tell("POST /v1/freezes", f"201 {freeze['id']}, {took(began)}: {freeze['targets']['total']} branches")
         self.wait_until(lambda: self._freeze_now(freeze["id"])["enforcedAt"] is not None, "blocking every head")
         heads = self._heads(freeze["id"])
-        self._tell("checks at the code host", f"{heads.written} of {heads.total} heads blocked after {took(began)}")
+        self._tell("checks at GitHub", f"{heads.written} of {heads.total} heads blocked after {took(began)}")
         return str(freeze["id"])
 
     def _fail_to_merge(self, number: int) -> None:
@@ -99,7 +99,7 @@ class Demonstration:
         except Refused as refused:
             self._tell(f"PUT …/pulls/{number}/merge", f"{refused.status} {refused.message}")
         else:
-            raise SandboxError(f"The code host merged {self.repository}#{number} during the freeze.")
+            raise SandboxError(f"GitHub merged {self.repository}#{number} during the freeze.")
 
     def _lift(self, freeze_id: str) -> None:
         began = time.monotonic()
@@ -107,7 +107,7 @@ class Demonstration:
         self._tell("POST …/lift", f"200, {took(began)}")
         self.wait_until(lambda: self._freeze_now(freeze_id)["releasedAt"] is not None, "releasing every head")
         heads = self._heads(freeze_id)
-        self._tell("checks at the code host", f"{heads.written} of {heads.total} heads released after {took(began)}")
+        self._tell("checks at GitHub", f"{heads.written} of {heads.total} heads released after {took(began)}")
 
     def _freeze_now(self, freeze_id: str) -> Any:
         return self.service.call("GET", f"/v1/freezes/{freeze_id}")

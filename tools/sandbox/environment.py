@@ -10,7 +10,7 @@ from pathlib import Path
 from app.config import Config
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET, CLIENT_ID, CLIENT_SECRET
-from tools.sandbox.keepsakes import Keepsakes, write_private_text
+from tools.sandbox.persisted_secrets import PersistedSecrets, write_private_text
 from tools.sandbox.settings import HOST, Settings
 from tools.sandbox.tenants import APP_ID, APP_SLUG
 
@@ -18,7 +18,7 @@ ROOMY = "1000000"
 
 
 def child_environment(
-    settings: Settings, keepsakes: Keepsakes, private_key: Path, database_url: str, redis_url: str
+    settings: Settings, secrets: PersistedSecrets, private_key: Path, database_url: str, redis_url: str
 ) -> dict[str, str]:
     """Return the environment of the service's processes; the caller's own fills in what is not said here.
 
@@ -46,9 +46,9 @@ def child_environment(
         "GITHUB_CLIENT_ID": CLIENT_ID,
         "GITHUB_CLIENT_SECRET": CLIENT_SECRET,
         "GITHUB_WEB_URL": settings.github_url,
-        "GITHUB_WEBHOOK_SECRET": keepsakes.webhook_secret,
-        "CURSOR_SECRET": keepsakes.cursor_secret,
-        "SECRET_KEY": keepsakes.cursor_secret,
+        "GITHUB_WEBHOOK_SECRET": secrets.webhook_secret,
+        "CURSOR_SECRET": secrets.cursor_secret,
+        "SECRET_KEY": secrets.cursor_secret,
         "SMTP_URL": f"smtp://{HOST}:{settings.smtp_port}",
         "MAIL_FROM": "Change-Freeze Service <no-reply@sandbox.test>",
         "SESSION_JWT_TTL": str(settings.session_ttl_seconds),

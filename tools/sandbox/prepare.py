@@ -1,6 +1,6 @@
 """From an installation to judged heads, by the service's own ways: read repositories, enable them, wait for checks.
 
-Then the service looks whether the code host's rules require those checks.
+Then the service looks whether GitHub's rules require those checks.
 """
 
 from collections.abc import Callable

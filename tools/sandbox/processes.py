@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.embedded.children import Program, adopt_orphans, descendants, start_child, stop_child, tail
+from tools.embedded.processes import Program, adopt_orphans, descendants, start_child, stop_child, tail
 from tools.embedded.server import EmbeddedServer
 from tools.sandbox.settings import ROOT, SandboxError
 

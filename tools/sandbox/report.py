@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from tools.sandbox.console import say
-from tools.sandbox.keepsakes import Keepsakes, write_private
+from tools.sandbox.persisted_secrets import PersistedSecrets, write_private
 from tools.sandbox.settings import ENVIRONMENT, Settings
 from tools.sandbox.tenants import PASSWORD
 
@@ -14,7 +14,7 @@ SETUP = {"scope": {"type": "organization"}, "mode": "plan"}
 
 def write_report(
     settings: Settings,
-    keepsakes: Keepsakes,
+    secrets: PersistedSecrets,
     addresses: dict[str, str],
     pids: dict[str, int],
     organizations: dict[str, Any],
@@ -25,8 +25,8 @@ def write_report(
         "webUrl": settings.base_url,
         "githubUrl": settings.github_url,
         "mailboxUrl": settings.mailbox_url,
-        "githubToken": keepsakes.github_token,
-        "webhookSecret": keepsakes.webhook_secret,
+        "githubToken": secrets.github_token,
+        "webhookSecret": secrets.webhook_secret,
         "password": PASSWORD,
         "pids": pids,
         **addresses,
@@ -41,7 +41,7 @@ def tell(settings: Settings, key: str, administrator: str) -> None:
         f"""
 API        {settings.base_url}
 Reference  {settings.base_url}/docs
-Code host  {settings.github_url}
+GitHub     {settings.github_url}
 Mail sent  {settings.mailbox_url}
 Sign in    {settings.base_url}/sign-in as owner@acme.example, "{PASSWORD}"
 Keys, session tokens and addresses are in {settings.directory / "sandbox.json"}

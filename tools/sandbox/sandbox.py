@@ -17,9 +17,9 @@ from tools.sandbox.clients import Client
 from tools.sandbox.console import say
 from tools.sandbox.demo import Demonstration
 from tools.sandbox.environment import child_environment, write_environment
-from tools.sandbox.fake_github import seed_fake_github
+from tools.sandbox.github_seed import seed_fake_github
 from tools.sandbox.interrupts import Make
-from tools.sandbox.keepsakes import KEEPSAKES, Keepsakes, load_keepsakes, public_key
+from tools.sandbox.persisted_secrets import SECRETS_FILE, PersistedSecrets, load_secrets, public_key
 from tools.sandbox.prepare import Preparation
 from tools.sandbox.processes import Processes
 from tools.sandbox.report import tell, write_report
@@ -38,8 +38,8 @@ class Sandbox:
     def __init__(self, settings: Settings, processes: Processes) -> None:
         self.settings = settings
         self.processes = processes
-        self.fresh = not (settings.directory / KEEPSAKES).exists()
-        self.keepsakes: Keepsakes = load_keepsakes(settings.directory)
+        self.fresh = not (settings.directory / SECRETS_FILE).exists()
+        self.secrets: PersistedSecrets = load_secrets(settings.directory)
         self.elsewhere: Path | None = None
         self.pids: dict[str, int] = {}
         self.addresses: dict[str, str] = {}
@@ -51,9 +51,9 @@ class Sandbox:
             addresses = self.start_servers()
         if self.elsewhere:
             say(f"  keep their data in {self.elsewhere}: their account cannot enter {self.settings.directory}")
-        environment = child_environment(self.settings, self.keepsakes, self.app_key(), *addresses.values())
+        environment = child_environment(self.settings, self.secrets, self.app_key(), *addresses.values())
         write_environment(self.settings.directory / ENVIRONMENT, environment)
-        with self.step("Code host"):
+        with self.step("GitHub"):
             self.start_fake_github(environment)
         with self.step("Mailbox"):
             self.start_mailbox(environment)
@@ -72,11 +72,11 @@ class Sandbox:
         self.report()
         acme, globex = TENANTS
         administrator = self.organizations[globex.slug]["sessions"]["admin"]
-        tell(self.settings, self.keepsakes.keys[acme.slug]["all"], administrator)
+        tell(self.settings, self.secrets.keys[acme.slug]["all"], administrator)
 
     def report(self) -> None:
         """Write `sandbox.json`."""
-        write_report(self.settings, self.keepsakes, self.addresses, self.pids, self.organizations)
+        write_report(self.settings, self.secrets, self.addresses, self.pids, self.organizations)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -114,28 +114,28 @@ class Sandbox:
         """Return the file with the GitHub App's private key."""
         file = self.settings.directory / "app.pem"
         file.touch(mode=0o600)
-        file.write_text(self.keepsakes.app_private_key)
+        file.write_text(self.secrets.app_private_key)
         return file
 
     def start_fake_github(self, environment: dict[str, str]) -> None:
-        """Start the simulated code host, and fill it when it is empty."""
+        """Start the simulated GitHub, and fill it when it is empty."""
         directory = self.settings.directory
-        (directory / "app.pub").write_text(public_key(self.keepsakes.app_private_key))
+        (directory / "app.pub").write_text(public_key(self.secrets.app_private_key))
         options = {
             "--port": str(self.settings.fake_github_port),
             "--state": str(directory / "fake_github.json"),
             "--app-id": str(APP_ID),
             "--app-slug": APP_SLUG,
             "--app-public-key": str(directory / "app.pub"),
-            "--person-token": self.keepsakes.github_token,
+            "--person-token": self.secrets.github_token,
             "--webhook-url": f"{self.settings.base_url}/webhooks/github",
-            "--webhook-secret": self.keepsakes.webhook_secret,
+            "--webhook-secret": self.secrets.webhook_secret,
             "--setup-url": f"{self.settings.base_url}/installed",
         }
         command = [sys.executable, "-m", "tools.fake_github", *(part for option in options.items() for part in option)]
         self.pids["fake_github"] = self.processes.start("fake_github", command, environment)
-        client = Client(self.settings.github_url, self.keepsakes.github_token)
-        self.processes.wait_until(lambda: client.answers("/_control/settings"), "The code host's start")
+        client = Client(self.settings.github_url, self.secrets.github_token)
+        self.processes.wait_until(lambda: client.answers("/_control/settings"), "GitHub's start")
         seed_fake_github(client)
 
     def start_mailbox(self, environment: dict[str, str]) -> None:
@@ -149,10 +149,10 @@ class Sandbox:
     def seed(self, database_url: str) -> None:
         """Add the rows that are missing, and sign everybody in."""
         ttl = timedelta(seconds=self.settings.session_ttl_seconds)
-        secret_key = self.keepsakes.cursor_secret  # what the service is given as SECRET_KEY
+        secret_key = self.secrets.cursor_secret  # what the service is given as SECRET_KEY
         seed = Seed(database_url, base_url=self.settings.base_url, session_ttl=ttl, secret_key=secret_key)
         for tenant in TENANTS:
-            keys = self.keepsakes.keys[tenant.slug]
+            keys = self.secrets.keys[tenant.slug]
             organization = seed.tenant(tenant, keys)
             self.organizations[tenant.slug] = {
                 "id": organization.id,
@@ -175,16 +175,16 @@ class Sandbox:
 
     def prepare(self) -> None:
         """Let the service find its repositories, and judge every head."""
-        fake_github = Client(self.settings.github_url, self.keepsakes.github_token)
+        fake_github = Client(self.settings.github_url, self.secrets.github_token)
         for tenant in TENANTS:
-            service = Client(self.settings.base_url, self.keepsakes.keys[tenant.slug]["all"])
+            service = Client(self.settings.base_url, self.secrets.keys[tenant.slug]["all"])
             Preparation(tenant, service, fake_github, self.processes.wait_until).run()
 
     def demonstrate(self) -> None:
         """Show what this is all about."""
         tenant = TENANTS[0]
-        service = Client(self.settings.base_url, self.keepsakes.keys[tenant.slug]["all"])
-        fake_github = Client(self.settings.github_url, self.keepsakes.github_token)
+        service = Client(self.settings.base_url, self.secrets.keys[tenant.slug]["all"])
+        fake_github = Client(self.settings.github_url, self.secrets.github_token)
         Demonstration(tenant, service, fake_github, self.processes.wait_until).run()
 
     def watch(self, make: Make) -> None:

@@ -1,6 +1,6 @@
 """The sandbox's rows: organisations, people, installations and keys; each start signs everybody in anew.
 
-Repositories and branches are not made here: the service finds them at the code host, as it always does.
+Repositories and branches are not made here: the service finds them at GitHub, as it always does.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -35,7 +35,7 @@ class Settings:
 
     @property
     def github_url(self) -> str:
-        """Where the simulated code host answers."""
+        """Where the simulated GitHub answers."""
         return f"http://{HOST}:{self.fake_github_port}"
 
     @property

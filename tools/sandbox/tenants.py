@@ -40,7 +40,7 @@ TITLES = (
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """A pull request that the code host starts with."""
+    """A pull request that GitHub starts with."""
 
     title: str
     head: str
@@ -49,7 +49,7 @@ class PullRequest:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A repository that the code host starts with."""
+    """A repository that GitHub starts with."""
 
     name: str
     branches: tuple[str, ...]
@@ -58,7 +58,7 @@ class Repository:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """An organisation, here and at the code host."""
+    """An organisation, here and at GitHub."""
 
     slug: str
     name: str
@@ -66,7 +66,7 @@ class Tenant:
     installation_id: int
     repositories: tuple[Repository, ...]
     ruled: bool = True
-    """Whether rules at the code host require its checks from the beginning; setting them up is left to people else."""
+    """Whether rules at GitHub require its checks from the beginning; setting them up is left to people else."""
 
     @property
     def full_names(self) -> list[str]:
@@ -75,7 +75,7 @@ class Tenant:
 
 
 def required_checks() -> dict[str, str]:
-    """Return what the code host's rules require: branch pattern of a rule → name of the check."""
+    """Return what GitHub's rules require: branch pattern of a rule → name of the check."""
     return {"~DEFAULT_BRANCH": check_name("main", AUTO_WATCH)} | {
         f"refs/heads/{pattern}": check_name(pattern.replace("*", "1.x"), AUTO_WATCH) for pattern in AUTO_WATCH
     }
@@ -132,4 +132,4 @@ TENANTS = (
 )
 
 NEWCOMER = ("initech", (_repository("portal", 2), _repository("reports", 1)))
-"""An organisation at the code host where the App is not installed: whoever signs up can connect it."""
+"""An organisation at GitHub where the App is not installed: whoever signs up can connect it."""

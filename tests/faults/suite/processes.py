@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tools.embedded.children import Program, session_members, start_child, stop_child, tail
+from tools.embedded.processes import Program, session_members, start_child, stop_child, tail
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIFTED_CLOCK = Path(__file__).with_name("shifted_clock")

@@ -27,7 +27,7 @@ from tests.faults.suite.processes import Process, wait_until
 from tests.faults.suite.seeding import Organization, fill
 from tests.faults.suite.wires import Exchange, Wire
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
-from tools.embedded.children import stop_child
+from tools.embedded.processes import stop_child
 from tools.fake_github import FakeGitHub, Handle, serve
 
 POSTGRES = {"fsync": "off", "full_page_writes": "off"}
@@ -61,7 +61,7 @@ class Stack:
     @property
     def host(self) -> FakeGitHub:
         """The code host's state; hold `host.world.lock` while you touch it."""
-        return self.fake_github.host
+        return self.fake_github.github
 
     @property
     def address(self) -> str:

@@ -323,7 +323,7 @@ def test_webhooks_of_the_code_host_are_understood(place: Place) -> None:
 
 def hear(place: Place, heard: list[tuple[Event, dict[str, Any]]]) -> None:
     """Collect the webhooks' bodies instead of sending them."""
-    from tools.fake_github.webhooks.bodies import make_body
+    from tools.fake_github.webhooks.payloads import make_body
 
     installation = place.host.world.installations[7]
     place.host.world.listeners.append(

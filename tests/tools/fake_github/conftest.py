@@ -1,4 +1,4 @@
-"""A simulated code host of its own for every test, and githubkit's typed clients on it."""
+"""A simulated GitHub of its own for every test, and githubkit's typed clients on it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,19 +30,19 @@ def app_key() -> tuple[str, str]:
 
 @pytest.fixture
 def handle(app_key: tuple[str, str]) -> Iterator[Handle]:
-    host = FakeGitHub(app_id=APP_ID, app_public_key=app_key[1], person_token=PERSON_TOKEN, webhook_secret=SECRET)
-    running = serve(host)
+    github = FakeGitHub(app_id=APP_ID, app_public_key=app_key[1], person_token=PERSON_TOKEN, webhook_secret=SECRET)
+    running = serve(github)
     yield running
     running.stop(wait=False)
 
 
 @pytest.fixture
-def host(handle: Handle) -> FakeGitHub:
-    return handle.host
+def github(handle: Handle) -> FakeGitHub:
+    return handle.github
 
 
 def client(base_url: str, auth: Any) -> GitHub[Any]:
-    # Its own token cache: githubkit's default one outlives a test, and the code host that issued the token.
+    # Its own token cache: githubkit's default one outlives a test, and GitHub that issued the token.
     tokens = MemCacheStrategy()
     return GitHub(auth, base_url=base_url, auto_retry=False, http_cache=False, trust_env=False, cache_strategy=tokens)
 
@@ -60,18 +60,18 @@ def person(handle: Handle) -> GitHub[Any]:
 
 
 @pytest.fixture
-def bot(handle: Handle, host: FakeGitHub, app_key: tuple[str, str]) -> GitHub[Any]:
+def bot(handle: Handle, github: FakeGitHub, app_key: tuple[str, str]) -> GitHub[Any]:
     """Be the App's installation in acme."""
-    found = host.organization("acme").installed(installation_id=1001)
+    found = github.organization("acme").installed(installation_id=1001)
     return client(handle.base_url, AppInstallationAuthStrategy(str(APP_ID), app_key[0], found.id))
 
 
 @pytest.fixture
-def mailbox(host: FakeGitHub) -> Iterator[Mailbox]:
-    """Receive what the code host sends in this test."""
+def mailbox(github: FakeGitHub) -> Iterator[Mailbox]:
+    """Receive what GitHub sends in this test."""
     found = Mailbox()
-    host.settings.webhook_url = found.url
+    github.settings.webhook_url = found.url
     yield found
-    host.settings.webhook_url = None
-    host.sender.drain()
+    github.settings.webhook_url = None
+    github.sender.drain()
     found.stop()

@@ -20,8 +20,8 @@ CHECK = "change-freeze/main"
 
 
 @pytest.fixture
-def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
-    return host.organization("acme").repository("web")
+def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
+    return github.organization("acme").repository("web")
 
 
 def write_file(person: GitHub[Any], name: str, branch: str = "main") -> str:
@@ -52,10 +52,10 @@ def test_every_way_to_move_a_branch_has_its_type(web: RepositoryBuilder, person:
 
 
 def test_a_merge_tells_who_from_where_to_where_and_the_whole_second(
-    web: RepositoryBuilder, host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]
+    web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     before, pull = web.record.branches["main"], web.pull_request()
-    host.world.clock = lambda: datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=UTC)
+    github.world.clock = lambda: datetime(2026, 11, 21, 12, 0, 0, 999_999, tzinfo=UTC)
     merged = person.rest.pulls.merge(*PLACE, pull.number).parsed_data
     (found,) = listed(person)
     assert (found.before, found.after, found.ref) == (before, merged.sha, "refs/heads/main")
@@ -63,10 +63,10 @@ def test_a_merge_tells_who_from_where_to_where_and_the_whole_second(
     assert found.actor.login == "maintainer"
 
 
-def test_the_queue_merges_its_own_commit(web: RepositoryBuilder, host: FakeGitHub, bot: GitHub[Any]) -> None:
+def test_the_queue_merges_its_own_commit(web: RepositoryBuilder, github: FakeGitHub, bot: GitHub[Any]) -> None:
     web.merge_queue().requires(CHECK)
     pull = web.pull_request(checks={CHECK: "success"})
-    entry = enqueue(host.world, Actor(host.maintainer), web.record, pull)
+    entry = enqueue(github.world, Actor(github.maintainer), web.record, pull)
     report: Any = {"name": CHECK, "head_sha": entry.head_sha, "conclusion": "success"}
     bot.rest.checks.create(*PLACE, data=report)
     (found,) = listed(bot)
@@ -118,11 +118,11 @@ def test_a_commit_names_the_pull_requests_that_brought_it(
 
 
 def test_every_run_of_a_check_is_listed_with_the_second_of_its_end(
-    web: RepositoryBuilder, host: FakeGitHub, bot: GitHub[Any]
+    web: RepositoryBuilder, github: FakeGitHub, bot: GitHub[Any]
 ) -> None:
     pull, start = web.pull_request(), datetime.now(UTC).replace(microsecond=0)
     for number, conclusion in enumerate(("success", "failure")):
-        host.world.clock = lambda number=number: start + timedelta(seconds=number, milliseconds=900)  # type: ignore[misc]
+        github.world.clock = lambda number=number: start + timedelta(seconds=number, milliseconds=900)  # type: ignore[misc]
         report: Any = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": conclusion}
         bot.rest.checks.create(*PLACE, data=report)
     runs = bot.rest.checks.list_for_ref(*PLACE, pull.head_sha, check_name=CHECK, filter_="all").parsed_data.check_runs
@@ -132,8 +132,8 @@ def test_every_run_of_a_check_is_listed_with_the_second_of_its_end(
     ]
 
 
-def test_a_restart_remembers_it(web: RepositoryBuilder, host: FakeGitHub, person: GitHub[Any]) -> None:
+def test_a_restart_remembers_it(web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any]) -> None:
     write_file(person, "a")
     world = World()
-    persistence.restore(world, orjson.loads(persistence.dump(host)))
+    persistence.restore(world, orjson.loads(persistence.dump(github)))
     assert world.repository_named("acme/web").activities == web.record.activities

@@ -14,8 +14,8 @@ PLACE = ("acme", "web")
 
 
 @pytest.fixture
-def pull(host: FakeGitHub, bot: GitHub[Any]) -> PullRequest:
-    return host.organization("acme").repository("web").pull_request()
+def pull(github: FakeGitHub, bot: GitHub[Any]) -> PullRequest:
+    return github.organization("acme").repository("web").pull_request()
 
 
 def refused(call: Any) -> tuple[int, str]:
@@ -62,17 +62,19 @@ def test_people_cannot_write_checks(pull: PullRequest, person: GitHub[Any]) -> N
 
 
 def test_an_installation_needs_the_permission_to_write_checks(
-    host: FakeGitHub, pull: PullRequest, bot: GitHub[Any]
+    github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]
 ) -> None:
-    host.world.installations[1001].permissions = {"metadata": "read", "checks": "read"}
+    github.world.installations[1001].permissions = {"metadata": "read", "checks": "read"}
     with pytest.raises(RequestFailed) as failure:
         create(bot, pull.head_sha)
     assert failure.value.response.headers["X-Accepted-GitHub-Permissions"] == "checks=write"
     assert refused(lambda: create(bot, pull.head_sha)) == (403, "Resource not accessible by integration")
 
 
-def test_a_repository_that_was_not_chosen_does_not_exist(host: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
-    host.world.installations[1001].repository_selection = "selected"
+def test_a_repository_that_was_not_chosen_does_not_exist(
+    github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]
+) -> None:
+    github.world.installations[1001].repository_selection = "selected"
     assert refused(lambda: create(bot, pull.head_sha)) == (404, "Not Found")
 
 
@@ -95,7 +97,7 @@ def test_what_does_not_fit_is_refused(pull: PullRequest, bot: GitHub[Any], field
     assert refused(lambda: bot.request("POST", "/repos/acme/web/check-runs", json=body))[0] == 422
 
 
-def test_a_run_of_another_app_cannot_be_changed(host: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
+def test_a_run_of_another_app_cannot_be_changed(github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
     run = create(bot, pull.head_sha)
-    host.world.runs[run.id].app_id = 99
+    github.world.runs[run.id].app_id = 99
     assert refused(lambda: bot.rest.checks.update(*PLACE, run.id, status="in_progress"))[0] == 404

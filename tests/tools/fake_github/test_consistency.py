@@ -41,16 +41,16 @@ class LifeOfARepository(RuleBasedStateMachine):
 
     @initialize(strategy=st.sampled_from(["ALLGREEN", "HEADGREEN"]))
     def begin(self, strategy: str) -> None:
-        self.host = FakeGitHub()
-        builder = self.host.organization("acme").repository("web", branches=BRANCHES[1:2])
+        self.github = FakeGitHub()
+        builder = self.github.organization("acme").repository("web", branches=BRANCHES[1:2])
         builder.requires(CHECK).merge_queue("next", strategy).requires("change-freeze/next", "next")
         for base in ("main", "next", "next", "main"):
             builder.pull_request(base=base)
         builder.pull_request(base="next", sharesHeadWith=1)
         self.repository = builder.record
-        self.world = self.host.world
-        self.actor = Actor(self.host.maintainer)
-        self.bot = Actor(self.world.accounts[self.host.app.bot_id], self.host.app_id)
+        self.world = self.github.world
+        self.actor = Actor(self.github.maintainer)
+        self.bot = Actor(self.world.accounts[self.github.app.bot_id], self.github.app_id)
 
     def pull(self, number: int) -> PullRequest | None:
         everything = list(self.repository.pulls.values())
@@ -103,13 +103,13 @@ class LifeOfARepository(RuleBasedStateMachine):
         entry = self.world.queue_entry(pull)
         sha = entry.head_sha if group and entry else pull.head_sha
         fields = {"name": name, "head_sha": sha, "conclusion": conclusion}
-        checks.create_check_run(self.world, self.bot, self.host.app_id, self.repository, fields)
+        checks.create_check_run(self.world, self.bot, self.github.app_id, self.repository, fields)
 
     def approve(self, pull: PullRequest) -> None:
         """Let every check pass on the head of a pull request."""
         for name in (CHECK, "change-freeze/next"):
             fields = {"name": name, "head_sha": pull.head_sha, "conclusion": "success"}
-            checks.create_check_run(self.world, self.bot, self.host.app_id, self.repository, fields)
+            checks.create_check_run(self.world, self.bot, self.github.app_id, self.repository, fields)
 
     @rule(number=st.integers(0, 9), green=st.booleans())
     def merge(self, number: int, green: bool) -> None:
@@ -152,9 +152,9 @@ class LifeOfARepository(RuleBasedStateMachine):
         assert len(groups) == len(entries)
 
     def teardown(self) -> None:
-        if not hasattr(self, "host"):
+        if not hasattr(self, "github"):
             return
-        before = persistence.dump(self.host)
+        before = persistence.dump(self.github)
         again = World()
         persistence.restore(again, orjson.loads(before))
         assert indexed(again.open_into) == indexed(self.world.open_into)

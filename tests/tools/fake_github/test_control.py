@@ -50,21 +50,21 @@ def http(handle: Handle) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_world_is_seeded_in_one_call(http: httpx.Client, host: FakeGitHub) -> None:
+def test_a_world_is_seeded_in_one_call(http: httpx.Client, github: FakeGitHub) -> None:
     made = http.post("/_control/seed", json=SEED).json()
     acme, globex = made["organizations"]
     assert (acme["installationId"], len(acme["repositories"]), len(globex["repositories"])) == (1001, 21, 1)
-    web = host.world.repository_named("acme/web")
+    web = github.world.repository_named("acme/web")
     assert web.pulls[1].head_sha == web.pulls[2].head_sha
     listed = http.get("/repos/acme/web/pulls", headers={"Authorization": "Bearer adas-token"}).json()
     assert [pull["number"] for pull in listed] == [3, 2, 1]
 
 
-def test_a_thousand_repositories_are_seeded_at_once(http: httpx.Client, host: FakeGitHub) -> None:
+def test_a_thousand_repositories_are_seeded_at_once(http: httpx.Client, github: FakeGitHub) -> None:
     repositories = [{"name": "r{}", "count": 1000, "requiredChecks": {"main": CHECK}, "pullRequests": [{}]}]
     body = {"organizations": [{"login": "acme", "repositories": repositories}]}
     assert http.post("/_control/seed", json=body).status_code == 201
-    assert len(host.world.repositories) == 1000
+    assert len(github.world.repositories) == 1000
 
 
 def test_the_verdicts_on_all_open_heads_are_dumped_in_one_go(http: httpx.Client) -> None:
@@ -93,14 +93,14 @@ def test_a_queued_pull_request_is_seeded_with_its_group(http: httpx.Client) -> N
     assert (group["queued"], group["number"], group["checks"].keys()) == (True, 1, {CHECK})
 
 
-def test_writes_are_read_on_from_where_one_stopped(http: httpx.Client, host: FakeGitHub) -> None:
+def test_writes_are_read_on_from_where_one_stopped(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
-    web, sha = host.world.repository_named("acme/web"), host.world.repository_named("acme/web").pulls[1].head_sha
-    bot = Actor(host.world.accounts[host.app.bot_id], host.app_id)
+    web, sha = github.world.repository_named("acme/web"), github.world.repository_named("acme/web").pulls[1].head_sha
+    bot = Actor(github.world.accounts[github.app.bot_id], github.app_id)
     for conclusion in ("success", "failure"):
-        with host.world.lock:
+        with github.world.lock:
             create_check_run(
-                host.world, bot, host.app_id, web, {"name": CHECK, "head_sha": sha, "conclusion": conclusion}
+                github.world, bot, github.app_id, web, {"name": CHECK, "head_sha": sha, "conclusion": conclusion}
             )
     first, second = http.get("/_control/writes").json()["writes"]
     assert (first["conclusion"], second["headSha"], first["heardAt"] <= second["heardAt"]) == ("success", sha, True)
@@ -120,20 +120,22 @@ def test_calls_are_counted_by_operation(http: httpx.Client) -> None:
     assert http.get("/_control/calls").json()["total"] == 0
 
 
-def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, host: FakeGitHub) -> None:
+def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     body = {"repository": "acme/web", "number": 1, "reviewDecision": "CHANGES_REQUESTED", "mergeable": None}
     assert http.put("/_control/pull-requests", json=body).status_code == 204
-    pull = host.world.repository_named("acme/web").pulls[1]
+    pull = github.world.repository_named("acme/web").pulls[1]
     assert (pull.review_decision, pull.mergeable) == ("CHANGES_REQUESTED", None)
 
 
-def test_a_button_of_a_check_is_pressed_by_control(http: httpx.Client, host: FakeGitHub) -> None:
+def test_a_button_of_a_check_is_pressed_by_control(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
-    web = host.world.repository_named("acme/web")
+    web = github.world.repository_named("acme/web")
     button = {"label": "Ask", "description": "Ask for it", "identifier": "ask"}
     fields = {"name": CHECK, "head_sha": web.pulls[1].head_sha, "conclusion": "failure", "actions": [button]}
-    create_check_run(host.world, Actor(host.world.accounts[host.app.bot_id], host.app_id), host.app_id, web, fields)
+    create_check_run(
+        github.world, Actor(github.world.accounts[github.app.bot_id], github.app_id), github.app_id, web, fields
+    )
     body = {"repository": "acme/web", "number": 1, "name": CHECK, "identifier": "ask", "login": "octocat"}
     assert http.post("/_control/buttons", json=body).status_code == 204
     assert http.post("/_control/buttons", json={**body, "identifier": "another"}).status_code == 422
@@ -147,22 +149,22 @@ def test_settings_are_read_and_changed(http: httpx.Client) -> None:
     assert http.get("/_control/nothing").status_code == 404
 
 
-def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Client, host: FakeGitHub) -> None:
+def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     http.post("/_control/reset")
-    assert not host.world.repositories
+    assert not github.world.repositories
     user = http.get("/user", headers={"Authorization": "Bearer maintainers-own-token"})
     assert user.json()["login"] == "maintainer"
 
 
-def test_a_restored_world_equals_the_saved_one(http: httpx.Client, host: FakeGitHub, tmp_path: Path) -> None:
+def test_a_restored_world_equals_the_saved_one(http: httpx.Client, github: FakeGitHub, tmp_path: Path) -> None:
     http.post("/_control/seed", json=SEED)
     file = tmp_path / "state.json"
-    persistence.save(host, file)
+    persistence.save(github, file)
     again = FakeGitHub(app_id=4242, state=file, person_token="maintainers-own-token")
-    assert json.loads(persistence.dump(again)) == json.loads(persistence.dump(host))
-    assert again.world.newest.keys() == host.world.newest.keys()
-    assert again.world.open_at.keys() == host.world.open_at.keys()
+    assert json.loads(persistence.dump(again)) == json.loads(persistence.dump(github))
+    assert again.world.newest.keys() == github.world.newest.keys()
+    assert again.world.open_at.keys() == github.world.open_at.keys()
     assert file.stat().st_mode & 0o777 == 0o600
 
 
@@ -174,7 +176,7 @@ def running(state: Path, stop: signal.Signals) -> Iterator[httpx.Client]:
         try:
             assert process.stdout
             line = process.stdout.readline()
-            assert line.startswith("code host at ")
+            assert line.startswith("GitHub at ")
             with httpx.Client(base_url=line.split()[-1], trust_env=False) as http:
                 yield http
             process.send_signal(stop)

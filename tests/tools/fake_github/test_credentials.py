@@ -16,10 +16,10 @@ APP_ID = 4242
 
 
 @pytest.fixture
-def http(handle: Handle, host: FakeGitHub) -> Iterator[httpx.Client]:
-    host.organization("acme").repository("web")
-    host.organization("acme").repository("api")
-    host.organization("acme").installed(installation_id=1001)
+def http(handle: Handle, github: FakeGitHub) -> Iterator[httpx.Client]:
+    github.organization("acme").repository("web")
+    github.organization("acme").repository("api")
+    github.organization("acme").installed(installation_id=1001)
     with client_of(handle.base_url, trust_env=False) as client:
         yield client
 
@@ -71,12 +71,12 @@ def test_a_token_signed_by_another_or_by_nobody_is_refused(http: httpx.Client) -
 
 
 def test_an_installation_token_ends_after_an_hour(
-    http: httpx.Client, host: FakeGitHub, app_key: tuple[str, str]
+    http: httpx.Client, github: FakeGitHub, app_key: tuple[str, str]
 ) -> None:
     token = mint(http, app_key[0])["token"]
     assert http.get("/installation/repositories", headers=bearer(token)).json()["total_count"] == 2
-    clock = host.world.clock
-    host.world.clock = lambda: clock() + timedelta(hours=1)
+    clock = github.world.clock
+    github.world.clock = lambda: clock() + timedelta(hours=1)
     answer = http.get("/installation/repositories", headers=bearer(token))
     assert (answer.status_code, answer.json()["message"]) == (401, "Bad credentials")
 
@@ -126,7 +126,7 @@ def test_the_app_itself_reads_no_repository(http: httpx.Client, app_key: tuple[s
 
 @pytest.mark.parametrize(("version", "status"), [("2026-03-10", 200), ("2022-11-28", 200), ("2020-01-01", 400)])
 def test_only_known_versions_of_the_api_are_served(
-    http: httpx.Client, host: FakeGitHub, version: str, status: int
+    http: httpx.Client, github: FakeGitHub, version: str, status: int
 ) -> None:
     headers = bearer("maintainers-own-token") | {"X-GitHub-Api-Version": version}
     answer = http.get("/repos/acme/web", headers=headers)

@@ -16,15 +16,15 @@ RATE = "{rateLimit{remaining}}"
 
 
 @pytest.fixture
-def web(host: FakeGitHub) -> RepositoryBuilder:
-    host.organization("acme").installed(installation_id=1001)
-    return host.organization("acme").repository("web")
+def web(github: FakeGitHub) -> RepositoryBuilder:
+    github.organization("acme").installed(installation_id=1001)
+    return github.organization("acme").repository("web")
 
 
 @pytest.fixture
-def http(handle: Handle, host: FakeGitHub, web: RepositoryBuilder) -> Iterator[httpx.Client]:
-    installation = host.world.installations[1001]
-    token, _ = host.credentials.mint(installation, installation.permissions, None)
+def http(handle: Handle, github: FakeGitHub, web: RepositoryBuilder) -> Iterator[httpx.Client]:
+    installation = github.world.installations[1001]
+    token, _ = github.credentials.mint(installation, installation.permissions, None)
     headers = {"Authorization": f"Bearer {token}"}
     with client_of(handle.base_url, headers=headers, trust_env=False, timeout=5) as client:
         yield client
@@ -40,7 +40,7 @@ def test_an_error_strikes_the_next_calls_of_its_scope(http: httpx.Client, web: R
     http.post("/_control/faults", json={"kind": "error", "scope": "/check-runs", "status": status, "count": 2})
     assert http.get("/repos/acme/web").status_code == 200
     assert [write(http, web).status_code for _ in range(3)] == [status, status, 201]
-    assert len(web.host.world.runs) == 1
+    assert len(web.github.world.runs) == 1
 
 
 def test_an_error_can_strike_one_call_of_many_with_headers_of_its_own(http: httpx.Client) -> None:
@@ -54,7 +54,7 @@ def test_an_error_can_strike_one_call_of_many_with_headers_of_its_own(http: http
 def test_a_call_can_take_effect_and_its_answer_be_lost(http: httpx.Client, web: RepositoryBuilder) -> None:
     http.post("/_control/faults", json={"kind": "error", "status": 502, "after": True, "count": 1})
     assert write(http, web).status_code == 502
-    assert len(web.host.world.runs) == 1
+    assert len(web.github.world.runs) == 1
 
 
 @pytest.mark.parametrize(("after", "runs"), [(False, 0), (True, 1)])
@@ -64,7 +64,7 @@ def test_a_call_can_time_out_before_and_after_taking_effect(
     http.post("/_control/faults", json={"kind": "timeout", "after": after, "count": 1})
     with pytest.raises(httpx.ReadTimeout):
         write(http, web, timeout=0.3)
-    assert len(web.host.world.runs) == runs
+    assert len(web.github.world.runs) == runs
 
 
 def test_a_connection_can_be_dropped(http: httpx.Client, web: RepositoryBuilder) -> None:
@@ -130,9 +130,9 @@ def test_headers_tell_what_is_left(http: httpx.Client) -> None:
     assert graph.json()["data"]["rateLimit"]["remaining"] == int(graph.headers["x-ratelimit-remaining"])
 
 
-def test_a_larger_installation_has_a_larger_budget(http: httpx.Client, host: FakeGitHub) -> None:
+def test_a_larger_installation_has_a_larger_budget(http: httpx.Client, github: FakeGitHub) -> None:
     for number in range(29):
-        host.organization("acme").repository(f"r{number}")
+        github.organization("acme").repository(f"r{number}")
     assert http.get("/repos/acme/web").headers["x-ratelimit-limit"] == str(5000 + 10 * 50)
 
 

@@ -17,8 +17,8 @@ CHECK = "change-freeze/main"
 
 
 @pytest.fixture
-def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
-    return host.organization("acme").repository("web", branches=("next", "release/1", "release/2")).requires(CHECK)
+def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
+    return github.organization("acme").repository("web", branches=("next", "release/1", "release/2")).requires(CHECK)
 
 
 def send(client: GitHub[Any], text: str, **variables: Any) -> dict[str, Any]:
@@ -45,15 +45,15 @@ def test_the_schema_is_sound() -> None:
     assert graphql.validate_schema(SCHEMA) == []
 
 
-def test_a_batch_writes_many_checks_with_one_call(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_a_batch_writes_many_checks_with_one_call(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     pulls = [web.pull_request() for _ in range(25)]
     text, variables = batch([run_input(web, pull.head_sha, externalId=f"e{pull.number}") for pull in pulls])
     bot.rest.rate_limit.get()  # the token is there now
-    host.calls.reset()
+    github.calls.reset()
     data = bot.graphql(text, variables)
     assert [run["checkRun"]["conclusion"] for run in data.values()] == ["FAILURE"] * 25
-    assert (host.calls.total, host.calls.by_root_field["createCheckRun"]) == (1, 25)
-    assert [write["externalId"] for write in host.calls.writes] == [f"e{pull.number}" for pull in pulls]
+    assert (github.calls.total, github.calls.by_root_field["createCheckRun"]) == (1, 25)
+    assert [write["externalId"] for write in github.calls.writes] == [f"e{pull.number}" for pull in pulls]
 
 
 def test_a_batch_succeeds_in_part(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
@@ -76,15 +76,15 @@ def test_an_unknown_repository_is_an_error_of_its_alias(web: RepositoryBuilder, 
     assert error["message"] == "Could not resolve to a node with the global id of 'R_nowhere'"
 
 
-def test_a_check_run_can_be_null_without_an_error(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_a_check_run_can_be_null_without_an_error(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     sha = web.pull_request().head_sha
-    host.faults.add("null_check_run", count=1)
+    github.faults.add("null_check_run", count=1)
     text, variables = batch([run_input(web, sha), run_input(web, sha)])
     shown = send(bot, text, **variables)
     assert "errors" not in shown
     assert shown["data"]["ci0"] == {"checkRun": None}
     assert shown["data"]["ci1"]["checkRun"]
-    assert len(host.world.runs) == 1
+    assert len(github.world.runs) == 1
 
 
 def test_a_run_is_completed_by_update_and_then_immutable(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
@@ -110,9 +110,9 @@ READ = """query($ids:[ID!]!,$base:String!){rateLimit{cost remaining resetAt}
 
 
 def test_many_repositories_are_read_with_one_query(
-    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any], handle: Handle
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any], handle: Handle
 ) -> None:
-    api = host.organization("acme").repository("api")
+    api = github.organization("acme").repository("api")
     api.pull_request()
     pull = web.pull_request(checks={CHECK: "success"}, autoMerge=True, reviewDecision="APPROVED")
     web.pull_request(base="next")
@@ -196,8 +196,8 @@ def test_a_query_over_half_a_million_nodes_is_refused(web: RepositoryBuilder, bo
     assert error["type"] == "MAX_NODE_LIMIT_EXCEEDED"
 
 
-def test_repositories_of_others_are_not_found(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
-    secret = host.organization("globex").repository("secret")
+def test_repositories_of_others_are_not_found(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+    secret = github.organization("globex").repository("secret")
     shown = send(bot, "query($ids:[ID!]!){mine:nodes(ids:$ids){id}}", ids=[web.record.node_id, secret.record.node_id])
     assert shown["data"]["mine"] == [{"id": web.record.node_id}, None]
     assert shown["errors"][0]["path"] == ["mine", 1]
@@ -215,29 +215,33 @@ def test_fragments_conditions_and_introspection_work(web: RepositoryBuilder, bot
     assert bot.graphql('{__type(name:"CheckRun"){name}}')["__type"] == {"name": "CheckRun"}
 
 
-def test_everything_in_the_schema_can_be_asked_for(host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_everything_in_the_schema_can_be_asked_for(
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+) -> None:
     """Ask every field of every type that hangs on a repository, three levels deep, and get no internal error."""
     web.merge_queue()
-    wanted = {"required_status_checks": {"strict": False, "checks": [{"context": CHECK, "app_id": host.app_id}]}}
+    wanted = {"required_status_checks": {"strict": False, "checks": [{"context": CHECK, "app_id": github.app_id}]}}
     rest = {"enforce_admins": True, "required_pull_request_reviews": None, "restrictions": None}
-    protect(host.world, Actor(host.maintainer), web.record, "main", wanted | rest)
-    actors = [{"actor_id": number, "actor_type": kind} for number, kind in ((12, "Team"), (host.app_id, "Integration"))]
+    protect(github.world, Actor(github.maintainer), web.record, "main", wanted | rest)
+    actors = [
+        {"actor_id": number, "actor_type": kind} for number, kind in ((12, "Team"), (github.app_id, "Integration"))
+    ]
     web.ruleset(name="Bypassed", enforcement="active", bypass_actors=actors)
     pull = web.pull_request(checks={CHECK: "success"}, autoMerge=True)
     enqueue = "mutation($i:EnqueuePullRequestInput!){enqueuePullRequest(input:$i){mergeQueueEntry{id}}}"
-    host.world.installations[1001].permissions["pull_requests"] = "write"
+    github.world.installations[1001].permissions["pull_requests"] = "write"
     fresh = bot.graphql(enqueue, {"i": {"pullRequestId": pull.node_id}})
     entry = fresh["enqueuePullRequest"]["mergeQueueEntry"]["id"]
-    run = next(iter(host.world.runs.values()))
-    suite = host.world.suites[run.suite_id]
+    run = next(iter(github.world.runs.values()))
+    suite = github.world.suites[run.suite_id]
     for kind, node in {
         "Repository": web.record.node_id,
         "PullRequest": pull.node_id,
         "CheckRun": run.node_id,
         "CheckSuite": suite.node_id,
         "MergeQueueEntry": entry,
-        "App": host.app.node_id,
-        "RepositoryRuleset": next(iter(host.world.rulesets.values())).node_id,
+        "App": github.app.node_id,
+        "RepositoryRuleset": next(iter(github.world.rulesets.values())).node_id,
     }.items():
         text = f"query($id:ID!){{node(id:$id){{...on {kind}{{{everything(kind)}}}}}}}"
         shown = send(bot, text, id=node)

@@ -17,10 +17,10 @@ PAGE = "/apps/change-freeze/installations/new"
 
 
 @pytest.fixture
-def http(handle: Handle, host: FakeGitHub) -> Iterator[httpx.Client]:
-    host.organization("acme").repository("web")
-    host.organization("globex").repository("shop")
-    host.settings.setup_url = BACK
+def http(handle: Handle, github: FakeGitHub) -> Iterator[httpx.Client]:
+    github.organization("acme").repository("web")
+    github.organization("globex").repository("shop")
+    github.settings.setup_url = BACK
     with client_of(handle.base_url, trust_env=False) as client:
         yield client
 
@@ -33,31 +33,31 @@ def go(http: httpx.Client, **query: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
-def exchange(http: httpx.Client, host: FakeGitHub, code: str, *, app_tokens: bool = True) -> dict[str, Any]:
-    client_id, secret = (client_id_of(host.app.id), APP_CLIENT_SECRET) if app_tokens else (CLIENT_ID, CLIENT_SECRET)
+def exchange(http: httpx.Client, github: FakeGitHub, code: str, *, app_tokens: bool = True) -> dict[str, Any]:
+    client_id, secret = (client_id_of(github.app.id), APP_CLIENT_SECRET) if app_tokens else (CLIENT_ID, CLIENT_SECRET)
     body = {"client_id": client_id, "client_secret": secret, "code": code}
     shown: dict[str, Any] = http.post("/login/oauth/access_token", json=body).json()
     return shown
 
 
-def as_app_for(http: httpx.Client, host: FakeGitHub, login: str) -> dict[str, str]:
-    code = host.oauth.give_code(client_id_of(host.app.id), host.world.add_account(login, "User"), BACK)
-    return {"Authorization": f"Bearer {exchange(http, host, code)['access_token']}"}
+def as_app_for(http: httpx.Client, github: FakeGitHub, login: str) -> dict[str, str]:
+    code = github.oauth.give_code(client_id_of(github.app.id), github.world.add_account(login, "User"), BACK)
+    return {"Authorization": f"Bearer {exchange(http, github, code)['access_token']}"}
 
 
 class TestThePage:
-    def test_installs_and_sends_back_with_a_code_and_the_state(self, http: httpx.Client, host: FakeGitHub) -> None:
+    def test_installs_and_sends_back_with_a_code_and_the_state(self, http: httpx.Client, github: FakeGitHub) -> None:
         back = go(http, account="acme")
         assert (back["setup_action"], back["state"]) == ("install", "a state")
-        installed = host.world.installations[int(back["installation_id"])]
-        assert host.world.accounts[installed.account_id].login == "acme"
-        assert exchange(http, host, back["code"])["access_token"].startswith("ghu_")
+        installed = github.world.installations[int(back["installation_id"])]
+        assert github.world.accounts[installed.account_id].login == "acme"
+        assert exchange(http, github, back["code"])["access_token"].startswith("ghu_")
 
     def test_takes_an_organisation_that_is_without_it_where_none_is_named(
-        self, http: httpx.Client, host: FakeGitHub
+        self, http: httpx.Client, github: FakeGitHub
     ) -> None:
         numbers = {int(go(http)["installation_id"]) for _ in range(2)}
-        accounts = {host.world.accounts[host.world.installations[number].account_id].login for number in numbers}
+        accounts = {github.world.accounts[github.world.installations[number].account_id].login for number in numbers}
         assert accounts == {"acme", "globex"}
         assert http.get(PAGE).status_code == 404
 
@@ -66,56 +66,58 @@ class TestThePage:
         assert first["installation_id"] == second["installation_id"]
         assert second["setup_action"] == "update"
 
-    def test_lets_a_member_only_ask_an_owner(self, http: httpx.Client, host: FakeGitHub) -> None:
-        host.oauth.rights["grace"] = {"acme": "push"}
+    def test_lets_a_member_only_ask_an_owner(self, http: httpx.Client, github: FakeGitHub) -> None:
+        github.oauth.rights["grace"] = {"acme": "push"}
         back = go(http, account="acme", login="grace")
         assert back["setup_action"] == "request"
         assert "installation_id" not in back
-        assert host.world.installations == {}
+        assert github.world.installations == {}
 
-    def test_installs_in_nothing_that_is_not_the_persons(self, http: httpx.Client, host: FakeGitHub) -> None:
-        host.oauth.rights["grace"] = {"globex": "admin"}
+    def test_installs_in_nothing_that_is_not_the_persons(self, http: httpx.Client, github: FakeGitHub) -> None:
+        github.oauth.rights["grace"] = {"globex": "admin"}
         assert http.get(PAGE, params={"account": "acme", "login": "grace"}).status_code == 404
         assert http.get("/apps/another/installations/new").status_code == 404
 
-    def test_without_a_setup_url_sends_nobody_anywhere(self, http: httpx.Client, host: FakeGitHub) -> None:
-        host.settings.setup_url = None
+    def test_without_a_setup_url_sends_nobody_anywhere(self, http: httpx.Client, github: FakeGitHub) -> None:
+        github.settings.setup_url = None
         assert http.get(PAGE, params={"account": "acme"}).status_code == 200
 
-    def test_gives_a_code_that_another_client_cannot_use(self, http: httpx.Client, host: FakeGitHub) -> None:
+    def test_gives_a_code_that_another_client_cannot_use(self, http: httpx.Client, github: FakeGitHub) -> None:
         back = go(http, account="acme")
-        assert exchange(http, host, back["code"], app_tokens=False)["error"] == "bad_verification_code"
+        assert exchange(http, github, back["code"], app_tokens=False)["error"] == "bad_verification_code"
 
 
 class TestATokenOfTheApp:
-    def test_lists_what_the_person_can_reach(self, http: httpx.Client, host: FakeGitHub) -> None:
-        host.organization("acme").installed(installation_id=1001)
-        host.organization("globex").installed(installation_id=1002)
-        host.oauth.rights["grace"] = {"acme/web": "pull"}
-        host.oauth.rights["heidi"] = {}
+    def test_lists_what_the_person_can_reach(self, http: httpx.Client, github: FakeGitHub) -> None:
+        github.organization("acme").installed(installation_id=1001)
+        github.organization("globex").installed(installation_id=1002)
+        github.oauth.rights["grace"] = {"acme/web": "pull"}
+        github.oauth.rights["heidi"] = {}
         shown = {
-            login: [found["id"] for found in self.listed(http, as_app_for(http, host, login)).json()["installations"]]
+            login: [found["id"] for found in self.listed(http, as_app_for(http, github, login)).json()["installations"]]
             for login in ("root", "grace", "heidi")
         }
         assert shown == {"root": [1001, 1002], "grace": [1001], "heidi": []}
 
-    def test_alone_lists_them(self, http: httpx.Client, host: FakeGitHub) -> None:
-        answer = self.listed(http, {"Authorization": f"Bearer {host.person_token}"})
+    def test_alone_lists_them(self, http: httpx.Client, github: FakeGitHub) -> None:
+        answer = self.listed(http, {"Authorization": f"Bearer {github.person_token}"})
         assert answer.status_code == 403
         assert answer.json()["message"].startswith("You must authenticate with an access token authorized to a GitHub")
 
-    def test_is_told_of_a_membership_where_the_app_may_read_members(self, http: httpx.Client, host: FakeGitHub) -> None:
-        headers = as_app_for(http, host, "grace")
+    def test_is_told_of_a_membership_where_the_app_may_read_members(
+        self, http: httpx.Client, github: FakeGitHub
+    ) -> None:
+        headers = as_app_for(http, github, "grace")
         assert http.get("/user/memberships/orgs/acme", headers=headers).status_code == 403
-        made = host.organization("acme").installed(installation_id=1001)
+        made = github.organization("acme").installed(installation_id=1001)
         assert http.get("/user/memberships/orgs/acme", headers=headers).json()["role"] == "admin"
         del made.permissions["members"]
         assert http.get("/user/memberships/orgs/acme", headers=headers).status_code == 403
 
-    def test_ends_by_the_client_that_it_was_given_to(self, http: httpx.Client, host: FakeGitHub) -> None:
-        headers = as_app_for(http, host, "grace")
+    def test_ends_by_the_client_that_it_was_given_to(self, http: httpx.Client, github: FakeGitHub) -> None:
+        headers = as_app_for(http, github, "grace")
         body = {"access_token": headers["Authorization"].removeprefix("Bearer ")}
-        own, other = (client_id_of(host.app.id), APP_CLIENT_SECRET), (CLIENT_ID, CLIENT_SECRET)
+        own, other = (client_id_of(github.app.id), APP_CLIENT_SECRET), (CLIENT_ID, CLIENT_SECRET)
         for client, status in ((other, 404), (own, 204)):
             answer = http.request("DELETE", f"/applications/{client[0]}/token", json=body, auth=client)
             assert answer.status_code == status

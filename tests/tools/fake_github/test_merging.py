@@ -1,4 +1,4 @@
-"""A required check decides whether a pull request can be merged, in the code host's own words."""
+"""A required check decides whether a pull request can be merged, in GitHub's own words."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ PLACE = ("acme", "web")
 
 
 @pytest.fixture
-def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
-    return host.organization("acme").repository("web", branches=("next",)).requires(CHECK)
+def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
+    return github.organization("acme").repository("web", branches=("next",)).requires(CHECK)
 
 
 def report(bot: GitHub[Any], sha: str, conclusion: Any, name: str = CHECK) -> None:
@@ -98,21 +98,21 @@ def test_several_missing_checks_are_counted(web: RepositoryBuilder, person: GitH
 
 
 def test_a_success_of_another_app_does_not_satisfy_a_pinned_check(
-    web: RepositoryBuilder, host: FakeGitHub, person: GitHub[Any]
+    web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any]
 ) -> None:
     pull = web.pull_request()
-    other = register_app(host.world, 99, "forger", None)
-    actor = Actor(host.world.accounts[other.bot_id], other.id)
+    other = register_app(github.world, 99, "forger", None)
+    actor = Actor(github.world.accounts[other.bot_id], other.id)
     fields = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "success"}
-    create_check_run(host.world, actor, other.id, web.record, fields)
+    create_check_run(github.world, actor, other.id, web.record, fields)
     assert "is expected." in refusal(person, pull.number)[1]
 
 
 @pytest.mark.parametrize(("enforcement", "blocks"), [("active", True), ("evaluate", False), ("disabled", False)])
 def test_only_an_active_ruleset_blocks(
-    host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], enforcement: str, *, blocks: bool
+    github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], enforcement: str, *, blocks: bool
 ) -> None:
-    web = host.organization("acme").repository("web").ruleset(**ruleset("ci") | {"enforcement": enforcement})
+    web = github.organization("acme").repository("web").ruleset(**ruleset("ci") | {"enforcement": enforcement})
     pull = web.pull_request()
     if blocks:
         assert refusal(person, pull.number)[0] == 405
@@ -122,23 +122,23 @@ def test_only_an_active_ruleset_blocks(
 
 @pytest.mark.parametrize(("pattern", "blocks"), [("~ALL", True), ("w*", True), ("api", False)])
 def test_a_ruleset_of_the_organization_blocks_in_the_repositories_it_names(
-    host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], pattern: str, *, blocks: bool
+    github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], pattern: str, *, blocks: bool
 ) -> None:
-    web = host.organization("acme").repository("web")
+    web = github.organization("acme").repository("web")
     conditions = {
         "ref_name": {"include": ["refs/heads/ma*"], "exclude": []},
         "repository_name": {"include": [pattern], "exclude": []},
     }
-    host.organization("acme").ruleset(**ruleset("ci", conditions=conditions))
+    github.organization("acme").ruleset(**ruleset("ci", conditions=conditions))
     assert bool(person.rest.repos.get_branch_rules(*PLACE, "main").parsed_data) == blocks
     pull = web.pull_request()
     if blocks:
         assert refusal(person, pull.number)[0] == 405
 
 
-def test_a_bypass_actor_merges_past_the_rules(host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
-    passing = [{"actor_id": host.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
-    web = host.organization("acme").repository("web").ruleset(**ruleset("ci", bypass_actors=passing))
+def test_a_bypass_actor_merges_past_the_rules(github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
+    passing = [{"actor_id": github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
+    web = github.organization("acme").repository("web").ruleset(**ruleset("ci", bypass_actors=passing))
     assert person.rest.pulls.merge(*PLACE, web.pull_request().number).parsed_data.merged
 
 
@@ -167,10 +167,10 @@ def test_what_cannot_be_merged_is_refused_in_its_own_words(web: RepositoryBuilde
 
 
 def test_an_approval_is_required_where_the_rules_ask_for_one(
-    host: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]
+    github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]
 ) -> None:
     rule = {"type": "pull_request", "parameters": {"required_approving_review_count": 1}}
-    web = host.organization("acme").repository("web").ruleset(**ruleset(rules=[rule]))
+    web = github.organization("acme").repository("web").ruleset(**ruleset(rules=[rule]))
     assert "At least 1 approving review is required" in refusal(person, web.pull_request().number)[1]
     approved = web.pull_request()
     person.rest.pulls.create_review(*PLACE, approved.number, event="APPROVE")

@@ -22,9 +22,9 @@ RULESET = {"name": "Ours", "enforcement": "active", "target": "branch", "rules":
 
 
 @pytest.fixture
-def http(handle: Handle, host: FakeGitHub) -> Iterator[httpx.Client]:
-    host.organization("acme").repository("web")
-    host.organization("acme").repository("api")
+def http(handle: Handle, github: FakeGitHub) -> Iterator[httpx.Client]:
+    github.organization("acme").repository("web")
+    github.organization("acme").repository("api")
     with client_of(handle.base_url, trust_env=False) as client:
         yield client
 
@@ -102,9 +102,9 @@ def test_a_code_is_bound_to_verifier_secret_and_address(
     assert exchange(http, code_of(authorize(http)), **changes)["error"] == error
 
 
-def test_a_code_is_good_for_ten_minutes(http: httpx.Client, host: FakeGitHub) -> None:
+def test_a_code_is_good_for_ten_minutes(http: httpx.Client, github: FakeGitHub) -> None:
     code = code_of(authorize(http))
-    host.world.clock = lambda: system_clock() + timedelta(minutes=10)
+    github.world.clock = lambda: system_clock() + timedelta(minutes=10)
     assert exchange(http, code)["error"] == "bad_verification_code"
 
 

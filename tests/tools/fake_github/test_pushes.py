@@ -15,8 +15,8 @@ TEXT = "aGVsbG8="
 
 
 @pytest.fixture
-def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
-    return host.organization("acme").repository("web", branches=("free",)).requires(CHECK)
+def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
+    return github.organization("acme").repository("web", branches=("free",)).requires(CHECK)
 
 
 def put(client: GitHub[Any], branch: str, path: str = "a.txt", **more: Any) -> Any:
@@ -112,6 +112,6 @@ def test_branches_are_created_where_rules_allow_it(web: RepositoryBuilder, perso
 
 
 def test_an_installation_without_the_permission_cannot_push(
-    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     assert refused(lambda: put(bot, "free")) == (403, "Resource not accessible by integration")

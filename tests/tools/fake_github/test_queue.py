@@ -19,8 +19,8 @@ ENTRIES = """query($owner:String!,$name:String!){repository(owner:$owner,name:$n
 
 
 @pytest.fixture
-def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
-    return host.organization("acme").repository("web").requires(CHECK)
+def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
+    return github.organization("acme").repository("web").requires(CHECK)
 
 
 def enqueue(person: GitHub[Any], pull: PullRequest, *, jump: bool = False) -> None:
@@ -29,7 +29,7 @@ def enqueue(person: GitHub[Any], pull: PullRequest, *, jump: bool = False) -> No
 
 
 def entry(web: RepositoryBuilder, pull: PullRequest) -> QueueEntry:
-    found = web.host.world.queue_entry(pull)
+    found = web.github.world.queue_entry(pull)
     assert found is not None
     return found
 
@@ -95,7 +95,7 @@ def test_a_failing_group_leaves_and_those_behind_are_built_anew(
     first, second = queued(web.merge_queue(), person, 2)
     before = entry(web, second).head_sha
     report(bot, entry(web, first).head_sha, "failure")
-    assert web.host.world.queue_entry(first) is None
+    assert web.github.world.queue_entry(first) is None
     assert first.state == "open"
     assert entry(web, second).head_sha != before
     assert entry(web, second).base_sha == web.record.branches["main"]
@@ -106,7 +106,7 @@ def test_a_push_takes_a_pull_request_out_of_the_queue(web: RepositoryBuilder, pe
     person.rest.repos.create_or_update_file_contents(
         *PLACE, "a.txt", message="More", content="aGVsbG8=", branch=pull.head_ref
     )
-    assert web.host.world.queue_entry(pull) is None
+    assert web.github.world.queue_entry(pull) is None
 
 
 def test_a_pull_request_can_jump_and_be_taken_out(web: RepositoryBuilder, person: GitHub[Any]) -> None:
@@ -115,7 +115,7 @@ def test_a_pull_request_can_jump_and_be_taken_out(web: RepositoryBuilder, person
     enqueue(person, urgent, jump=True)
     text = "mutation($i:DequeuePullRequestInput!){dequeuePullRequest(input:$i){mergeQueueEntry{position}}}"
     person.graphql(text, {"i": {"id": first.node_id}})
-    left = [each.number for each in web.host.world.queues[web.record.id, "main"]]
+    left = [each.number for each in web.github.world.queues[web.record.id, "main"]]
     assert left == [urgent.number, second.number]
 
 
@@ -134,12 +134,12 @@ def test_where_there_is_a_queue_nothing_is_merged_or_pushed_past_it(
     assert "Changes must be made through the merge queue" in refused.value.response.json()["message"]
 
 
-def test_deleting_the_base_empties_its_queue(host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]) -> None:
-    web = host.organization("acme").repository("web", branches=("next",))
+def test_deleting_the_base_empties_its_queue(github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]) -> None:
+    web = github.organization("acme").repository("web", branches=("next",))
     web.merge_queue("next")
     pulls = [web.pull_request(base="next") for _ in range(2)]
     for pull in pulls:
         enqueue(person, pull)
     assert person.rest.git.delete_ref(*PLACE, "heads/next").status_code == 204
     assert [pull.state for pull in pulls] == ["closed", "closed"]
-    assert all(web.host.world.queue_entry(pull) is None for pull in pulls)
+    assert all(web.github.world.queue_entry(pull) is None for pull in pulls)

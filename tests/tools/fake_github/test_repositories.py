@@ -14,8 +14,8 @@ AUTHORIZATION = {"Authorization": "Bearer maintainers-own-token"}
 
 
 @pytest.fixture
-def web(host: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
-    return host.organization("acme").repository("web")
+def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
+    return github.organization("acme").repository("web")
 
 
 def test_an_old_name_leads_to_the_repository_by_its_id(
@@ -43,9 +43,9 @@ def test_a_new_repository_takes_the_old_name_over(web: RepositoryBuilder, person
 
 
 def test_a_transferred_repository_leaves_the_reach_of_its_former_installation(
-    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
-    host.organization("globex")
+    github.organization("globex")
     assert bot.rest.repos.get("acme", "web").parsed_data.id == web.record.id
     person.rest.repos.transfer("acme", "web", new_owner="globex")
     with pytest.raises(RequestFailed) as gone:
@@ -64,18 +64,18 @@ def test_an_archived_repository_is_read_only(web: RepositoryBuilder, person: Git
 
 
 def test_a_deleted_repository_is_gone_with_its_pull_requests(
-    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     pull = web.pull_request()
     person.rest.repos.delete("acme", "web")
     with pytest.raises(RequestFailed):
         person.rest.repos.get("acme", "web")
-    assert pull.node_id not in host.world.nodes
+    assert pull.node_id not in github.world.nodes
 
 
-def test_lists_are_paged_by_link_headers(host: FakeGitHub, bot: GitHub[Any]) -> None:
+def test_lists_are_paged_by_link_headers(github: FakeGitHub, bot: GitHub[Any]) -> None:
     for number in range(7):
-        host.organization("acme").repository(f"r{number}")
+        github.organization("acme").repository(f"r{number}")
     pages = bot.rest.paginate(
         bot.rest.apps.list_repos_accessible_to_installation,
         map_func=lambda answer: answer.parsed_data.repositories,

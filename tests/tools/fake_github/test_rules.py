@@ -26,8 +26,8 @@ RULES = """query($id:ID!){node(id:$id){...on Repository{
 
 
 @pytest.fixture
-def web(host: FakeGitHub) -> RepositoryBuilder:
-    return host.organization("acme").repository("web").requires(CHECK)
+def web(github: FakeGitHub) -> RepositoryBuilder:
+    return github.organization("acme").repository("web").requires(CHECK)
 
 
 def ask(client: GitHub[Any], web: RepositoryBuilder) -> tuple[Any, list[Any]]:
@@ -54,33 +54,33 @@ def protection(app_id: int | None = None, *, bound: bool = True, locked: bool = 
 
 
 def test_the_active_rules_of_a_branch_come_with_their_rulesets(
-    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     web.merge_queue(strategy="HEADGREEN").ruleset(**body(enforcement="disabled", bypass_actors=[TEAM]))
     shown, errors = ask(person, web)
     assert not errors
     rules = shown["ref"]["rules"]["nodes"]
     assert [rule["type"] for rule in rules] == ["REQUIRED_STATUS_CHECKS", "MERGE_QUEUE"]
-    assert rules[0]["parameters"]["requiredStatusChecks"] == [{"context": CHECK, "integrationId": host.app_id}]
+    assert rules[0]["parameters"]["requiredStatusChecks"] == [{"context": CHECK, "integrationId": github.app_id}]
     assert rules[1]["parameters"]["groupingStrategy"] == "HEADGREEN"
     assert [each["enforcement"] for each in shown["rulesets"]["nodes"]] == ["ACTIVE", "ACTIVE", "DISABLED"]
     assert shown["mergeQueue"]["configuration"]["mergingStrategy"] == "HEADGREEN"
 
 
 def test_rulesets_of_the_organization_are_listed_where_they_apply(
-    host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     names = {"include": ["w*"], "exclude": []}
     above = body(conditions={"ref_name": {"include": ["~ALL"], "exclude": []}, "repository_name": names})
-    host.organization("acme").ruleset(**above)
-    other = host.organization("acme").repository("api")
+    github.organization("acme").ruleset(**above)
+    other = github.organization("acme").repository("api")
     sources = [each["source"]["__typename"] for each in ask(person, web)[0]["rulesets"]["nodes"]]
     assert sources == ["Repository", "Organization"]
     assert ask(person, other)[0]["rulesets"]["nodes"] == []
 
 
 def test_who_can_bypass_is_shown_to_those_who_may_change_the_ruleset(
-    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     web.ruleset(**body(bypass_actors=[TEAM, {"actor_id": 7, "actor_type": "User", "bypass_mode": "exempt"}]))
     rule = ask(bot, web)[0]["ref"]["rules"]["nodes"][1]
@@ -93,10 +93,10 @@ def test_who_can_bypass_is_shown_to_those_who_may_change_the_ruleset(
 
 
 def test_what_an_installation_may_not_see_is_forbidden_and_never_empty(
-    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     web.merge_queue()
-    host.world.installations[1001].permissions = {"metadata": "read", "contents": "read"}
+    github.world.installations[1001].permissions = {"metadata": "read", "contents": "read"}
     shown, errors = ask(bot, web)
     assert shown["mergeQueue"] is None
     assert shown["ref"]["branchProtectionRule"] is None
@@ -104,7 +104,7 @@ def test_what_an_installation_may_not_see_is_forbidden_and_never_empty(
     assert {kind for kind, _ in errors} == {"FORBIDDEN"}
     assert ["mergeQueue"] in [path for _, path in errors]
     assert ["ref", "branchProtectionRule"] in [path for _, path in errors]
-    number = next(iter(host.world.rulesets))
+    number = next(iter(github.world.rulesets))
     plain = bot.request("GET", f"/repos/acme/web/rulesets/{number}").json()
     assert "bypass_actors" not in plain
     with pytest.raises(RequestFailed) as refused:
@@ -113,12 +113,16 @@ def test_what_an_installation_may_not_see_is_forbidden_and_never_empty(
 
 
 def test_bypass_actors_of_the_organization_take_a_permission_of_the_organization(
-    host: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     names = {"include": ["~ALL"], "exclude": []}
     above = body(conditions={"ref_name": {"include": ["~ALL"], "exclude": []}, "repository_name": names})
-    host.organization("acme").ruleset(**above)
-    host.world.installations[1001].permissions = {"metadata": "read", "administration": "write", "merge_queues": "read"}
+    github.organization("acme").ruleset(**above)
+    github.world.installations[1001].permissions = {
+        "metadata": "read",
+        "administration": "write",
+        "merge_queues": "read",
+    }
     shown, errors = ask(bot, web)
     actors = [rule["repositoryRuleset"]["bypassActors"] for rule in shown["ref"]["rules"]["nodes"]]
     assert actors == [{"nodes": []}, None]
@@ -141,9 +145,9 @@ def test_classic_protection_takes_a_check_from_whom_it_says(
 
 @pytest.mark.parametrize(("bound", "status"), [(True, 405), (False, 200)])
 def test_classic_protection_binds_administrators_only_if_it_says_so(
-    host: FakeGitHub, person: GitHub[Any], *, bound: bool, status: int
+    github: FakeGitHub, person: GitHub[Any], *, bound: bool, status: int
 ) -> None:
-    web = host.organization("acme").repository("web")
+    web = github.organization("acme").repository("web")
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(bound=bound, locked=True))
     pull = web.pull_request()
     assert attempt(person, pull.number) == status
@@ -168,8 +172,8 @@ def test_classic_protection_is_removed_and_missing_ones_are_not_found(
         assert missing.value.response.status_code == 404
 
 
-def test_classic_protection_outlives_a_restart(host: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_classic_protection_outlives_a_restart(github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]) -> None:
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(99))
-    restore(host.world, orjson.loads(dump(host)))
+    restore(github.world, orjson.loads(dump(github)))
     shown: Any = person.rest.repos.get_branch_protection(*PLACE, "main").parsed_data
     assert shown.required_status_checks.checks[0].app_id == 99

@@ -33,11 +33,11 @@ RULES: Any = {
 
 
 @pytest.fixture
-def web(host: FakeGitHub) -> RepositoryBuilder:
-    return host.organization("acme").repository("web", branches=("release/1.0",))
+def web(github: FakeGitHub) -> RepositoryBuilder:
+    return github.organization("acme").repository("web", branches=("release/1.0",))
 
 
-def parse_the_app(app: GitHub[Any], bot: GitHub[Any], host: FakeGitHub) -> None:
+def parse_the_app(app: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> None:
     itself: Any = app.rest.apps.get_authenticated().parsed_data
     assert itself.slug == "change-freeze"
     assert [found.id for found in app.rest.apps.list_installations().parsed_data] == [1001]
@@ -49,14 +49,14 @@ def parse_the_app(app: GitHub[Any], bot: GitHub[Any], host: FakeGitHub) -> None:
     ).parsed_data
     assert len(token.token) != 40
     assert token.permissions
-    host.settings.webhook_url = "http://127.0.0.1:9/nobody-listens"
+    github.settings.webhook_url = "http://127.0.0.1:9/nobody-listens"
     bot.rest.checks.create(*PLACE, data={"name": "x", "head_sha": tip(bot)})
-    host.sender.drain()
+    github.sender.drain()
     listed = app.rest.apps.list_webhook_deliveries().parsed_data
     delivery = app.rest.apps.get_webhook_delivery(listed[0].id).parsed_data
     assert delivery.event == "check_run"
     app.rest.apps.redeliver_webhook_delivery(delivery.id)
-    host.settings.webhook_url = None
+    github.settings.webhook_url = None
 
 
 def tip(client: GitHub[Any], branch: str = "main") -> str:
@@ -162,38 +162,38 @@ def parse_classic_protection(person: GitHub[Any]) -> None:
     person.rest.repos.delete_branch_protection(*PLACE, "release/1.0")
 
 
-def installer(host: FakeGitHub) -> GitHub[Any]:
+def installer(github: FakeGitHub) -> GitHub[Any]:
     """Be the maintainer with a token of the App's own client, which alone is told where the App is installed."""
     token = "ghu_app_tokens"
-    host.oauth.app_tokens.add(token)
-    host.world.tokens[token] = host.maintainer
-    return client(host.base_url, TokenAuthStrategy(token))
+    github.oauth.app_tokens.add(token)
+    github.world.tokens[token] = github.maintainer
+    return client(github.base_url, TokenAuthStrategy(token))
 
 
-def parse_repositories(person: GitHub[Any], bot: GitHub[Any], host: FakeGitHub) -> None:
+def parse_repositories(person: GitHub[Any], bot: GitHub[Any], github: FakeGitHub) -> None:
     assert person.rest.repos.get(*PLACE).parsed_data.full_name == "acme/web"
     assert len(person.rest.repos.list_for_org("acme").parsed_data) == 1
     made = person.rest.repos.create_in_org("acme", data={"name": "new"}).parsed_data
     renamed = person.rest.repos.update("acme", "new", data={"name": "newer"}).parsed_data
     assert (renamed.id, renamed.name) == (made.id, "newer")
     assert bot.rest.apps.list_repos_accessible_to_installation().parsed_data.total_count == 2
-    host.organization("globex")
+    github.organization("globex")
     moved = person.rest.repos.transfer("acme", "newer", data={"new_owner": "globex"}).parsed_data
     assert moved.full_name == "globex/newer"
     person.rest.repos.delete("globex", "newer")
     assert person.rest.orgs.get("acme").parsed_data.login == "acme"
     assert person.rest.orgs.get_membership_for_authenticated_user("acme").parsed_data.state == "active"
     assert person.rest.users.get_authenticated().parsed_data.login == "maintainer"
-    installing = installer(host)  # kept: its namespaces hold it by a weak reference only
+    installing = installer(github)  # kept: its namespaces hold it by a weak reference only
     listed = installing.rest.apps.list_installations_for_authenticated_user().parsed_data
     assert [found.id for found in listed.installations] == [1001]
     assert person.rest.rate_limit.get().parsed_data.resources.core.limit == 5000
 
 
 def test_every_endpoint_is_parsed_by_the_typed_client(
-    host: FakeGitHub, app: GitHub[Any], person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder
+    github: FakeGitHub, app: GitHub[Any], person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder
 ) -> None:
-    parse_the_app(app, bot, host)
+    parse_the_app(app, bot, github)
     parse_branches(person)
     parse_files(person)
     number = parse_pull_requests(person)
@@ -201,10 +201,10 @@ def test_every_endpoint_is_parsed_by_the_typed_client(
     parse_rulesets(person)
     parse_classic_protection(person)
     assert person.rest.pulls.merge(*PLACE, number).parsed_data.merged
-    parse_repositories(person, bot, host)
+    parse_repositories(person, bot, github)
     bot.rest.apps.revoke_installation_access_token()
     app.rest.apps.suspend_installation(1001)
     app.rest.apps.unsuspend_installation(1001)
     app.rest.apps.delete_installation(1001)
-    uncalled = {f"{route.method} {route.template}" for route in ROUTES} - set(host.calls.by_operation)
+    uncalled = {f"{route.method} {route.template}" for route in ROUTES} - set(github.calls.by_operation)
     assert not uncalled

@@ -25,11 +25,11 @@ def graph(client: GitHub[Any], mutation: str, **given: object) -> Any:
 
 
 @pytest.fixture
-def web(host: FakeGitHub, bot: GitHub[Any], mailbox: Mailbox) -> RepositoryBuilder:
-    return host.organization("acme").repository("web", branches=("next",)).requires(CHECK)
+def web(github: FakeGitHub, bot: GitHub[Any], mailbox: Mailbox) -> RepositoryBuilder:
+    return github.organization("acme").repository("web", branches=("next",)).requires(CHECK)
 
 
-def change_pull_requests(host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder) -> None:
+def change_pull_requests(github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder) -> None:
     pull = web.pull_request()
     person.rest.pulls.update(*PLACE, pull.number, data={"state": "closed"})
     person.rest.pulls.update(*PLACE, pull.number, data={"state": "open"})
@@ -47,24 +47,24 @@ def change_pull_requests(host: FakeGitHub, person: GitHub[Any], web: RepositoryB
     person.rest.git.delete_ref(*PLACE, "heads/other")
 
 
-def change_checks(host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
+def change_checks(github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
     pull = web.pull_request()
     button = {"label": "Ask", "description": "Ask for an exception", "identifier": "exception"}
     wanted: Any = {"name": CHECK, "head_sha": pull.head_sha, "conclusion": "failure", "actions": [button]}
     run: Any = bot.rest.checks.create(*PLACE, data=wanted).parsed_data
     person.rest.checks.rerequest_run(*PLACE, run.id)
     person.rest.checks.rerequest_suite(*PLACE, run.check_suite.id)
-    with host.world.lock:
-        record = host.world.runs[run.id]
-        checks.request_action(host.world, Actor(host.maintainer), web.record, record, "exception")
+    with github.world.lock:
+        record = github.world.runs[run.id]
+        checks.request_action(github.world, Actor(github.maintainer), web.record, record, "exception")
 
 
-def change_the_queue(host: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
+def change_the_queue(github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder) -> None:
     web.merge_queue()
     for conclusion in ("success", "failure"):
         pull = web.pull_request(checks={CHECK: "success"})
         graph(person, "enqueuePullRequest", pullRequestId=pull.node_id)
-        entry = host.world.queue_entry(pull)
+        entry = github.world.queue_entry(pull)
         assert entry is not None
         bot.rest.checks.create(*PLACE, data={"name": CHECK, "head_sha": entry.head_sha or "", "conclusion": conclusion})
         assert (pull.merged_at is not None) == (conclusion == "success")
@@ -89,10 +89,10 @@ def change_classic_protection(person: GitHub[Any]) -> None:
     person.rest.repos.delete_branch_protection(*PLACE, "next")
 
 
-def change_repositories(host: FakeGitHub, person: GitHub[Any]) -> None:
-    host.organization("globex").installed(installation_id=1002)
+def change_repositories(github: FakeGitHub, person: GitHub[Any]) -> None:
+    github.organization("globex").installed(installation_id=1002)
     person.rest.repos.create_in_org("acme", data={"name": "new"})
-    person.rest.git.create_ref("acme", "new", data={"ref": "refs/heads/trunk", "sha": tip(host, "acme/new")})
+    person.rest.git.create_ref("acme", "new", data={"ref": "refs/heads/trunk", "sha": tip(github, "acme/new")})
     person.rest.repos.update("acme", "new", data={"default_branch": "trunk"})
     person.rest.repos.update("acme", "new", data={"name": "newer"})
     person.rest.repos.update("acme", "newer", data={"archived": True})
@@ -101,8 +101,8 @@ def change_repositories(host: FakeGitHub, person: GitHub[Any]) -> None:
     person.rest.repos.delete("globex", "newer")
 
 
-def tip(host: FakeGitHub, name: str) -> str:
-    repository = host.world.repository_named(name)
+def tip(github: FakeGitHub, name: str) -> str:
+    repository = github.world.repository_named(name)
     return repository.branches[repository.default_branch]
 
 
@@ -137,15 +137,15 @@ EXPECTED = {
 def test_every_event_is_signed_and_parsed_by_the_typed_client(
     handle: Handle, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
-    host = handle.host
-    change_pull_requests(host, person, web)
-    change_checks(host, person, bot, web)
-    change_the_queue(host, person, bot, web)
+    github = handle.github
+    change_pull_requests(github, person, web)
+    change_checks(github, person, bot, web)
+    change_the_queue(github, person, bot, web)
     change_rulesets(person)
     change_classic_protection(person)
-    change_repositories(host, person)
+    change_repositories(github, person)
     change_installations(handle)
-    assert host.sender.drain()
+    assert github.sender.drain()
     assert mailbox.names() == EXPECTED
     for event, headers, body in mailbox.received:
         assert webhooks.verify(SECRET, body, headers["X-Hub-Signature-256"]), event
@@ -156,37 +156,37 @@ def test_every_event_is_signed_and_parsed_by_the_typed_client(
 
 
 def test_a_transfer_is_told_to_the_new_owner_only(
-    host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
-    host.organization("globex").installed(installation_id=1002)
+    github.organization("globex").installed(installation_id=1002)
     person.rest.repos.transfer(*PLACE, data={"new_owner": "globex"})
-    host.sender.drain()
+    github.sender.drain()
     told = mailbox.bodies("repository")
     assert [body["installation"]["id"] for body in told] == [1002]
     assert told[0]["changes"]["owner"]["from"]["organization"]["login"] == "acme"
 
 
 def test_a_suspended_installation_hears_nothing_but_its_own_end(
-    host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
-    installation = host.world.installations[1001]
-    installation.suspended_at = host.world.now()
+    installation = github.world.installations[1001]
+    installation.suspended_at = github.world.now()
     person.rest.repos.update(*PLACE, data={"archived": True})
-    host.sender.drain()
+    github.sender.drain()
     assert not mailbox.received
 
 
 def test_a_failed_delivery_is_recorded_and_sent_again_only_on_demand(
-    host: FakeGitHub, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
+    github: FakeGitHub, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     mailbox.status = 500
     person.rest.repos.update(*PLACE, data={"archived": True})
-    host.sender.drain()
+    github.sender.drain()
     listed = app.rest.apps.list_webhook_deliveries().parsed_data
     assert [(found.status_code, found.redelivery) for found in listed] == [(500, False)]
     mailbox.status = 202
     app.rest.apps.redeliver_webhook_delivery(listed[0].id)
-    host.sender.drain()
+    github.sender.drain()
     guids = [headers["X-GitHub-Delivery"] for _, headers, _ in mailbox.received]
     assert guids == [listed[0].guid, listed[0].guid]
 
@@ -195,11 +195,11 @@ def test_a_failed_delivery_is_recorded_and_sent_again_only_on_demand(
     ("kind", "count"), [("webhook_drop", 0), ("webhook_duplicate", 2), ("webhook_delay", 1), ("webhook_reorder", 1)]
 )
 def test_webhooks_can_be_dropped_doubled_and_late(
-    host: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox, kind: str, count: int
+    github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox, kind: str, count: int
 ) -> None:
-    host.faults.add(kind, "repository.archived", seconds=0.05)
+    github.faults.add(kind, "repository.archived", seconds=0.05)
     person.rest.repos.update(*PLACE, data={"archived": True})
-    assert host.sender.drain()
+    assert github.sender.drain()
     assert len(mailbox.bodies("repository")) == count
 
 

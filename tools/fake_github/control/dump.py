@@ -10,27 +10,27 @@ from tools.fake_github.model.rulesets import rules_for_branch
 Json = dict[str, Any]
 
 
-def dump_checks(host: Core, query: dict[str, str]) -> Json:
+def dump_checks(github: Core, query: dict[str, str]) -> Json:
     """Return the newest run of every name on every open head and queued group.
 
-    Query: `repository` (full name), `base`, `name` (of the check), `appId` (default: the App of this host);
+    Query: `repository` (full name), `base`, `name` (of the check), `appId` (default: the App of this github);
     `details=true` tells of each pull request besides what decides how soon it could merge.
     """
-    app_id = int(query.get("appId", host.app_id))
+    app_id = int(query.get("appId", github.app_id))
     shown: list[Json] = []
-    for repository in host.world.repositories.values():
-        if query.get("repository", host.world.full_name(repository)) == host.world.full_name(repository):
-            shown.extend(_heads(host, repository, app_id, query))
+    for repository in github.world.repositories.values():
+        if query.get("repository", github.world.full_name(repository)) == github.world.full_name(repository):
+            shown.extend(_heads(github, repository, app_id, query))
     return {"heads": shown}
 
 
-def _heads(host: Core, repository: Repository, app_id: int, query: dict[str, str]) -> Iterator[Json]:
-    name = host.world.full_name(repository)
+def _heads(github: Core, repository: Repository, app_id: int, query: dict[str, str]) -> Iterator[Json]:
+    name = github.world.full_name(repository)
     common = {"repository": name, "repositoryId": repository.id}
     for pull in repository.pulls.values():
         if pull.state == "open" and query.get("base", pull.base_ref) == pull.base_ref:
-            found = _runs(host, repository, pull.head_sha, app_id, query.get("name"))
-            required = _required(host, repository, pull)
+            found = _runs(github, repository, pull.head_sha, app_id, query.get("name"))
+            required = _required(github, repository, pull)
             yield {
                 **common,
                 "number": pull.number,
@@ -39,11 +39,11 @@ def _heads(host: Core, repository: Repository, app_id: int, query: dict[str, str
                 "draft": pull.draft,
                 "required": required,
                 "checks": found,
-                **(_details(host, pull) if query.get("details") == "true" else {}),
+                **(_details(github, pull) if query.get("details") == "true" else {}),
             }
-    for (repository_id, sha), entry in host.world.groups.items():
+    for (repository_id, sha), entry in github.world.groups.items():
         if repository_id == repository.id and query.get("base", entry.base_ref) == entry.base_ref:
-            found = _runs(host, repository, sha, app_id, query.get("name"))
+            found = _runs(github, repository, sha, app_id, query.get("name"))
             yield {
                 **common,
                 "number": entry.number,
@@ -54,28 +54,28 @@ def _heads(host: Core, repository: Repository, app_id: int, query: dict[str, str
             }
 
 
-def _details(host: Core, pull: PullRequest) -> Json:
+def _details(github: Core, pull: PullRequest) -> Json:
     return {
         "title": pull.title,
-        "author": host.world.accounts[pull.author_id].login,
+        "author": github.world.accounts[pull.author_id].login,
         "autoMerge": pull.auto_merge is not None,
         "reviewDecision": pull.review_decision,
-        "inQueue": host.world.queue_entry(pull) is not None,
+        "inQueue": github.world.queue_entry(pull) is not None,
     }
 
 
-def _required(host: Core, repository: Repository, pull: PullRequest) -> list[str]:
+def _required(github: Core, repository: Repository, pull: PullRequest) -> list[str]:
     return [
         check["context"]
-        for _, rule in rules_for_branch(host.world, repository, pull.base_ref)
+        for _, rule in rules_for_branch(github.world, repository, pull.base_ref)
         if rule["type"] == "required_status_checks"
         for check in rule["parameters"]["required_status_checks"]
     ]
 
 
-def _runs(host: Core, repository: Repository, sha: str, app_id: int, wanted: str | None) -> Json:
-    suite = host.world.suites_on.get((repository.id, sha), {}).get(app_id)
-    newest = {run.name: run for run in host.world.runs_in[suite.id]} if suite else {}
+def _runs(github: Core, repository: Repository, sha: str, app_id: int, wanted: str | None) -> Json:
+    suite = github.world.suites_on.get((repository.id, sha), {}).get(app_id)
+    newest = {run.name: run for run in github.world.runs_in[suite.id]} if suite else {}
     return {
         name: {
             "id": run.id,

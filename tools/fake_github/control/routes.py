@@ -19,115 +19,115 @@ Json = dict[str, Any]
 Action = Callable[[FakeGitHub, dict[str, str], Json], Answer]
 
 
-def _list_faults(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    return Answer(200, {"faults": [fault.as_json() for fault in host.faults.active]})
+def _list_faults(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
+    return Answer(200, {"faults": [fault.as_json() for fault in github.faults.active]})
 
 
-def _add_fault(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+def _add_fault(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     details = dict(body)
     try:
-        fault = host.faults.add(details.pop("kind", ""), details.pop("scope", ""), **details)
+        fault = github.faults.add(details.pop("kind", ""), details.pop("scope", ""), **details)
     except TypeError as error:
         raise ValueError(str(error)) from error
     return Answer(201, fault.as_json())
 
 
-def _clear_faults(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
-    host.faults.clear(int(query["id"]) if "id" in query else None)
+def _clear_faults(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
+    github.faults.clear(int(query["id"]) if "id" in query else None)
     return Answer(204)
 
 
-def _get_settings(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    return Answer(200, host.settings.as_json())
+def _get_settings(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
+    return Answer(200, github.settings.as_json())
 
 
-def _put_settings(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+def _put_settings(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     if "appPublicKey" in body:
-        host.app.public_key = body.pop("appPublicKey")
-    host.settings.update(body)
-    host.world.changes += 1
-    return Answer(200, host.settings.as_json())
+        github.app.public_key = body.pop("appPublicKey")
+    github.settings.update(body)
+    github.world.changes += 1
+    return Answer(200, github.settings.as_json())
 
 
-def _get_calls(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
-    shown = host.calls.as_json()
+def _get_calls(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
+    shown = github.calls.as_json()
     if query.get("writes") == "true":
-        shown["writes"] = host.calls.writes
+        shown["writes"] = github.calls.writes
     if query.get("reset") == "true":
-        host.calls.reset()
+        github.calls.reset()
     return Answer(200, shown)
 
 
-def _get_writes(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
+def _get_writes(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
     """List the verdicts written since the last reset, without the first `after`: for whoever asks again and again."""
-    return Answer(200, {"writes": host.calls.writes[int(query.get("after", 0)) :]})
+    return Answer(200, {"writes": github.calls.writes[int(query.get("after", 0)) :]})
 
 
-def _reset_calls(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    host.calls.reset()
+def _reset_calls(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
+    github.calls.reset()
     return Answer(204)
 
 
-def _put_person(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+def _put_person(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"login", "rights": {account or "owner/name": level} or null}`; null lets the person do everything."""
-    host.world.add_account(body["login"], "User", body.get("token"))
+    github.world.add_account(body["login"], "User", body.get("token"))
     login, rights = body["login"].lower(), body.get("rights")
     if rights is None:
-        host.oauth.rights.pop(login, None)
+        github.oauth.rights.pop(login, None)
     else:
-        host.oauth.rights[login] = {place.lower(): level for place, level in rights.items()}
+        github.oauth.rights[login] = {place.lower(): level for place, level in rights.items()}
     return Answer(204)
 
 
-def _seed(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
-    return Answer(201, seed(host, body))
+def _seed(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+    return Answer(201, seed(github, body))
 
 
-def _reset(host: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
-    host.reset()
+def _reset(github: FakeGitHub, _query: dict[str, str], _body: Json) -> Answer:
+    github.reset()
     return Answer(204)
 
 
-def _checks(host: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
-    return Answer(200, dump_checks(host, query))
+def _checks(github: FakeGitHub, query: dict[str, str], _body: Json) -> Answer:
+    return Answer(200, dump_checks(github, query))
 
 
-def _change_pull(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+def _change_pull(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"repository", "number", "reviewDecision"?, "mergeable"?}`, which no caller of GitHub could."""
-    repository = host.world.repository_named(body["repository"])
+    repository = github.world.repository_named(body["repository"])
     pull = pull_numbered(repository, body["number"])
     if "reviewDecision" in body:
         pull.review_decision = body["reviewDecision"]
     if "mergeable" in body:
         pull.mergeable = body["mergeable"]
-    host.world.changes += 1
+    github.world.changes += 1
     return Answer(204)
 
 
-def _press(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+def _press(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"repository", "number", "name", "identifier", "login"?}`: press a button of a pull request's check."""
-    repository = host.world.repository_named(body["repository"])
+    repository = github.world.repository_named(body["repository"])
     pull = pull_numbered(repository, body["number"])
-    run = host.world.newest_run(repository.id, pull.head_sha, body["name"], host.app_id)
+    run = github.world.newest_run(repository.id, pull.head_sha, body["name"], github.app_id)
     if run is None:
         raise Refusal(404, "No such check run")
-    person = host.world.add_account(body["login"], "User") if "login" in body else host.maintainer
-    checks.request_action(host.world, Actor(person), repository, run, body["identifier"])
+    person = github.world.add_account(body["login"], "User") if "login" in body else github.maintainer
+    checks.request_action(github.world, Actor(person), repository, run, body["identifier"])
     return Answer(204)
 
 
-def _installation(host: FakeGitHub, body: Json) -> Installation:
-    found = host.world.installations.get(body.get("id", 0))
-    account = host.world.logins.get(str(body.get("account", "")).lower())
-    found = found or (host.world.installed.get(account.id) if account else None)
+def _installation(github: FakeGitHub, body: Json) -> Installation:
+    found = github.world.installations.get(body.get("id", 0))
+    account = github.world.logins.get(str(body.get("account", "")).lower())
+    found = found or (github.world.installed.get(account.id) if account else None)
     if found is None:
         raise Refusal(404, "No such installation")
     return found
 
 
-def _change_installation(host: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
+def _change_installation(github: FakeGitHub, _query: dict[str, str], body: Json) -> Answer:
     """Do `{"action": create|delete|suspend|unsuspend|repositories|permissions, "account" or "id", ...}`."""
-    world, actor, action = host.world, Actor(host.maintainer), body.get("action", "create")
+    world, actor, action = github.world, Actor(github.maintainer), body.get("action", "create")
     names = body.get("repositories")
     if action == "create":
         account = world.add_account(body["account"], "Organization")
@@ -135,14 +135,14 @@ def _change_installation(host: FakeGitHub, _query: dict[str, str], body: Json) -
         made = installations.install(
             world,
             actor,
-            host.app,
+            github.app,
             account,
             chosen,
             permissions=body.get("permissions"),
             installation_id=body.get("installationId"),
         )
         return Answer(201, {"id": made.id})
-    found = _installation(host, body)
+    found = _installation(github, body)
     if action == "delete":
         installations.uninstall(world, actor, found)
     elif action in {"suspend", "unsuspend"}:
@@ -177,15 +177,15 @@ ACTIONS: dict[tuple[str, str], Action] = {
 }
 
 
-def control(host: FakeGitHub, method: str, path: str, query: dict[str, str], raw: bytes) -> Answer:
+def control(github: FakeGitHub, method: str, path: str, query: dict[str, str], raw: bytes) -> Answer:
     """Answer a request of the control plane; what is wrong with it is said in a 400."""
     action = ACTIONS.get((method, path.removeprefix("/_control/")))
     if action is None:
         known = sorted(f"{verb} /_control/{name}" for verb, name in ACTIONS)
         return Answer(404, {"message": "no such control", "known": known})
     try:
-        with host.world.lock:
-            return action(host, query, orjson.loads(raw) if raw.strip() else {})
+        with github.world.lock:
+            return action(github, query, orjson.loads(raw) if raw.strip() else {})
     except Refusal as refusal:
         return Answer(refusal.status, {"message": refusal.message, "errors": refusal.errors})
     except (ValueError, KeyError, TypeError) as error:

@@ -78,7 +78,7 @@ def _suite_page(suite: CheckSuite, context: Context) -> str:
 
 
 resolver("CheckSuite", "resourcePath")(lambda suite, _args, context: _suite_page(suite, context))
-resolver("CheckSuite", "url")(lambda suite, _args, context: f"{context.host.base_url}{_suite_page(suite, context)}")
+resolver("CheckSuite", "url")(lambda suite, _args, context: f"{context.github.base_url}{_suite_page(suite, context)}")
 
 
 @resolver("CheckSuite", "checkRuns")
@@ -128,12 +128,12 @@ def _run_page(run: CheckRun, context: Context) -> str:
 
 resolver("CheckRun", "resourcePath")(lambda run, _args, context: _run_page(run, context))
 for _field in ("url", "permalink"):
-    resolver("CheckRun", _field)(lambda run, _args, context: f"{context.host.base_url}{_run_page(run, context)}")
+    resolver("CheckRun", _field)(lambda run, _args, context: f"{context.github.base_url}{_run_page(run, context)}")
 
 
 @resolver("CheckRun", "detailsUrl")
 def _details(run: CheckRun, _args: Args, context: Context) -> str:
-    return run.details_url or f"{context.host.base_url}{_run_page(run, context)}"
+    return run.details_url or f"{context.github.base_url}{_run_page(run, context)}"
 
 
 @resolver("CheckRun", "isRequired")

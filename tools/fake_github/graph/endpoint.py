@@ -56,7 +56,7 @@ def describe(body: Any) -> Description:
     return Description(label, kind == "mutation", fields)
 
 
-def answer(host: Core, caller: Caller, body: Any) -> Answer:
+def answer(github: Core, caller: Caller, body: Any) -> Answer:
     """Execute one GraphQL request."""
     text = body.get("query") if isinstance(body, dict) else None
     if not isinstance(text, str):
@@ -79,7 +79,7 @@ def answer(host: Core, caller: Caller, body: Any) -> Answer:
         SCHEMA,
         document.syntax,
         root_value={},
-        context_value=Context(host, caller, nodes, cost),
+        context_value=Context(github, caller, nodes, cost),
         variable_values=variables,
         operation_name=body.get("operationName"),
         field_resolver=resolve_attribute,

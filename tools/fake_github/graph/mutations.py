@@ -52,7 +52,7 @@ def _create(_value: Any, args: Args, context: Context) -> dict[str, Any]:
     app_id = _writer(context)
     repository = _node(context, given["repositoryId"], Repository, "Repository")
     answer = {"checkRun": None, "clientMutationId": given.get("clientMutationId")}
-    fault = context.host.faults.hit("null_check_run", "graphql createCheckRun")
+    fault = context.github.faults.hit("null_check_run", "graphql createCheckRun")
     if fault is None or fault.after:
         run = checks.create_check_run(context.world, context.caller.actor, app_id, repository, _run_fields(given))
         answer["checkRun"] = None if fault else run

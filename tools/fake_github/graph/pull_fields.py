@@ -96,7 +96,7 @@ for _field in ("repository", "baseRepository", "headRepository"):
 
 
 def _page_of(kind: str, pull_of: Callable[[Any], PullRequest]) -> None:
-    resolver(kind, "url")(lambda value, _args, context: f"{context.host.base_url}{_page(pull_of(value), context)}")
+    resolver(kind, "url")(lambda value, _args, context: f"{context.github.base_url}{_page(pull_of(value), context)}")
     resolver(kind, "resourcePath")(lambda value, _args, context: _page(pull_of(value), context))
 
 
@@ -193,7 +193,7 @@ def _queue_page(value: QueueOf, context: Context) -> str:
 
 resolver("MergeQueue", "id")(lambda value, _args, _context: f"MQ_{value.repository.id:x}x{value.base}")
 resolver("MergeQueue", "resourcePath")(lambda value, _args, context: _queue_page(value, context))
-resolver("MergeQueue", "url")(lambda value, _args, context: f"{context.host.base_url}{_queue_page(value, context)}")
+resolver("MergeQueue", "url")(lambda value, _args, context: f"{context.github.base_url}{_queue_page(value, context)}")
 
 
 @resolver("MergeQueue", "entries")

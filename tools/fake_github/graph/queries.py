@@ -87,7 +87,7 @@ def _nodes(_value: Any, args: Args, context: Context) -> list[Any]:
 
 @resolver("Query", "rateLimit")
 def _rate_limit(_value: Any, _args: Args, context: Context) -> dict[str, Any]:
-    return context.host.limits.graph_budget(context.caller, context.cost, context.node_count)
+    return context.github.limits.graph_budget(context.caller, context.cost, context.node_count)
 
 
 @resolver("Query", "viewer")
@@ -126,7 +126,7 @@ def _repository_owner(_value: Any, args: Args, context: Context) -> Account:
 def _account_fields(kind: str) -> None:
     resolver(kind, "id")(lambda account, _args, _context: account.node_id)
     resolver(kind, "databaseId")(lambda account, _args, _context: account.id)
-    resolver(kind, "url")(lambda account, _args, context: f"{context.host.base_url}/{account.login}")
+    resolver(kind, "url")(lambda account, _args, context: f"{context.github.base_url}/{account.login}")
     resolver(kind, "resourcePath")(lambda account, _args, _context: f"/{account.login}")
 
 
@@ -162,7 +162,7 @@ _simple("App", id="node_id", databaseId="id")
 
 @resolver("App", "url")
 def _app_url(app: App, _args: Args, context: Context) -> str:
-    return f"{context.host.base_url}/apps/{app.slug}"
+    return f"{context.github.base_url}/apps/{app.slug}"
 
 
 _simple(
@@ -180,7 +180,9 @@ for _flag in ("isDisabled", "isFork", "isLocked"):
     resolver("Repository", _flag)(lambda _value, _args, _context: False)
 resolver("Repository", "nameWithOwner")(lambda value, _args, context: context.world.full_name(value))
 resolver("Repository", "owner")(lambda value, _args, context: context.world.owner(value))
-resolver("Repository", "url")(lambda value, _args, context: f"{context.host.base_url}/{context.world.full_name(value)}")
+resolver("Repository", "url")(
+    lambda value, _args, context: f"{context.github.base_url}/{context.world.full_name(value)}"
+)
 resolver("Repository", "resourcePath")(lambda value, _args, context: f"/{context.world.full_name(value)}")
 resolver("Repository", "defaultBranchRef")(lambda value, _args, _context: ref_of(value, value.default_branch))
 
@@ -241,7 +243,7 @@ resolver("Commit", "messageHeadline")(lambda value, _args, _context: value.commi
 resolver("Commit", "committedDate")(lambda value, _args, _context: value.commit.date)
 resolver("Commit", "resourcePath")(lambda value, _args, context: _commit_page(value, context))
 for _field in ("url", "commitUrl"):
-    resolver("Commit", _field)(lambda value, _args, context: f"{context.host.base_url}{_commit_page(value, context)}")
+    resolver("Commit", _field)(lambda value, _args, context: f"{context.github.base_url}{_commit_page(value, context)}")
 
 
 @resolver("Commit", "parents")

@@ -27,7 +27,7 @@ class GraphError(Exception):
 class Context:
     """What resolvers get: the simulated GitHub, the caller, and the cost of the operation."""
 
-    host: Core
+    github: Core
     caller: Caller
     node_count: int
     cost: int
@@ -35,7 +35,7 @@ class Context:
     @property
     def world(self) -> World:
         """Return the state."""
-        return self.host.world
+        return self.github.world
 
 
 def resolver(type_name: str, field_name: str) -> Callable[[Resolver], Resolver]:

@@ -40,7 +40,7 @@ class BypassOf(NamedTuple):
 
 
 class TeamOf(NamedTuple):
-    """A team; this code host knows no more of it than its number."""
+    """A team; this simulation knows no more of it than its number."""
 
     number: int
 

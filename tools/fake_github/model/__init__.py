@@ -1,1 +1,1 @@
-"""The code host's state and rules: no HTTP, no GraphQL, no clock but the world's own."""
+"""GitHub's state and rules: no HTTP, no GraphQL, no clock but the world's own."""

@@ -1,4 +1,4 @@
-"""Node ids, commit ids and times in the forms that the code host shows."""
+"""Node ids, commit ids and times in the forms that GitHub shows."""
 
 import base64
 import hashlib

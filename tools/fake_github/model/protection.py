@@ -1,4 +1,4 @@
-"""What stands in the way of a change to a branch, in the code host's own words.
+"""What stands in the way of a change to a branch, in GitHub's own words.
 
 The words were read from answers that people published: one check is named with its state; several of one state are
 counted ("2 of 2 required status checks are expected."); mixed ones are counted by category.
@@ -49,7 +49,7 @@ def unmet_checks(world: World, repository: Repository, sha: str, required: Requi
 
 
 def describe_unmet(unmet: list[tuple[str, str]], total: int) -> str:
-    """Say it as the code host does."""
+    """Say it as GitHub does."""
     if len(unmet) == 1:
         context, state = unmet[0]
         return f'Required status check "{context}" is {state}.'

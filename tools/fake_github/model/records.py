@@ -1,4 +1,4 @@
-"""The records of the simulated code host, as they are persisted.
+"""The records of the simulated GitHub, as they are persisted.
 
 Times are RFC 3339 strings in UTC with whole seconds, as the API shows them. Identifiers are GitHub's: an integer
 database id and an opaque node id. Everything that can be derived (who is open into which base, which run is newest)
@@ -215,7 +215,7 @@ class Installation:
 
 @dataclass(slots=True)
 class App:
-    """A GitHub App registered at the code host."""
+    """A GitHub App registered at GitHub."""
 
     id: int
     node_id: str

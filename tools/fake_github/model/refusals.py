@@ -5,7 +5,7 @@ from typing import Any
 DOCUMENTATION = "https://docs.github.com/rest"
 
 
-class Refusal(Exception):  # noqa: N818 -- a refusal is an answer of the code host, not a fault of the program
+class Refusal(Exception):  # noqa: N818 -- a refusal is an answer of GitHub, not a fault of the program
     """A request that is refused with a status, GitHub's message, and optionally its list of errors."""
 
     def __init__(

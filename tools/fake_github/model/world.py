@@ -53,7 +53,7 @@ def system_clock() -> datetime:
 
 
 class World:
-    """All accounts, repositories, checks, rules and installations of the code host."""
+    """All accounts, repositories, checks, rules and installations of GitHub."""
 
     def __init__(self, clock: Callable[[], datetime] = system_clock) -> None:
         self.clock = clock

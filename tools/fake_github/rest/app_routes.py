@@ -89,7 +89,7 @@ def create_token(call: Call) -> Answer:
             "There is at least one repository that does not exist or is not accessible to the parent installation."
         )
         raise Refusal(422, message)
-    token, expires_at = call.host.credentials.mint(installation, permissions, wanted)
+    token, expires_at = call.github.credentials.mint(installation, permissions, wanted)
     body = {
         "token": token,
         "expires_at": expires_at,
@@ -104,7 +104,7 @@ def create_token(call: Call) -> Answer:
 @route("DELETE", "/installation/token", credential="installation")
 def revoke_token(call: Call) -> Answer:
     """Revoke the token that this call was made with."""
-    call.host.credentials.revoked.add(call.caller.token)
+    call.github.credentials.revoked.add(call.caller.token)
     return Answer(204)
 
 
@@ -144,14 +144,14 @@ def get_organization_installation(call: Call) -> Answer:
 @route("GET", "/app/hook/deliveries", credential="app")
 def list_deliveries(call: Call) -> Answer:
     """List the recorded webhook deliveries, newest first."""
-    newest = reversed(call.host.sender.deliveries.values())
+    newest = reversed(call.github.sender.deliveries.values())
     return paged(call.url, call.query, newest, lambda delivery: delivery.summary())
 
 
 @route("GET", "/app/hook/deliveries/{delivery_id}", credential="app")
 def get_delivery(call: Call) -> Answer:
     """Show a delivery with its request and response."""
-    delivery = call.host.sender.deliveries.get(call.number("delivery_id"))
+    delivery = call.github.sender.deliveries.get(call.number("delivery_id"))
     if delivery is None:
         raise not_found()
     return Answer(200, delivery.whole())
@@ -160,10 +160,10 @@ def get_delivery(call: Call) -> Answer:
 @route("POST", "/app/hook/deliveries/{delivery_id}/attempts", credential="app")
 def redeliver(call: Call) -> Answer:
     """Send a delivery again, under the same GUID."""
-    delivery = call.host.sender.deliveries.get(call.number("delivery_id"))
+    delivery = call.github.sender.deliveries.get(call.number("delivery_id"))
     if delivery is None:
         raise not_found()
-    call.host.sender.redeliver(delivery)
+    call.github.sender.redeliver(delivery)
     return Answer(202, {})
 
 
@@ -176,7 +176,7 @@ def get_user(call: Call) -> Answer:
 @route("GET", "/user/installations", credential="person")
 def list_own_installations(call: Call) -> Answer:
     """List the App's installations that the person can reach; for tokens of the App alone."""
-    people = call.host.oauth
+    people = call.github.oauth
     if call.caller.token not in people.app_tokens:
         message = "You must authenticate with an access token authorized to a GitHub App in order to list installations"
         raise Refusal(403, message)
@@ -192,14 +192,14 @@ def list_own_installations(call: Call) -> Answer:
 def get_membership(call: Call) -> Answer:
     """Show the person's own membership of an organisation; to the App, where it is installed with that permission."""
     account = call.world.logins.get(call.params["org"].lower())
-    role = call.host.oauth.role(call.caller.account, account.login) if account else None
+    role = call.github.oauth.role(call.caller.account, account.login) if account else None
     if account is None or account.type != "Organization" or role is None:
         raise not_found()
-    if call.caller.token in call.host.oauth.app_tokens:
+    if call.caller.token in call.github.oauth.app_tokens:
         installed = call.world.installed.get(account.id)
         if installed is None or "members" not in installed.permissions:
             raise forbidden_to_integration()
-    url = f"{call.host.base_url}/orgs/{account.login}"
+    url = f"{call.github.base_url}/orgs/{account.login}"
     shown = {
         "url": f"{url}/memberships/{call.caller.account.login}",
         "state": "active",
@@ -223,4 +223,4 @@ def get_organization(call: Call) -> Answer:
 @route("GET", "/rate_limit")
 def get_rate_limit(call: Call) -> Answer:
     """Show the budgets of the caller."""
-    return Answer(200, call.host.limits.overview(call.caller))
+    return Answer(200, call.github.limits.overview(call.caller))

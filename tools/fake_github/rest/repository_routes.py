@@ -12,7 +12,7 @@ def get_repository(call: Call) -> Answer:
     """Show a repository."""
     shown = repository_json(call.view, call.repository)
     if call.caller.installation is None:
-        shown = {**shown, "permissions": call.host.oauth.permissions(call.caller.account, call.repository)}
+        shown = {**shown, "permissions": call.github.oauth.permissions(call.caller.account, call.repository)}
     return Answer(200, shown)
 
 

@@ -25,7 +25,7 @@ from tools.fake_github.payloads.view import View
 class Call:
     """One request on its way through a handler."""
 
-    host: FakeGitHub
+    github: FakeGitHub
     caller: Caller
     params: dict[str, str]
     query: dict[str, str]
@@ -36,12 +36,12 @@ class Call:
     @property
     def world(self) -> World:
         """Return the state."""
-        return self.host.world
+        return self.github.world
 
     @property
     def view(self) -> View:
         """Return what shapes are made with."""
-        return self.host.view
+        return self.github.view
 
     @property
     def actor(self) -> Actor:
@@ -58,7 +58,7 @@ class Call:
     @property
     def url(self) -> str:
         """Return the address of the request, without its query."""
-        return f"{self.host.base_url}{self.path}"
+        return f"{self.github.base_url}{self.path}"
 
     def number(self, name: str) -> int:
         """Read a path parameter that is a number; anything else is not found."""
@@ -148,7 +148,7 @@ def locate(call: Call, method: str) -> Answer | None:
         target = call.world.repositories[moved]
         if call.caller.sees(target) or call.caller.app:
             rest = call.path.split("/", 4)
-            url = f"{call.host.base_url}/repositories/{target.id}" + (f"/{rest[4]}" if len(rest) > 4 else "")
+            url = f"{call.github.base_url}/repositories/{target.id}" + (f"/{rest[4]}" if len(rest) > 4 else "")
             body = {"message": "Moved Permanently", "url": url, "documentation_url": "https://docs.github.com/rest"}
             return Answer(301 if method in {"GET", "HEAD"} else 307, body, {"Location": url})
     if repository is None or not (call.caller.sees(repository) or call.caller.app):
@@ -161,7 +161,7 @@ def locate(call: Call, method: str) -> Answer | None:
 
 def _admit_person(call: Call, repository: Repository, method: str) -> None:
     """Refuse a person what their own rights do not reach: the repository itself, and its rulesets."""
-    level = call.host.oauth.level(call.caller.account, repository)
+    level = call.github.oauth.level(call.caller.account, repository)
     if level is None:
         raise Refusal(404, "Not Found")
     if level != "admin" and method != "GET" and "/rulesets" in call.path:

@@ -14,7 +14,7 @@ def _organization(call: Call) -> Account:
     installation = call.caller.installation
     if account is None or (installation and installation.account_id != account.id):
         raise not_found()
-    if installation is None and call.host.oauth.role(call.caller.account, account.login) != "admin":
+    if installation is None and call.github.oauth.role(call.caller.account, account.login) != "admin":
         raise not_found()  # to who is no owner, as the API does with what they may not see
     return account
 

@@ -20,7 +20,7 @@ import orjson
 from tools.fake_github.core import Core
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Event
-from tools.fake_github.webhooks.bodies import make_body
+from tools.fake_github.webhooks.payloads import make_body
 from tools.fake_github.webhooks.posting import Poster
 
 KEPT = 1000
@@ -85,8 +85,8 @@ def signature(secret: str, body: bytes) -> str:
 class Sender:
     """Turns events into deliveries and sends them."""
 
-    def __init__(self, host: Core) -> None:
-        self.host = host
+    def __init__(self, github: Core) -> None:
+        self.github = github
         self.deliveries: OrderedDict[int, Delivery] = OrderedDict()
         self._waiting: list[tuple[float, int, Delivery]] = []
         self._order = itertools.count()
@@ -97,7 +97,7 @@ class Sender:
 
     def heard(self, event: Event) -> None:
         """Make the delivery of an event, if somebody is to hear of it."""
-        settings = self.host.settings
+        settings = self.github.settings
         if not settings.webhook_url:
             return
         if settings.webhook_events is not None and event.name not in settings.webhook_events:
@@ -105,14 +105,14 @@ class Sender:
         installation = self._audience(event)
         if installation is None:
             return
-        body = orjson.dumps(make_body(self.host.view, event, installation))
+        body = orjson.dumps(make_body(self.github.view, event, installation))
         repository_id = event.repository.id if event.repository else None
         self._record(event.name, event.action, body, installation.id, repository_id, str(uuid.uuid4()))
 
     def _label(self, delivery: Delivery) -> str:
         """Return what faults are matched with."""
-        repository = self.host.world.repositories.get(delivery.repository_id or 0)
-        name = self.host.world.full_name(repository) if repository else ""
+        repository = self.github.world.repositories.get(delivery.repository_id or 0)
+        name = self.github.world.full_name(repository) if repository else ""
         return f"webhook {delivery.event}.{delivery.action or ''} {name}"
 
     def _audience(self, event: Event) -> Installation | None:
@@ -122,7 +122,7 @@ class Sender:
             return named
         ruleset = event.facts.get("ruleset")
         account_id = event.repository.owner_id if event.repository else getattr(ruleset, "source_id", 0)
-        found = self.host.world.installed.get(account_id)
+        found = self.github.world.installed.get(account_id)
         if found is None or found.suspended_at or event.name not in found.events:
             return None
         if (
@@ -159,7 +159,7 @@ class Sender:
         *,
         redelivery: bool = False,
     ) -> None:
-        world = self.host.world
+        world = self.github.world
         delivery = Delivery(
             world.next_id(), guid, event, action, body, installation_id, repository_id, world.now(), redelivery
         )
@@ -171,7 +171,7 @@ class Sender:
 
     def _due_times(self, label: str) -> list[float]:
         """Return when to send: once and now, unless a fault strikes."""
-        faults, now = self.host.faults, time.monotonic()
+        faults, now = self.github.faults, time.monotonic()
         if faults.hit("webhook_drop", label):
             return []
         if delayed := faults.hit("webhook_delay", label):
@@ -216,15 +216,15 @@ class Sender:
 
     def headers(self, delivery: Delivery) -> dict[str, str]:
         """Return the headers that GitHub sends."""
-        secret = self.host.settings.webhook_secret
+        secret = self.github.settings.webhook_secret
         found = {
             "Accept": "*/*",
             "Content-Type": "application/json",
             "User-Agent": "GitHub-Hookshot/c0de405",
             "X-GitHub-Event": delivery.event,
             "X-GitHub-Delivery": delivery.guid,
-            "X-GitHub-Hook-ID": str(self.host.app_id),
-            "X-GitHub-Hook-Installation-Target-ID": str(self.host.app_id),
+            "X-GitHub-Hook-ID": str(self.github.app_id),
+            "X-GitHub-Hook-Installation-Target-ID": str(self.github.app_id),
             "X-GitHub-Hook-Installation-Target-Type": "integration",
         }
         if secret:
@@ -232,7 +232,7 @@ class Sender:
         return found
 
     def _send(self, poster: Poster, delivery: Delivery) -> None:
-        url = self.host.settings.webhook_url
+        url = self.github.settings.webhook_url
         if not url:
             return
         delivery.url, delivery.request_headers = url, self.headers(delivery)

@@ -7,7 +7,7 @@ import time
 from tests.faults.suite.catalogue.database import Asked, ask_and_catch, retry
 from tests.faults.suite.processes import wait_until
 from tests.faults.suite.trial import Trial, fault
-from tools.embedded.children import processes
+from tools.embedded.processes import processes
 
 ENDLESS = 1 << 30
 

@@ -77,8 +77,8 @@ def served_host() -> Iterator[Handle]:
 
 @pytest.fixture
 def host(served_host: Handle) -> FakeGitHub:
-    served_host.host.reset()
-    return served_host.host
+    served_host.github.reset()
+    return served_host.github
 
 
 @dataclass

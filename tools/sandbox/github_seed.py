@@ -1,4 +1,4 @@
-"""What the simulated code host starts with: the tenants' repositories and pull requests, and the rules over them."""
+"""What the simulated GitHub starts with: the tenants' repositories and pull requests, and the rules over them."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tools.sandbox.tenants import APP_ID, NEWCOMER, TENANTS, Repository, Tenant,
 
 
 def seed_fake_github(client: Client) -> None:
-    """Fill the code host, unless it still knows who was there from an earlier start."""
+    """Fill GitHub, unless it still knows who was there from an earlier start."""
     newcomer, repositories = NEWCOMER
     wanted = {tenant.slug: organization(tenant) for tenant in TENANTS}
     wanted[newcomer] = {"login": newcomer, "repositories": [repository(each) for each in repositories]}
@@ -17,7 +17,7 @@ def seed_fake_github(client: Client) -> None:
 
 
 def organization(tenant: Tenant) -> dict[str, Any]:
-    """Return a tenant as the code host's seed document has it."""
+    """Return a tenant as GitHub's seed document has it."""
     required = required_checks() if tenant.ruled else {}
     return {
         "login": tenant.slug,

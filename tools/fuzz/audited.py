@@ -9,7 +9,7 @@ from typing import Any
 from rules.audit.actions import EVENTS
 from schemas.contract import Operation
 
-MAY_LEAVE_ALL_AS_IT_IS = {
+MAY_CHANGE_NOTHING = {
     "bootstrap_organization": "there is one already",
     "setup_enforcement": "a plan is only shown",
     "enable_repositories": "they are enabled already",
@@ -19,13 +19,13 @@ MAY_LEAVE_ALL_AS_IT_IS = {
     "import_schedules": "a dry run, or a calendar that has not changed",
 }
 """Operations that may succeed without a change, and when; then nothing is recorded."""
-_STRANGE = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+([+-][\d:]+)?")
+_WRONG_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+([+-][\d:]+)?")
 """An instant or reading that is not told as the API tells instants: RFC 3339, UTC, ending in `Z`."""
 QUERY = "SELECT action, organization_id, target ->> 'id', details FROM audit_entries WHERE request_id = "
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class AuditedAction:
     """An entry that a request has left."""
 
     action: str
@@ -40,7 +40,7 @@ class Recorded:
         return self.action in EVENTS or all({"before", "after"} <= row.keys() for row in rows)
 
 
-def fault(operation: Operation, entries: Sequence[Recorded]) -> str | None:
+def fault(operation: Operation, entries: Sequence[AuditedAction]) -> str | None:
     """Return what is wrong with what a success of an operation has left in the audit; None where it is as it says.
 
     Each action is recorded once of each thing. What people do to their own account is recorded in each of their
@@ -48,14 +48,14 @@ def fault(operation: Operation, entries: Sequence[Recorded]) -> str | None:
     """
     if extra := sorted({entry.action for entry in entries} - set(operation.audit)):
         return f"{operation.id} recorded {', '.join(extra)}, which its x-audit does not name"
-    if not entries and operation.audit and operation.realm == "organization" and not _may_rest(operation):
+    if not entries and operation.audit and operation.realm == "organization" and not _may_change_nothing(operation):
         return f"{operation.id} succeeded and recorded nothing; its x-audit names {', '.join(operation.audit)}"
     times = Counter((entry.action, entry.organization_id, entry.target_id) for entry in entries)
     if repeated := [action for (action, _, _), count in times.items() if count > 1]:
         return f"{operation.id} recorded {', '.join(repeated)} of one thing more than once"
     if silent := sorted({entry.action for entry in entries if not entry.tells_the_change}):
         return f"{operation.id} recorded {', '.join(silent)} without what was before and after"
-    if strange := [text for entry in entries for text in _texts(entry.details) if _STRANGE.fullmatch(text)]:
+    if strange := [text for entry in entries for text in _texts(entry.details) if _WRONG_INSTANT.fullmatch(text)]:
         return f"{operation.id} recorded instants that the API tells otherwise: {', '.join(strange)}"
     return None
 
@@ -68,5 +68,5 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _may_rest(operation: Operation) -> bool:
-    return operation.id in MAY_LEAVE_ALL_AS_IT_IS
+def _may_change_nothing(operation: Operation) -> bool:
+    return operation.id in MAY_CHANGE_NOTHING

@@ -13,11 +13,11 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from services.identity.api_key_secrets import new_secret
 from tools.sandbox.tenants import KEYS, TENANTS
 
-KEEPSAKES = "secrets.json"
+SECRETS_FILE = "secrets.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Keepsakes:
+class PersistedSecrets:
     """Secrets made at the first start."""
 
     webhook_secret: str
@@ -28,13 +28,13 @@ class Keepsakes:
     """Slug of an organisation → name of a key → its secret."""
 
 
-def load_keepsakes(directory: Path) -> Keepsakes:
+def load_secrets(directory: Path) -> PersistedSecrets:
     """Return what was kept in `directory`, or make it."""
-    file = directory / KEEPSAKES
+    file = directory / SECRETS_FILE
     if file.exists():
-        return Keepsakes(**json.loads(file.read_text()))
+        return PersistedSecrets(**json.loads(file.read_text()))
     private_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    made = Keepsakes(
+    made = PersistedSecrets(
         webhook_secret=secrets.token_hex(24),
         cursor_secret=secrets.token_hex(24),
         github_token=f"ghp_{secrets.token_hex(18)}",

@@ -108,7 +108,7 @@ def job_context(config: Config, engine: Engine | None = None) -> Context:
         dependencies,
     )
     reconciler = make_reconciler(uow_factory, dependencies.github, config.web_url)
-    return Context(uow_factory, dependencies.github, reconciler, wakeups.begun)
+    return Context(uow_factory, dependencies.github, reconciler, wakeups.started)
 
 
 def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url: str) -> Reconciler:

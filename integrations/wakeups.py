@@ -50,14 +50,16 @@ class RedisWakeups:
         for name in sorted(names):
             try:
                 if self._redis.set(mark(name), b"1", nx=True, ex=MARK_SECONDS):
-                    self._queue.enqueue(f"jobs.{name}.run", job_timeout=JOB_SECONDS, result_ttl=0, failure_ttl=60)
+                    self._queue.enqueue(
+                        "jobs.registry.run", name, job_timeout=JOB_SECONDS, result_ttl=0, failure_ttl=60
+                    )
             except redis.RedisError as error:
                 logger.warning("wake-up of %s was not sent, the sweeper will find the work: %s", name, error)
                 self._rest_after(error)
                 return
 
-    def begun(self, name: str) -> None:
-        """Say that the named job has begun: what is asked for from now on is asked anew."""
+    def started(self, name: str) -> None:
+        """Record that the named job has started: from now on another wake-up of it is queued."""
         if monotonic() < self._rest_until:
             return  # the mark is gone by itself within seconds
         try:

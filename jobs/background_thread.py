@@ -1,8 +1,7 @@
-"""Work that nobody's merge waits for, and that can take long: it goes on beside the jobs, on a thread of its own.
+"""Jobs that no merge waits for and that can take long run on a thread beside the other jobs.
 
 A server that hangs would otherwise hold up a worker that a freeze waits for (I12). At most one thread of each name runs
-in a process; when the process ends, its thread ends with it, and what it had leased is taken up once the lease has run
-out.
+in a process; when the process ends, its threads end with it, and so do its leases.
 """
 
 import logging
@@ -18,11 +17,11 @@ _running: dict[str, Thread] = {}
 
 
 def run_in_background(name: str, step: Callable[[], bool]) -> Thread:
-    """Repeat `step` until it finds no work, on a thread that may be running already; returns the thread."""
+    """Repeat `step` until it finds no work, on a thread that may be running already; return the thread."""
     with _lock:
         running = _running.get(name)
         if running is None or not running.is_alive():
-            running = _running[name] = Thread(target=_work, args=(name, step), name=f"aside-{name}", daemon=True)
+            running = _running[name] = Thread(target=_work, args=(name, step), name=f"background-{name}", daemon=True)
             running.start()
     return running
 
@@ -32,6 +31,6 @@ def _work(name: str, step: Callable[[], bool]) -> None:
         while step():
             pass
     except sqlalchemy.exc.OperationalError as error:
-        logger.warning("%s was cut short, the database is away: %s", name, error.orig)
-    except Exception:  # nobody else hears of it; the sweeper asks for the work anew
+        logger.warning("%s was interrupted, the database is not available: %s", name, error.orig)
+    except Exception:  # the end of the thread; the sweeper wakes the job again
         logger.exception("%s failed and is tried again", name)

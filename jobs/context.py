@@ -1,4 +1,4 @@
-"""What the jobs of a process work with; its composition root (`app/worker.py`, `app/sweeper.py`) gives it once."""
+"""What the jobs of a process work with; the entry point of a worker or sweeper sets it once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,46 +9,45 @@ from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 from services.reconcile.reconciler import Reconciler
 
 TIME_SLICE = 20.0
-"""Seconds after which a job makes way: what is left over is asked for anew, behind what came meanwhile."""
+"""Seconds after which a job ends; a new wake-up of it joins the queue behind those that came meanwhile."""
 BACKGROUND_TIME_SLICE = 2.0
-"""The same of a job that blocks nobody's merge: a freeze may be waiting for this worker (I12)."""
+"""The same of a job that no merge waits for: a freeze may be waiting for this worker (I12)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The database as jobs see it, the code host, and the reconciler that joins them."""
+    """The database as jobs see it, GitHub, and the reconciler."""
 
     uow_factory: UnitOfWorkFactory
     github: GitHub
     reconciler: Reconciler
-    begun: Callable[[str], None]
-    """Says that the named job has begun, so that the next wake-up of it is not dropped."""
+    started: Callable[[str], None]
+    """Called with the name of a job when it starts: from now on another wake-up of it is queued."""
 
     @property
     def wakeups(self) -> Wakeups:
-        """How further work is asked for."""
+        """The way to wake jobs."""
         return self.uow_factory.wakeups
 
 
-_given: list[Context] = []
+_contexts: list[Context] = []
 
 
 def set_context(context: Context) -> None:
     """Set the context of this process."""
-    _given[:] = [context]
+    _contexts[:] = [context]
 
 
 def get_context() -> Context:
-    """Return the context of this process; raises RuntimeError in one that was not set up for jobs."""
-    if not _given:
+    """Return the context of this process; raise RuntimeError in one that was not set up for jobs."""
+    if not _contexts:
         raise RuntimeError("this process runs no jobs: start `python -m app worker` or `python -m app sweeper`")
-    return _given[0]
+    return _contexts[0]
 
 
-def run_for(context: Context, name: str, step: Callable[[], bool], *, longest: float = BACKGROUND_TIME_SLICE) -> None:
-    """Repeat `step` while it finds work, for one turn at most."""
-    context.begun(name)
-    end = monotonic() + longest
+def run_for(context: Context, name: str, step: Callable[[], bool], time_slice: float) -> None:
+    """Repeat `step` until it finds no work; after the time slice, wake the job again instead."""
+    end = monotonic() + time_slice
     while step():
         if monotonic() > end:
             context.wakeups.send({name})

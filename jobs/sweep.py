@@ -1,8 +1,8 @@
 """The sweeper: a loop beside RQ that needs PostgreSQL alone.
 
-It does what time asks for, wakes workers for whatever waits, and runs the work itself when Redis cannot be reached or
-no worker comes. RQ makes the service fast; this loop makes it right. Time is kept and the audit is sealed on threads of
-their own: a window begins when it is due, also while a long fan-out is done here.
+It records what time has done, wakes the jobs that have work, and runs them itself when Redis cannot be reached or no
+worker comes. RQ makes the service fast; this loop makes it right. Time is kept and the audit is sealed on threads of
+their own: a window begins when it is due, also while a long fan-out runs here.
 """
 
 import logging
@@ -14,8 +14,8 @@ from threading import Event, Thread
 
 import sqlalchemy.exc
 
-from jobs import landings, mail, reconcile, setup, sync, verify, webhooks, withdraw
 from jobs.context import Context
+from jobs.registry import JOBS, jobs_with_work
 from services.audit.hash_chain import seal_entries
 from services.maintenance.tasks import (
     end_freezes,
@@ -24,7 +24,6 @@ from services.maintenance.tasks import (
     repair_completions,
     rotate_keys,
     seconds_to_next,
-    work_waiting,
 )
 from services.offboarding.deletion import end_what_came_late
 from services.offboarding.purge import purge_deleted
@@ -41,17 +40,6 @@ SHORTEST_PAUSE = 0.05
 """Seconds between two looks at the clock, however much is due."""
 SEAL_EVERY = 1.0
 """Seconds between two looks for entries to seal, which are to have their place within five."""
-JOBS: dict[str, Callable[[], None]] = {
-    "webhooks": webhooks.run,
-    "reconcile": reconcile.run,
-    "setup": setup.run,
-    "sync": sync.run,
-    "verify": verify.run,
-    "landings": landings.run,
-    "mail": mail.run,
-    "withdraw": withdraw.run,
-}
-"""Every wake-up, in the order in which the sweeper does them itself when no worker can be woken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +48,23 @@ class Sweeper:
 
     context: Context
     workers_come: Callable[[], bool]
-    """Tells whether workers can be woken, and take what they are woken for."""
+    """Return whether workers can be woken, and take the wake-ups that they are sent."""
     full_pass_every: timedelta
 
     def sweep(self) -> None:
-        """Do every chore that is due; one that fails keeps no other from being done."""
+        """Run every maintenance task that is due; one that fails does not stop the others."""
         self.keep_time()
         self.seal()
         self.look_after()
 
     def keep_time(self) -> bool:
-        """Do what has to be done on time, and tell whether there was anything.
+        """Do what has to be done on time; return whether there was anything.
 
         Windows begin before freezes end: where one follows the other, what both cover stays blocked.
         """
         uow_factory = self.context.uow_factory
-        chores = (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed)
-        done = [_attempt(partial(chore, uow_factory)) for chore in chores]
+        tasks = (start_windows, end_freezes, end_exceptions, cover_remaining, record_missed)
+        done = [_attempt(partial(task, uow_factory)) for task in tasks]
         return any(done)
 
     def seal(self) -> None:
@@ -84,9 +72,9 @@ class Sweeper:
         _attempt(partial(seal_entries, self.context.uow_factory))
 
     def look_after(self) -> None:
-        """Do what can wait a little, and see to it that what waits is done."""
+        """Run the maintenance tasks, and run or wake the jobs that have work."""
         uow_factory = self.context.uow_factory
-        for chore in (
+        for task in (
             partial(verify_windows, uow_factory),
             partial(compare_windows, uow_factory),
             partial(resolve_outdated_alerts, uow_factory),
@@ -98,18 +86,17 @@ class Sweeper:
             partial(end_what_came_late, uow_factory),
             partial(purge_deleted, uow_factory),
             partial(rotate_keys, uow_factory),
-            self._see_to_what_waits,
+            self._run_or_wake_jobs,
         ):
-            _attempt(chore)
+            _attempt(task)
 
-    def _see_to_what_waits(self) -> None:
-        waiting = work_waiting(self.context.uow_factory)
-        if waiting and self.workers_come():
-            self.context.wakeups.send(waiting)
+    def _run_or_wake_jobs(self) -> None:
+        names = jobs_with_work(self.context.uow_factory)
+        if names and self.workers_come():
+            self.context.wakeups.send(set(names))
             return
-        for name, run in JOBS.items():
-            if name in waiting:
-                _attempt(run)
+        for name in names:
+            _attempt(JOBS[name].run)
 
     def run(self, stop: Event, every: float) -> None:
         """Sweep every so many seconds, and whenever time asks for something, until told to stop."""
@@ -146,12 +133,12 @@ class Sweeper:
         return max(SHORTEST_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
 
 
-def _attempt(chore: Callable[[], object]) -> bool:
-    """Run a chore and tell whether it did something; one that fails is logged, and tried again in the next sweep."""
+def _attempt(task: Callable[[], object]) -> bool:
+    """Run a task and return whether it did something; one that fails is logged, and tried again in the next sweep."""
     try:
-        return bool(chore())
+        return bool(task())
     except sqlalchemy.exc.OperationalError as error:
-        logger.warning("a chore was cut short, the database is away: %s", error.orig)
+        logger.warning("a task was interrupted, the database is not available: %s", error.orig)
     except Exception:  # the loop that finds what others lost must itself outlive every fault; it is logged whole
-        logger.exception("a chore failed and is tried again")
+        logger.exception("a task failed and is tried again")
     return False

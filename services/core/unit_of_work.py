@@ -185,7 +185,7 @@ class UnitOfWork:
         )
 
     def wake(self, job: str) -> None:
-        """Wake `job` (a module of `jobs/`) after the commit."""
+        """Wake `job` (`jobs/registry.py` lists them) after the commit."""
         self.wakeups.add(job)
 
 

@@ -12,23 +12,16 @@ from sqlalchemy import Row, func, select, text
 from models.freezes import Freeze
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
-from services.bypass_detection.detection import TIPS
 from services.bypass_detection.reports import clear_what_is_over
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.lease_holder import remove_dead_holders
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
-from services.enforcement.applying import SETUPS
-from services.enforcement.probe_queue import PROBES
 from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes.completion import repair_completion
 from services.freezes.end import expire_freeze
 from services.identity import signing_keys
-from services.mail.delivery import has_mail
-from services.offboarding.withdrawal import WITHDRAWALS
 from services.pull_request_exceptions.ending import next_end as next_end_of_exceptions
-from services.reconcile.leases import BRANCHES
-from services.repository_sync.sync import ask_every_installation, sync_waits
-from services.webhooks.deliveries import DELIVERIES
+from services.repository_sync.sync import ask_every_installation
 
 logger = logging.getLogger(__name__)
 
@@ -88,22 +81,6 @@ def repair_completions(uow_factory: UnitOfWorkFactory) -> None:
     """Mark freezes as complete whose worker did not."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         repair_completion(uow)
-
-
-def work_waiting(uow_factory: UnitOfWorkFactory) -> set[str]:
-    """Return the jobs with work to do, such as after a lost wake-up, for a retry, or after an expired lease."""
-    with uow_factory.open(SYSTEM_CALLER) as uow:
-        found = {
-            "reconcile": BRANCHES.has_work(uow),
-            "webhooks": DELIVERIES.has_work(uow),
-            "sync": sync_waits(uow),
-            "verify": PROBES.has_work(uow),
-            "setup": SETUPS.has_work(uow),
-            "landings": TIPS.has_work(uow),
-            "mail": has_mail(uow),
-            "withdraw": WITHDRAWALS.has_work(uow),
-        }
-    return {name for name, waits in found.items() if waits}
 
 
 def full_resync(uow_factory: UnitOfWorkFactory, period: timedelta) -> bool:

@@ -62,7 +62,7 @@ def ask_every_installation(uow: UnitOfWork) -> None:
     request_comparison(uow, uow.session.scalars(claimed).all())
 
 
-def sync_pending(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
+def sync_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Do one comparison that was asked for; False when none waits. One that fails waits for `LONGEST_SYNC`."""
     with uow_factory.open(GITHUB_CALLER) as uow:
         found = _waiting(uow)
@@ -77,8 +77,8 @@ def sync_pending(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     return True
 
 
-def sync_waits(uow: UnitOfWork) -> bool:
-    """Tell whether a comparison was asked for and nobody is at it; for the sweeper."""
+def has_syncs(uow: UnitOfWork) -> bool:
+    """Return whether a comparison was requested and is not running."""
     return _waiting(uow) is not None
 
 

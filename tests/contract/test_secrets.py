@@ -305,7 +305,7 @@ def test_there_was_something_to_be_found(remains: Remains) -> None:
     lines = [json.loads(line) for line in remains.places["the logs"].splitlines()]
     assert {line["level"] for line in lines} >= {"debug", "info", "error"}
     assert {line.get("operation") for line in lines} >= {"sign_up", "sign_in", "create_api_key", "device_token"}
-    assert "jobs.mail.run" in remains.places["Redis"]
+    assert "jobs.registry.run" in remains.places["Redis"]
     filled = {place for place, text in remains.places.items() if text}
     tables = ("users", "sessions", "mails", "one_time_tokens", "api_keys", "audit_entries", "device_authorizations")
     assert {f"table {name}" for name in (*tables, "idempotency_keys", "signing_keys")} <= filled

@@ -29,7 +29,7 @@ def test_a_redis_that_hangs_is_left_alone_for_a_while() -> None:
         wakeups = RedisWakeups(f"redis://127.0.0.1:{silent.getsockname()[1]}/0")
         for _ in range(5):
             wakeups.send({"reconcile", "webhooks"})
-            wakeups.begun("reconcile")
+            wakeups.started("reconcile")
         silent.shutdown(socket.SHUT_RDWR)
         listening.join(5)
     for connection in taken:

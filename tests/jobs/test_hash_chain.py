@@ -34,7 +34,7 @@ def busy_sweeper(town: Town) -> Iterator[threading.Event]:
     stop.set()
     free.set()
     running.join()
-    context._given.clear()
+    context._contexts.clear()
 
 
 def test_entries_are_sealed_while_the_sweeper_is_held_up(

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from jobs import context
 from jobs.context import Context, run_for
+from jobs.registry import JOBS
 from rules.rate_budget import RateLimits
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.leases import acquire, other_installations_due
@@ -177,8 +178,8 @@ def test_what_blocks_no_merge_makes_way_to_a_freeze_within_seconds(town: Town, b
     context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     try:
         heard.clear()
-        run_for(context.get_context(), "verify", lambda: True)
+        run_for(context.get_context(), "verify", lambda: True, JOBS["verify"].time_slice)
         assert heard == ["verify"]
-        assert context.BACKGROUND_TIME_SLICE < 5
+        assert JOBS["verify"].time_slice < 5
     finally:
-        context._given.clear()
+        context._contexts.clear()

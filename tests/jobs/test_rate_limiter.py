@@ -24,7 +24,7 @@ from services.enforcement_status.probe_requests import schedule_all_probes
 from services.github_access.pauses import pause_installation
 from services.installations.sync_requests import request_comparison
 from services.repositories.remote_branches import list_remote_branches
-from services.repository_sync.sync import refresh_repository, sync_pending
+from services.repository_sync.sync import refresh_repository, sync_due
 from tests.jobs.bypass_detection.landing import Clocks, merge
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.setup.asking import add, ask, permit, state
@@ -118,7 +118,7 @@ def comparing_repositories(town: Town, build: Builder) -> Work:
     with town.jobs.open(SYSTEM_CALLER) as uow:
         request_comparison(uow, [installation_of(town)])
     compared = "installations WHERE synced_at >= sync_requested_at"
-    return Work(partial(sync_pending, town.jobs, town.github), lambda: count(town, compared) == 1)
+    return Work(partial(sync_due, town.jobs, town.github), lambda: count(town, compared) == 1)
 
 
 def setting_up(town: Town, _build: Builder) -> Work:
@@ -298,8 +298,8 @@ class TestRequests:
         repository = town.host.organization("acme").repository("web").record
         town.sql("UPDATE repositories SET name = 'former'")
         refresh_repository(town.jobs, town.github, repository.id)
-        assert not sync_pending(town.jobs, town.github)
+        assert not sync_due(town.jobs, town.github)
         assert calls(town).total() == 0
         town.sql("UPDATE installations SET paused_until = NULL")
-        assert sync_pending(town.jobs, town.github)
+        assert sync_due(town.jobs, town.github)
         assert town.sql("SELECT name FROM repositories") == [("web",)]

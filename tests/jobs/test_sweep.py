@@ -12,11 +12,12 @@ from sqlalchemy import text
 from integrations.wakeups import RedisWakeups, connect
 from jobs import context
 from jobs.context import Context
+from jobs.registry import jobs_with_work
 from jobs.sweep import Sweeper
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
 from services.github_access.pauses import pause_installation
-from services.maintenance.tasks import end_freezes, full_resync, purge_expired, work_waiting
+from services.maintenance.tasks import end_freezes, full_resync, purge_expired
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
 from tests import factories
@@ -39,7 +40,7 @@ def sweeper(town: Town) -> Iterator[SweeperOf]:
     make().sweep()  # takes the chores that a new database has due
     heard(town).clear()
     yield make
-    context._given.clear()
+    context._contexts.clear()
 
 
 def heard(town: Town) -> list[str]:
@@ -118,7 +119,7 @@ class TestLostWakeups:
         build("web")
         work(town)
         heard(town).clear()
-        assert work_waiting(town.jobs) == set()
+        assert jobs_with_work(town.jobs) == []
         sweeper().sweep()
         assert heard(town) == []
 
@@ -246,14 +247,14 @@ class TestWithoutRedis:
             sweeper(workers_come=False).sweep()
         assert set(town.conclusions().values()) == {"failure"}
         assert town.sql("SELECT name FROM repositories") == [("site",)]
-        assert work_waiting(town.jobs) == set()
+        assert jobs_with_work(town.jobs) == []
 
     def test_a_request_succeeds_and_loses_next_to_no_time(self, town: Town, build: Builder) -> None:
         build("web")
         deaf = UnitOfWorkFactory(town.uow_factory.engine, town.uow_factory.clock, RedisWakeups("redis://127.0.0.1:1/0"))
         with deaf.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
             uow.wake("reconcile")
-        assert work_waiting(town.jobs) == {"reconcile"}
+        assert jobs_with_work(town.jobs) == ["reconcile"]
 
     def test_redis_that_forgets_everything_costs_nothing(
         self, town: Town, build: Builder, sweeper: SweeperOf, redis_url: str
@@ -278,7 +279,7 @@ class TestWithoutRedis:
         for _ in range(3):
             wakeups.send({"reconcile", "sync"})
         assert redis.llen("rq:queue:wakeups") == 2
-        wakeups.begun("reconcile")
+        wakeups.started("reconcile")
         wakeups.send({"reconcile", "sync"})
         assert redis.llen("rq:queue:wakeups") == 3
         wakeups._redis.close()

@@ -199,7 +199,7 @@ class TestAsking:
             repository_sync.request_sync(uow)
 
     def pending(self, mirror: Mirror) -> bool:
-        return repository_sync.sync_pending(mirror.town.jobs, mirror.town.github)
+        return repository_sync.sync_due(mirror.town.jobs, mirror.town.github)
 
     def test_what_was_asked_for_is_done_once(self, mirror: Mirror) -> None:
         mirror.at_host("web")

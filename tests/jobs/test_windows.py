@@ -36,7 +36,7 @@ def sweeper(town: Town) -> Iterator[SweeperOf]:
     context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
     yield make
-    context._given.clear()
+    context._contexts.clear()
 
 
 def window(town: Town, after: timedelta = timedelta(hours=1), length: timedelta = timedelta(hours=1)) -> Occurrence:

@@ -7,7 +7,7 @@ from models.queries import covering_freezes
 from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.maintenance.tasks import full_resync
-from services.repository_sync.sync import sync_pending
+from services.repository_sync.sync import sync_due
 from services.webhooks.deliveries import receive
 from tests.jobs.conftest import Town
 from tools.fake_github.model.records import PullRequest, Repository
@@ -51,7 +51,7 @@ class Post:
 
 def work(town: Town) -> None:
     """Do all jobs until nothing is due."""
-    while sync_pending(town.jobs, town.github):
+    while sync_due(town.jobs, town.github):
         pass
     town.hear()
     town.settle()

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy.event import listen
 
 from integrations.github import BranchHeads
+from jobs.registry import jobs_with_work
 from services.bypass_detection.detection import TIPS, note_tips
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.maintenance.tasks import work_waiting
 from tests.jobs.bypass_detection.landing import (
     Clocks,
     Notice,
@@ -93,7 +93,7 @@ class TestWhenTheCodeHostIsInTheWay:
         for _ in range(12):
             examine(town)
             clocks.pass_by(minutes=6)
-        assert work_waiting(town.jobs) & {"landings"} == set()
+        assert "landings" not in jobs_with_work(town.jobs)
         assert town.sql("SELECT due_at FROM branch_tips") == [(None,)]
         assert told(town) == []
 
@@ -105,7 +105,7 @@ class TestWhenTheCodeHostIsInTheWay:
         examine(town)
         assert (told(town), looks(town)) == ([], 1)
         clocks.pass_by(minutes=1)
-        assert "landings" in work_waiting(town.jobs)
+        assert "landings" in jobs_with_work(town.jobs)
         examine(town)
         assert len(told(town)) == 1
 
@@ -134,7 +134,7 @@ class TestWhenTheCodeHostIsInTheWay:
         town.host.faults.add("error", "/activity", count=5, status=429)
         examine(town)
         assert looks(town) == 1
-        assert "landings" not in work_waiting(town.jobs)
+        assert "landings" not in jobs_with_work(town.jobs)
 
     def test_a_worker_that_died_leaves_a_lease_that_runs_out(
         self, town: Town, web: list[PullRequest], clocks: Clocks
@@ -143,9 +143,9 @@ class TestWhenTheCodeHostIsInTheWay:
         push(town)
         look_everywhere(town)
         town.sql("UPDATE branch_tips SET lease_token = 'dead', lease_until = due_at + :lease", lease=TIPS.lease)
-        assert "landings" not in work_waiting(town.jobs)
+        assert "landings" not in jobs_with_work(town.jobs)
         clocks.pass_by(minutes=6)
-        assert "landings" in work_waiting(town.jobs)
+        assert "landings" in jobs_with_work(town.jobs)
         examine(town)
         assert len(told(town)) == 1
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.database import IDENTITY_ROLE, WORKER_ROLE
 from integrations.mail.smtp import MailServer
-from jobs import background_thread, context, mail
+from jobs import background_thread, context, registry
 from jobs.context import Context
 from rules.access.permissions import NOBODY
 from services.core.encryption import DecryptionError, decrypt, encrypt
@@ -20,7 +20,7 @@ from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.mail import delivery
 from services.mail.delivery import MAILS, send_due
 from services.mail.outbox import enqueue_mail
-from services.maintenance.tasks import purge_expired, work_waiting
+from services.maintenance.tasks import purge_expired
 from tests import factories
 from tests.harness.engines import engine_of
 from tests.services.conftest import Listener, MovedClock
@@ -304,9 +304,9 @@ class TestWhatCannotBeSent:
         written(people)
         without = elsewhere(jobs, mail=None)
         assert not send_due(without)
-        assert "mail" not in work_waiting(without)
+        assert "mail" not in registry.jobs_with_work(without)
         assert mails(session)[0].due_at is not None
-        assert "mail" in work_waiting(jobs)
+        assert "mail" in registry.jobs_with_work(jobs)
         drained(jobs)
         assert len(box.mailbox.mails) == 1
 
@@ -348,12 +348,12 @@ class TestTheJob:
         context.set_context(Context(jobs, None, None, lambda _name: None))  # type: ignore[arg-type]
         yield
         background_thread.run_in_background("mail", lambda: False).join(10)
-        context._given.clear()
+        context._contexts.clear()
 
     @pytest.mark.usefixtures("running")
     def test_sends_on_a_thread_of_its_own(self, people: UnitOfWorkFactory, box: Handle) -> None:
         written(people, ADA, EVE)
-        mail.run()
+        registry.run("mail")
         assert len(box.mailbox.wait_for(ADA)) == len(box.mailbox.wait_for(EVE)) == 1
 
     @pytest.mark.usefixtures("running")
@@ -362,8 +362,8 @@ class TestTheJob:
         box.mailbox.silent_after = "EHLO"
         first = background_thread.run_in_background("mail", lambda: False)
         first.join(10)
-        mail.run()
-        mail.run()
+        registry.run("mail")
+        registry.run("mail")
         running = background_thread.run_in_background("mail", lambda: False)
         assert running.is_alive()
         box.mailbox.silent_after = ""

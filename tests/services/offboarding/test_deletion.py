@@ -13,13 +13,13 @@ import sqlalchemy.exc
 from integrations.github import GitHub
 from jobs import background_thread, context
 from jobs.context import Context
+from jobs.registry import jobs_with_work
 from jobs.sweep import Sweeper
 from rules.errors import ServiceError
 from services.core.unit_of_work import Caller
 from services.enforcement import withdrawing
 from services.enforcement.applying import SETUPS
 from services.enforcement.confirming import MAX_WRITING_SECONDS
-from services.maintenance.tasks import work_waiting
 from services.offboarding.deletion import WITHDRAWN_AFTER, delete, end_what_came_late
 from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
 from tests import factories
@@ -63,7 +63,7 @@ def withdrawn(town: Town) -> None:
 
 
 def waits(town: Town) -> bool:
-    return "withdraw" in work_waiting(town.jobs)
+    return "withdraw" in jobs_with_work(town.jobs)
 
 
 def mails(town: Town) -> list[tuple[str, str]]:
@@ -322,7 +322,7 @@ def sweeper(town: Town) -> Iterator[Sweeper]:
     context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     yield Sweeper(context.get_context(), lambda: False, timedelta(days=1000))
     background_thread.run_in_background("withdraw", lambda: False).join(10)
-    context._given.clear()
+    context._contexts.clear()
 
 
 def test_the_sweeper_alone_sees_to_all_of_it(town: Town, written: int, owner: str, sweeper: Sweeper) -> None:

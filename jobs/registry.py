@@ -1,0 +1,80 @@
+"""The registry of jobs: what a wake-up can name, in the order of priority.
+
+A wake-up is the name of a job and nothing else. The job works until nothing is due or its time slice is over; what is
+due then is found in PostgreSQL by the next wake-up. The sweeper wakes the jobs that have work, and runs them itself
+when no worker comes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from integrations.github import GitHub
+from jobs.background_thread import run_in_background
+from jobs.context import BACKGROUND_TIME_SLICE, TIME_SLICE, Context, get_context, run_for
+from services.bypass_detection.detection import TIPS, examine_landings
+from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
+from services.enforcement.applying import SETUPS, apply_due
+from services.enforcement.probe_queue import PROBES
+from services.enforcement.probing import probe_due
+from services.mail.delivery import has_mail, send_due
+from services.offboarding.withdrawal import WITHDRAWALS, withdraw_due
+from services.reconcile.leases import BRANCHES
+from services.repository_sync.sync import has_syncs, sync_due
+from services.webhooks.deliveries import DELIVERIES, process
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Work of one kind."""
+
+    name: str
+    step: Callable[[Context], bool]
+    """Do a part of the work; return False if nothing is due that is not leased."""
+    has_work: Callable[[UnitOfWork], bool]
+    time_slice: float = BACKGROUND_TIME_SLICE
+    """Seconds after which a wake-up of the job makes room for others."""
+    in_background: bool = False
+    """Whether it runs on a thread beside the other jobs, because a server that hangs would hold them up."""
+
+    def run(self) -> None:
+        """Work until nothing is due, or the time slice is over; return at once if it runs in the background."""
+        context = get_context()
+        context.started(self.name)
+        if self.in_background:
+            run_in_background(self.name, partial(self.step, context))
+        else:
+            run_for(context, self.name, partial(self.step, context), self.time_slice)
+
+
+def _with_github(step: Callable[[UnitOfWorkFactory, GitHub], bool]) -> Callable[[Context], bool]:
+    return lambda context: step(context.uow_factory, context.github)
+
+
+JOBS = {
+    job.name: job
+    for job in (
+        Job("webhooks", _with_github(process), DELIVERIES.has_work),
+        Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES.has_work, TIME_SLICE),
+        Job("setup", _with_github(apply_due), SETUPS.has_work),
+        Job("sync", _with_github(sync_due), has_syncs),
+        Job("verify", _with_github(probe_due), PROBES.has_work),
+        Job("landings", _with_github(examine_landings), TIPS.has_work),
+        Job("mail", lambda context: send_due(context.uow_factory), has_mail, in_background=True),
+        Job("withdraw", _with_github(withdraw_due), WITHDRAWALS.has_work, in_background=True),
+    )
+}
+
+
+def run(name: str) -> None:
+    """Run the named job; RQ calls this function in the workers."""
+    JOBS[name].run()
+
+
+def jobs_with_work(uow_factory: UnitOfWorkFactory) -> list[str]:
+    """Return the jobs that have work which no process does, in the order of priority.
+
+    That is what a lost wake-up, a retry that is due, or a lease that has ended has left behind.
+    """
+    with uow_factory.open(SYSTEM_CALLER) as uow:
+        return [name for name, job in JOBS.items() if job.has_work(uow)]

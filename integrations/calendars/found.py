@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
-from rules.time.recurrence import MOST_DATES, Recurrence
+from rules.time.recurrence import MAX_DATES, Recurrence
 from rules.time.wall_clock import Window
 
 LONGEST_NAME = 100
@@ -81,7 +81,7 @@ def first_day(options: Options, day: date) -> date:
 def listed(days: Iterable[date]) -> tuple[Recurrence, bool]:
     """Return the recurrence of some days, and whether it had to leave out late ones."""
     ordered = sorted(set(days))
-    taken = tuple(ordered[:MOST_DATES])
+    taken = tuple(ordered[:MAX_DATES])
     if len(ordered) == 1:
         return Recurrence("once", ordered[0]), False
     return Recurrence("dates", taken[0], dates=taken), len(taken) < len(ordered)

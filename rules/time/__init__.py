@@ -1,1 +1,1 @@
-"""Recurrences, time zones, and the windows of schedules."""
+"""Recurrences, time zones, and the windows of schedules. Pure: no clock is read, and the time zone data are pinned."""

@@ -34,9 +34,9 @@ Frequency = Literal["once", "daily", "weekly", "monthly", "yearly", "dates"]
 
 EARLIEST, LATEST = date(2000, 1, 1), date(2100, 1, 1)
 """The first day that a schedule may begin on, and the day before which it has to."""
-MOST_INTERVAL = 1000
-MOST_COUNT = 10_000
-MOST_DATES = 1000
+MAX_INTERVAL = 1000
+MAX_COUNT = 10_000
+MAX_DATES = 1000
 MIDNIGHT = time()
 
 _FREQUENCIES: dict[str, Any] = {
@@ -45,9 +45,9 @@ _FREQUENCIES: dict[str, Any] = {
     "yearly": rrule.YEARLY,
 }
 _STEPS = {"daily": 1, "weekly": 7}
-"""Days between two steps of the frequencies that step by days."""
+"""Days per step of frequencies that step by days."""
 _MONTHS = {"monthly": 1, "yearly": 12}
-"""Months between two steps of the others."""
+"""Months per step of the others."""
 _WEEKDAYS = {
     "MO": rrule.MO,
     "TU": rrule.TU,
@@ -64,7 +64,7 @@ _LONGEST_MONTH = {2: 29, 4: 30, 6: 30, 9: 30, 11: 30}
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """When windows begin; `by_day` as in RFC 5545 (`MO`, `-1FR`), `until` inclusive, `dates` the days themselves."""
+    """The days on which windows start; `by_day` as in RFC 5545 (`MO`, `-1FR`), `until` inclusive."""
 
     frequency: Frequency
     start_date: date
@@ -78,7 +78,7 @@ class Recurrence:
 
 
 def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
-    """Yield the days from `first` to `last`, both included, on which windows begin, in order."""
+    """Yield the days from `first` to `last`, both inclusive, on which windows start, in order."""
     if recurrence.frequency == "once":
         if first <= recurrence.start_date <= last:
             yield recurrence.start_date
@@ -93,7 +93,7 @@ def days(recurrence: Recurrence, first: date, last: date) -> Iterator[date]:
 
 
 def _near(recurrence: Recurrence, first: date) -> date:
-    """Return a day not after `first` from which the rule can be followed as from its start: years are not walked."""
+    """Return a day not after `first` from which the rule can be expanded, so that past years are skipped."""
     start, interval = recurrence.start_date, recurrence.interval
     if recurrence.count is not None or first <= start:
         return start
@@ -106,7 +106,7 @@ def _near(recurrence: Recurrence, first: date) -> date:
 
 
 def _followed(recurrence: Recurrence, start: date, end: date) -> Iterator[date]:
-    """Yield the days of a rule from one that it can be followed from until another, however often it is to be done."""
+    """Yield the days of a rule between two days, regardless of its count."""
     if recurrence.frequency == "daily":
         each = map(date.fromordinal, range(start.toordinal(), end.toordinal() + 1, recurrence.interval))
         names = recurrence.by_day or recurrence.by_month or recurrence.by_month_day
@@ -121,7 +121,7 @@ def _followed(recurrence: Recurrence, start: date, end: date) -> Iterator[date]:
 
 
 def _is_named(recurrence: Recurrence, day: date) -> bool:
-    """Tell whether a day is one of those that a daily rule is limited to."""
+    """True if a daily rule is not restricted to other days."""
     from_end = day.day - monthrange(day.year, day.month)[1] - 1
     return (
         (not recurrence.by_day or _WEEKDAY_NAMES[day.weekday()] in recurrence.by_day)
@@ -131,14 +131,14 @@ def _is_named(recurrence: Recurrence, day: date) -> bool:
 
 
 def _as_weekdays(day: date) -> set[str]:
-    """Return what a day is as a weekday: `FR`, and counted in its month, from either end."""
+    """Return the weekday names of a day: `FR`, and with its ordinal in the month, from both ends."""
     name, length = _WEEKDAY_NAMES[day.weekday()], monthrange(day.year, day.month)[1]
     ordinal = (day.day - 1) // 7 + 1
     return {name, f"{ordinal}{name}", f"+{ordinal}{name}", f"-{(length - day.day) // 7 + 1}{name}"}
 
 
 def _of_weeks(start: date, end: date, interval: int, weekdays: Sequence[int]) -> Iterator[date]:
-    """Yield the weekdays of every so many weeks, the first of which is that of `start`."""
+    """Yield the weekdays of every `interval`-th week, the first of which is that of `start`."""
     first, last = start.toordinal(), end.toordinal()
     for monday in range(first - start.weekday(), last + 1, 7 * interval):
         for number in (monday + weekday for weekday in weekdays):
@@ -176,30 +176,30 @@ def _weekday(text: str) -> rrule.weekday:
 
 
 def check(recurrence: Recurrence) -> None:
-    """Refuse with `invalid_recurrence` what is not let through, naming every field that is wrong."""
-    faults = list(_faults(recurrence))
-    if faults:
-        details = tuple(Detail(f"/recurrence/{field}", message, "invalid_recurrence") for field, message in faults)
-        raise ServiceError("invalid_recurrence", f"recurrence.{faults[0][0]} {faults[0][1]}.", details=details)
+    """Raise `invalid_recurrence`, with all invalid fields, if a recurrence is not supported."""
+    errors = list(_errors(recurrence))
+    if errors:
+        details = tuple(Detail(f"/recurrence/{field}", message, "invalid_recurrence") for field, message in errors)
+        raise ServiceError("invalid_recurrence", f"recurrence.{errors[0][0]} {errors[0][1]}.", details=details)
 
 
-def _faults(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+def _errors(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
     if recurrence.frequency in {"once", "dates"}:
-        yield from _faults_of_rules(recurrence)
+        yield from _errors_of_rule_fields(recurrence)
     else:
-        yield from _faults_of_ends(recurrence)
-        yield from _faults_of_days(recurrence)
-    yield from _faults_of_dates(recurrence)
+        yield from _errors_of_ends(recurrence)
+        yield from _errors_of_days(recurrence)
+    yield from _errors_of_dates(recurrence)
     if not _is_near(recurrence.start_date):
-        yield "startDate", f"has to be a day from {EARLIEST} on, and before {LATEST}"
+        yield "startDate", f"must be from {EARLIEST} on, and before {LATEST}"
 
 
 def _is_near(day: date) -> bool:
     return EARLIEST <= day < LATEST
 
 
-def _faults_of_rules(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
-    """Yield what says how something recurs, of what does not recur by a rule."""
+def _errors_of_rule_fields(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    """Yield errors for rule fields of a recurrence without a rule."""
     given = {
         "interval": recurrence.interval != 1,
         "byDay": bool(recurrence.by_day),
@@ -208,61 +208,61 @@ def _faults_of_rules(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
         "until": recurrence.until is not None,
         "count": recurrence.count is not None,
     }
-    what = "what happens once" if recurrence.frequency == "once" else "days that are listed"
+    what = "the frequency once" if recurrence.frequency == "once" else "listed dates"
     for field in (name for name, is_given in given.items() if is_given):
-        yield field, f"has no meaning for {what}"
+        yield field, f"is not allowed with {what}"
 
 
-def _faults_of_dates(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+def _errors_of_dates(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
     listed = recurrence.dates
     if recurrence.frequency != "dates":
         if listed:
-            yield "dates", "has a meaning only where the frequency is dates"
-    elif not 1 <= len(listed) <= MOST_DATES:
-        yield "dates", f"has to list from 1 to {MOST_DATES} days"
+            yield "dates", "is only allowed with the frequency dates"
+    elif not 1 <= len(listed) <= MAX_DATES:
+        yield "dates", f"must list 1 to {MAX_DATES} days"
     elif len(set(listed)) < len(listed):
-        yield "dates", "has to list each day once"
+        yield "dates", "must list each day only once"
     elif not all(map(_is_near, listed)):
-        yield "dates", f"has to be of days from {EARLIEST} on, and before {LATEST}"
+        yield "dates", f"must be from {EARLIEST} on, and before {LATEST}"
     elif max(listed) < recurrence.start_date:
         yield "dates", "has no day from startDate on"
 
 
-def _faults_of_ends(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
-    if not 1 <= recurrence.interval <= MOST_INTERVAL:
-        yield "interval", f"has to be from 1 to {MOST_INTERVAL}"
+def _errors_of_ends(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+    if not 1 <= recurrence.interval <= MAX_INTERVAL:
+        yield "interval", f"must be from 1 to {MAX_INTERVAL}"
     if recurrence.until is not None and recurrence.until < recurrence.start_date:
         yield "until", "is before the start"
     if recurrence.count is not None and recurrence.until is not None:
-        yield "count", "and until exclude each other"
-    if recurrence.count is not None and not 1 <= recurrence.count <= MOST_COUNT:
-        yield "count", f"has to be from 1 to {MOST_COUNT}"
+        yield "count", "and until are mutually exclusive"
+    if recurrence.count is not None and not 1 <= recurrence.count <= MAX_COUNT:
+        yield "count", f"must be from 1 to {MAX_COUNT}"
 
 
-def _faults_of_days(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+def _errors_of_days(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
     parsed = [(text, _BY_DAY.fullmatch(text)) for text in recurrence.by_day]
     frequency, months = recurrence.frequency, recurrence.by_month
     if wrong := [text for text, found in parsed if found is None]:
-        yield "byDay", f"has to be of weekdays such as MO or -1FR, which {wrong[0]!r} is not"
+        yield "byDay", f"must contain weekdays such as MO or -1FR; {wrong[0]!r} is not one"
     elif len({bool(found and found[1]) for _text, found in parsed}) > 1:
-        yield "byDay", "has to count all of its weekdays (1MO) or none (MO)"
+        yield "byDay", "must use ordinals for all weekdays (1MO) or for none (MO)"
     elif any(found is not None and found[1] for _text, found in parsed) and frequency in {"daily", "weekly"}:
-        yield "byDay", f"may count weekdays (-1FR) only within months, not for {frequency}"
+        yield "byDay", f"may use ordinals (-1FR) only with months, not with {frequency}"
     elif recurrence.by_day and frequency == "yearly" and not months:
-        yield "byDay", "needs byMonth where the frequency is yearly"
+        yield "byDay", "requires byMonth if the frequency is yearly"
     if any(not 1 <= month <= 12 for month in months):
-        yield "byMonth", "has to be of months from 1 to 12"
-    yield from _faults_of_month_days(recurrence)
+        yield "byMonth", "must contain months from 1 to 12"
+    yield from _errors_of_month_days(recurrence)
 
 
-def _faults_of_month_days(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
+def _errors_of_month_days(recurrence: Recurrence) -> Iterator[tuple[str, str]]:
     month_days = recurrence.by_month_day
     if any(not 1 <= abs(day) <= 31 for day in month_days):
-        yield "byMonthDay", "has to be of days from 1 to 31, or from -1 to -31 counted from the end"
+        yield "byMonthDay", "must contain days from 1 to 31, or from -1 to -31 counted from the end"
     elif month_days and recurrence.frequency == "weekly":
-        yield "byMonthDay", "has no meaning for weeks"
+        yield "byMonthDay", "is not allowed with the frequency weekly"
     elif month_days and recurrence.frequency == "yearly" and not recurrence.by_month:
-        yield "byMonthDay", "needs byMonth where the frequency is yearly"
+        yield "byMonthDay", "requires byMonth if the frequency is yearly"
     elif month_days and recurrence.by_month:
         longest = max(_LONGEST_MONTH.get(month, 31) for month in recurrence.by_month)
         if all(abs(day) > longest for day in month_days):

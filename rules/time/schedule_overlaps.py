@@ -1,9 +1,9 @@
 """Which watched branches scopes share, for many scopes at once.
 
-Two schedules collide where they share a watched branch and their windows share an instant. The database compares
-windows; branches are compared here. Scopes are many and so are branches, so a `Ground` is arranged once and then asked
-by every scope: a glob looks only at repositories that begin as it does, and is compiled only where there are some.
-Pure: the references of scopes are resolved by a service.
+Two schedules overlap if they share a watched branch and their windows share an instant. The database compares windows;
+branches are compared here. There are many scopes and branches, so a `BranchIndex` is built once and then queried by
+every scope: a glob only looks at repositories with its prefix, and is compiled only if there are any.
+Pure: a service resolves the references of scopes.
 """
 
 from bisect import bisect_left
@@ -19,8 +19,8 @@ _AFTER_ALL = "\U0010ffff"
 Facts = Iterable[BranchFact]
 
 
-class Ground:
-    """Watched branches, arranged so that a scope finds out soon whether it reaches any of them."""
+class BranchIndex:
+    """Watched branches, indexed so that a scope finds those it covers quickly."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = {fact.branch_id: fact for fact in facts}
@@ -28,13 +28,13 @@ class Ground:
         for fact in self._facts.values():
             self._of_repository[fact.repository_id].append(fact)
         self.repositories = {key: of[0].repository.lower() for key, of in self._of_repository.items()}
-        """The names of all repositories that it lies in, in lower case, by id."""
+        """The lower-case names of all its repositories, by id."""
         self._names = sorted((name, key) for key, name in self.repositories.items())
 
     def reached(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterator[BranchFact]:
-        """Yield the branches that a scope, the contract's object as it is kept, reaches.
+        """Yield the branches that a scope covers, given as the stored object of the contract.
 
-        `repositories` tells the ids of those that scopes name; a name that is not there reaches nothing.
+        `repositories` maps the names in scopes to ids; a name that is missing covers nothing.
         """
         facts = self._in_repositories(scope, repositories)
         if scope.get("branches") is None:
@@ -67,13 +67,13 @@ class Ground:
                 yield from facts
 
     def _places(self, pattern: str) -> range:
-        """Return where repositories stand whose names begin as the pattern does."""
+        """Return the positions of repositories whose names start with the prefix of the pattern."""
         start = pattern.partition("*")[0].lower()
         return range(bisect_left(self._names, (start,)), bisect_left(self._names, (start + _AFTER_ALL,)))
 
 
 def named_repositories(scopes: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return what scopes call repositories by, ids and names, as they stand there."""
+    """Return the ids and names of repositories in scopes, as written there."""
     named: set[str] = set()
     for scope in scopes:
         named.update(scope.get("repositories", ()))

@@ -1,40 +1,42 @@
-"""The windows of a schedule in real time: its days, each with the window placed on the clocks of its zone.
+"""The windows of a schedule in real time: its days, each with the window in local time of its zone.
 
-Pure: what is asked about is given, no clock is read.
+Pure: no clock is read.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
-import rules.time.zones  # noqa: F401 - says whose data zoneinfo reads
+import rules.time.zones  # noqa: F401 - selects the data that zoneinfo reads
 from rules.time.recurrence import Recurrence, days
-from rules.time.wall_clock import Window, first_instant, place, reading
+from rules.time.wall_clock import Window, first_instant, local_time, place
 
 _DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """One window in UTC, its end excluded; what has no real time begins and ends at the instant that skips it."""
+class Interval:
+    """One window in UTC, its end exclusive; one without real time starts and ends at the instant that skips it."""
 
     start: datetime
     end: datetime
 
     @property
     def is_real(self) -> bool:
-        """Whether any instant lies in it."""
+        """True if it contains an instant."""
         return self.start < self.end
 
 
-def placed(recurrence: Recurrence, window: Window, zone: ZoneInfo, after: datetime, until: datetime) -> list[Placed]:
-    """Return the windows that end after one instant and begin until another, by their start.
+def expand_windows(
+    recurrence: Recurrence, window: Window, zone: ZoneInfo, after: datetime, until: datetime
+) -> list[Interval]:
+    """Return the windows that end after one time and start until another, by start.
 
-    Of several with one start, which a gap of the clocks can bring about, the longest stands for all.
+    Of several with the same start, which a gap of the clocks can cause, only the longest is returned.
     """
-    first = reading(after, zone).date() - timedelta(days=window.days) - _DAY
-    last = reading(until, zone).date() + _DAY
-    found: dict[datetime, Placed] = {}
+    first = local_time(after, zone).date() - timedelta(days=window.days) - _DAY
+    last = local_time(until, zone).date() + _DAY
+    found: dict[datetime, Interval] = {}
     for day in days(recurrence, first, last):
         span = place(window, day, zone)
         begins = span.start if span else first_instant(window.on(day)[0], zone)
@@ -42,5 +44,5 @@ def placed(recurrence: Recurrence, window: Window, zone: ZoneInfo, after: dateti
         if ends > after and begins <= until:
             known = found.get(begins)
             if known is None or ends > known.end:
-                found[begins] = Placed(begins, ends)
+                found[begins] = Interval(begins, ends)
     return sorted(found.values(), key=lambda one: one.start)

@@ -1,8 +1,8 @@
-"""Time zones: their names, and the version of the data that says what their clocks do.
+"""Time zones: their names, and the version of their data.
 
-The data are those of the `tzdata` package, which is pinned; what the machine has is not looked at, so that all
-machines plan the same windows, and one number tells when windows have to be planned anew. Whoever reads a clock with
-`zoneinfo` imports this module first. https://www.iana.org/time-zones
+The data are those of the pinned `tzdata` package, never of the machine, so that all machines plan the same windows and
+the version tells when to replan. A module that uses `zoneinfo` must import this module first.
+https://www.iana.org/time-zones
 """
 
 from functools import cache
@@ -14,17 +14,17 @@ from rules.errors import Detail, ServiceError
 reset_tzpath(to=())
 
 DATA_VERSION = version("tzdata")
-"""Such as `2026.6`, which is the IANA's 2026f."""
+"""For example `2026.6`, which is the IANA's 2026f."""
 
 
 def check_zone(name: str, path: str) -> None:
-    """Raise `invalid_timezone`, with the pointer `path`, for what is no name of the IANA database.
+    """Raise `invalid_timezone`, with the pointer `path`, if a name is not in the IANA database.
 
-    Names are taken as they are written there, so that every calendar understands what is shown; another case is told.
+    Names are case-sensitive, so that every calendar understands them; the message suggests the right spelling.
     """
     if name not in zone_names():
         meant = next((zone for zone in sorted(zone_names()) if zone.lower() == name.lower()), None)
-        message = f"{name!r} is no IANA time zone" + (
+        message = f"{name!r} is not an IANA time zone" + (
             f"; did you mean {meant}?" if meant else ", such as Europe/London"
         )
         details = (Detail(path, message, "invalid_timezone"),)

@@ -22,7 +22,7 @@ from models.schedule_queries import existing
 from models.schedules import Schedule, as_multirange
 from rules.errors import Detail, ServiceError
 from rules.freezes.scope import BranchFact
-from rules.time.schedule_overlaps import Ground, named_repositories
+from rules.time.schedule_overlaps import BranchIndex, named_repositories
 from services.core.lookups import find_repositories
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
@@ -113,7 +113,7 @@ def overlaps_of(
     others = uow.session.execute(query).all()
     if others and reached is None:
         reached = resolve(uow, schedule.scope, stored=True).branches
-    sharing = _sharing(uow, Ground(reached or ()), others)
+    sharing = _sharing(uow, BranchIndex(reached or ()), others)
     if not sharing:
         return NONE
     mine = _read_once(windows)
@@ -152,7 +152,7 @@ def _first_meeting(one: ColumnElement[Any], other: ColumnElement[Any]) -> Column
     return func.lower(one.op("*", return_type=TSTZMULTIRANGE())(other), type_=Schedule.created_at.type)
 
 
-def _sharing(uow: UnitOfWork, ground: Ground, others: Sequence[Row[str, str]]) -> list[str]:
+def _sharing(uow: UnitOfWork, ground: BranchIndex, others: Sequence[Row[str, str]]) -> list[str]:
     """Return the ids of schedules whose scopes cover one of the branches.
 
     Scopes come as text from the database, equal for equal scopes, so that each is evaluated once.
@@ -170,7 +170,7 @@ def _known(uow: UnitOfWork, names: Collection[str]) -> dict[str, str]:
     return {name: found.id for name, found in find_repositories(uow, names).items()} if names else {}
 
 
-def _leading_there(uow: UnitOfWork, ground: Ground, names: Collection[str]) -> set[str]:
+def _leading_there(uow: UnitOfWork, ground: BranchIndex, names: Collection[str]) -> set[str]:
     """Return those of many names that may match a repository of the index, also by a former name.
 
     A thousand schedules name ten thousand repositories, and looking all of them up takes a second.

@@ -22,8 +22,8 @@ from models.organizations import Organization
 from models.schedules import Occurrence, Schedule
 from rules.access.permissions import SYSTEM
 from rules.ids import new_id
-from rules.time.wall_clock import reading
-from rules.time.windows import Placed
+from rules.time.wall_clock import local_time
+from rules.time.windows import Interval
 from rules.time.zones import DATA_VERSION
 from services.core.batch import for_each_isolated
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
@@ -69,12 +69,12 @@ def plan(uow: UnitOfWork, schedule: Schedule) -> int:
     return changed + len(new)
 
 
-def look_ahead(uow: UnitOfWork, schedule: Schedule) -> list[Placed]:
+def look_ahead(uow: UnitOfWork, schedule: Schedule) -> list[Interval]:
     """Return the windows of a schedule, stored or not, that are open now or start within 400 days."""
     return windows_of(schedule, uow.now, uow.now + LOOKAHEAD)
 
 
-def windows_to_start(windows: Sequence[Placed], now: datetime) -> list[Placed]:
+def windows_to_start(windows: Sequence[Interval], now: datetime) -> list[Interval]:
     """Return the future windows, and of the open ones the one that ends last.
 
     It covers what the others would: a schedule with windows of a year does not start hundreds of them at once.
@@ -95,13 +95,13 @@ def skipped_rows(uow: UnitOfWork, schedule_id: str) -> Sequence[Occurrence]:
     return uow.session.scalars(select(Occurrence).where(Occurrence.schedule_id == schedule_id, *asked)).all()
 
 
-def not_skipped(windows: Iterable[Placed], rows: Iterable[Occurrence]) -> list[Placed]:
+def not_skipped(windows: Iterable[Interval], rows: Iterable[Occurrence]) -> list[Interval]:
     """Return the windows that were not skipped manually: a window that does not take place cannot overlap."""
     skipped = {row.starts_at for row in rows if row.skip_reason == "asked"}
     return [one for one in windows if one.start not in skipped]
 
 
-def ranges(windows: Iterable[Placed]) -> list[Range[datetime]]:
+def ranges(windows: Iterable[Interval]) -> list[Range[datetime]]:
     """Return windows as in `Schedule.windows`."""
     return [Range(one.start, one.end) for one in windows if one.is_real]
 
@@ -122,7 +122,7 @@ def _is_settled(row: Occurrence, now: datetime) -> bool:
     return row.starts_at <= now and (row.ends_at <= now or row.skip_reason is not None)
 
 
-def _settle(uow: UnitOfWork, row: Occurrence, agreed: Placed | None, *, runs: bool) -> bool:
+def _settle(uow: UnitOfWork, row: Occurrence, agreed: Interval | None, *, runs: bool) -> bool:
     """Make a row agree with the window that starts at the same time, or delete it; True if it changed."""
     is_asked = row.skip_reason == "asked"
     if agreed is None or not (runs or is_asked) or (is_asked and not agreed.is_real):
@@ -148,11 +148,11 @@ def _had(rows: Iterable[Occurrence], now: datetime) -> list[Occurrence]:
     ]
 
 
-def _is_same(schedule: Schedule, window: Placed, row: Occurrence) -> bool:
+def _is_same(schedule: Schedule, window: Interval, row: Occurrence) -> bool:
     """True if a window is the same as an occurrence before an edit: on the same day and overlapping it."""
     zone = ZoneInfo(schedule.timezone)
     apart = window.end <= row.starts_at or row.ends_at <= window.start
-    return not apart and reading(window.start, zone).date() == reading(row.starts_at, zone).date()
+    return not apart and local_time(window.start, zone).date() == local_time(row.starts_at, zone).date()
 
 
 _INSERT = text("""
@@ -164,7 +164,7 @@ _INSERT = text("""
 """)
 
 
-def _insert(uow: UnitOfWork, schedule: Schedule, windows: Sequence[Placed]) -> None:
+def _insert(uow: UnitOfWork, schedule: Schedule, windows: Sequence[Interval]) -> None:
     """Insert up to a hundred rows in one statement, which is faster than row by row."""
     uow.session.flush()
     if windows:

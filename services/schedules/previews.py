@@ -11,8 +11,8 @@ from models.schedule_queries import with_freezes
 from models.schedules import Occurrence, Schedule
 from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError, merge_errors
-from rules.time.wall_clock import reading
-from rules.time.windows import Placed
+from rules.time.wall_clock import local_time
+from rules.time.windows import Interval
 from services.core.lookups import require_schedule
 from services.core.unit_of_work import UnitOfWork
 from services.freezes.scopes import resolve
@@ -89,7 +89,7 @@ def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, sto
     As far as it is planned they tell what there will be: one that began before an edit is the one of its day. One whose
     freeze was ended by hand is over.
     """
-    ahead: Sequence[Placed] = look_ahead(uow, schedule)
+    ahead: Sequence[Interval] = look_ahead(uow, schedule)
     schedule.windows = ranges(not_skipped(ahead, skipped_rows(uow, schedule.id) if schedule.id else ()))
     reached = None if schedule.scope is None else resolve(uow, schedule.scope, stored=stored).branches
     overlaps = NONE if reached is None else overlaps_of(uow, schedule, reached=reached)
@@ -100,7 +100,7 @@ def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, sto
     if until is None:
         ahead = windows_to_start(ahead, uow.now)
     else:
-        planned = [Placed(row.starts_at, row.ends_at) for row, _ in rows.values()]
+        planned = [Interval(row.starts_at, row.ends_at) for row, _ in rows.values()]
         ahead = [*planned, *(one for one in ahead if one.start > until)]
     ahead = [one for one in ahead if one.start not in over]
     zone = ZoneInfo(schedule.timezone)
@@ -113,7 +113,7 @@ def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, sto
 
 
 def _occurrence(
-    window: Placed, known: tuple[Occurrence, Freeze | None] | None, zone: ZoneInfo, now: datetime
+    window: Interval, known: tuple[Occurrence, Freeze | None] | None, zone: ZoneInfo, now: datetime
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": None, "starts_at": window.start, "ends_at": window.end, "skip_reason": None}
     shown["state"] = "planned"
@@ -128,7 +128,7 @@ def _occurrence(
 
 def local(starts_at: datetime, ends_at: datetime, zone: ZoneInfo) -> dict[str, str]:
     """Return what the clocks of a zone show when a window begins, and when it ends."""
-    return {"local_start": reading(starts_at, zone).isoformat(), "local_end": reading(ends_at, zone).isoformat()}
+    return {"local_start": local_time(starts_at, zone).isoformat(), "local_end": local_time(ends_at, zone).isoformat()}
 
 
 def _overlaps(found: Overlaps) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from models.schedules import Schedule
 from rules.time.recurrence import Recurrence
 from rules.time.wall_clock import Window
-from rules.time.windows import Placed, placed
+from rules.time.windows import Interval, expand_windows
 
 _DATES = ("start_date", "until")
 _LISTS = ("by_day", "by_month_day", "by_month")
@@ -33,7 +33,7 @@ def window_of(kept: Mapping[str, Any]) -> Window:
     return Window(start, end, kept.get("days", 0))
 
 
-def windows_of(schedule: Schedule, after: datetime, until: datetime) -> list[Placed]:
+def windows_of(schedule: Schedule, after: datetime, until: datetime) -> list[Interval]:
     """Return the windows of a schedule, stored or not, that end after one time and start until another."""
     recurrence, window = recurrence_of(schedule.recurrence), window_of(schedule.wall_clock_window)
-    return placed(recurrence, window, ZoneInfo(schedule.timezone), after, until)
+    return expand_windows(recurrence, window, ZoneInfo(schedule.timezone), after, until)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.freezes.scope import BranchFact, compile_scope
-from rules.time.schedule_overlaps import Ground, named_repositories
+from rules.time.schedule_overlaps import BranchIndex, named_repositories
 
 NAMES = ("acme/web", "acme/web-api", "Acme/Docs", "acme/docs2", "globex/web")
 BRANCHES = ("main", "release/1", "release/1/fix")
@@ -55,7 +55,7 @@ def by_asking_each(scope: dict[str, Any]) -> set[str]:
 
 @given(scope=scopes())
 def test_a_scope_reaches_on_arranged_ground_what_it_covers(scope: dict[str, Any]) -> None:
-    reached = [fact.branch_id for fact in Ground(FACTS).reached(scope, KNOWN)]
+    reached = [fact.branch_id for fact in BranchIndex(FACTS).reached(scope, KNOWN)]
     assert len(reached) == len(set(reached))
     assert set(reached) == by_asking_each(scope)
 
@@ -64,7 +64,7 @@ def test_a_scope_reaches_on_arranged_ground_what_it_covers(scope: dict[str, Any]
 def test_two_scopes_share_what_one_reaches_of_the_ground_of_the_other(
     one: dict[str, Any], other: dict[str, Any]
 ) -> None:
-    ground = Ground(Ground(FACTS).reached(one, KNOWN))
+    ground = BranchIndex(BranchIndex(FACTS).reached(one, KNOWN))
     shared = {fact.branch_id for fact in ground.reached(other, KNOWN)}
     assert shared == by_asking_each(one) & by_asking_each(other)
 

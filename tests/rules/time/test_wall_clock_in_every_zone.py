@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rules.time.zones  # noqa: F401 - first of all it says whose data `zoneinfo` reads
-from rules.time.wall_clock import Span, Window, first_instant, last_instant, place, reading
+from rules.time.wall_clock import Span, Window, first_instant, last_instant, local_time, place
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), 24 * 60
@@ -137,7 +137,7 @@ def test_every_zone_has_clocks_that_agree_with_the_c_library() -> None:
         with c_library_in(zone):
             around = [change.at + shift for change in changes(zone) for shift in (-1, 0)]
             for minute in (*samples, *around):
-                assert reading(EPOCH + minute * MINUTE, place_of) == shown(minute + ahead(minute)), zone
+                assert local_time(EPOCH + minute * MINUTE, place_of) == shown(minute + ahead(minute)), zone
 
 
 def test_windows_at_every_change_of_every_zone_cover_what_they_have_to_and_end_where_that_ends() -> None:

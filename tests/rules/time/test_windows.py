@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rules.time.recurrence import Recurrence
 from rules.time.wall_clock import Window
-from rules.time.windows import Placed, placed
+from rules.time.windows import Interval, expand_windows
 from tests.rules.time.test_recurrence import by_trying, rules
 from tests.rules.time.test_wall_clock_in_every_zone import EPOCH, MINUTE, ZONES, changes, expected, minutes, walk
 
@@ -57,7 +57,7 @@ def test_windows_are_those_of_the_days_that_fit_where_clocks_show_them(
     around = [change.at for change in changes(zone)[:6]] or [minutes(datetime(2026, 6, 1, tzinfo=UTC))]
     after = data.draw(st.sampled_from(around)) - data.draw(st.integers(0, 10 * DAYS))
     until = after + ahead * DAYS
-    found = placed(rule, window, ZoneInfo(zone), EPOCH + after * MINUTE, EPOCH + until * MINUTE)
+    found = expand_windows(rule, window, ZoneInfo(zone), EPOCH + after * MINUTE, EPOCH + until * MINUTE)
     assert {minutes(one.start): minutes(one.end) for one in found} == by_walking(rule, window, zone, after, until)
     assert found == sorted(found, key=lambda one: one.start)
 
@@ -104,12 +104,12 @@ DAILY = Recurrence("daily", date(2026, 1, 1))
 def test_windows_of_a_range(
     window: Window, zone: str, after: str, until: str, expected_windows: list[tuple[str, str]]
 ) -> None:
-    found = placed(DAILY, window, ZoneInfo(zone), at(after), at(until))
-    assert found == [Placed(at(start), at(end)) for start, end in expected_windows]
+    found = expand_windows(DAILY, window, ZoneInfo(zone), at(after), at(until))
+    assert found == [Interval(at(start), at(end)) for start, end in expected_windows]
 
 
 def test_of_two_windows_that_a_gap_makes_begin_at_once_the_longer_one_stands_for_both() -> None:
     apia = Recurrence("daily", date(2011, 12, 30), count=2)  # the first of them never was there
     window = Window(time(0), time(12), 1)
-    found = placed(apia, window, ZoneInfo("Pacific/Apia"), at("2011-12-29T00:00"), at("2012-01-02T00:00"))
-    assert found == [Placed(at("2011-12-30T10:00"), at("2011-12-31T22:00"))]
+    found = expand_windows(apia, window, ZoneInfo("Pacific/Apia"), at("2011-12-29T00:00"), at("2012-01-02T00:00"))
+    assert found == [Interval(at("2011-12-30T10:00"), at("2011-12-31T22:00"))]

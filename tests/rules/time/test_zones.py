@@ -14,10 +14,10 @@ def test_the_names_of_the_database_are_taken(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("europe/london", "'europe/london' is no IANA time zone; did you mean Europe/London?"),
-        ("utc", "'utc' is no IANA time zone; did you mean UTC?"),
-        ("Mars/Olympus", "'Mars/Olympus' is no IANA time zone, such as Europe/London."),
-        ("", "'' is no IANA time zone, such as Europe/London."),
+        ("europe/london", "'europe/london' is not an IANA time zone; did you mean Europe/London?"),
+        ("utc", "'utc' is not an IANA time zone; did you mean UTC?"),
+        ("Mars/Olympus", "'Mars/Olympus' is not an IANA time zone, such as Europe/London."),
+        ("", "'' is not an IANA time zone, such as Europe/London."),
     ],
 )
 def test_others_are_refused_and_another_case_is_told(name: str, said: str) -> None:

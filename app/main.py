@@ -26,7 +26,7 @@ from app.edge.operation import CompiledOperation, Edge
 from app.edge.rate_limits import RateLimits
 from app.edge.token_verification import TokenVerifier
 from app.edge.worker_threads import Workers
-from app.mount_web import mounted_pages
+from app.mount_web import mount_pages
 from app.wiring import dependencies_of
 from integrations.github import GitHub
 from integrations.mail.smtp import MailServer
@@ -149,13 +149,17 @@ def _probes(client: "redis.asyncio.Redis", github: GitHub | None, mail: MailServ
 def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> Application:
     """Return the application of an edge whose parts are already there."""
     log = AccessLog(standard_error() if parts.access_log else None)
+
+    async def call_operation(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await application(scope, receive, send)
+
     application: Application = connexion_adapter.build(
         edge.contract,
         parts.handlers,
         partial(CompiledOperation, edge),
         front=partial(RequestMiddleware, errors=edge.errors, log=log),
         lifespan=lifespan,
-        pages=mounted_pages(edge.contract, edge.uow_factories, edge.maintenance.check),
+        pages=mount_pages(edge, call_operation),
         complete=parts.complete,
     )
     return application

@@ -1,47 +1,131 @@
-"""Flask's pages, beside the operations, at addresses which the contract knows not (`PAGES` and `PAGES_UNDER`)."""
+"""The pages beside the operations: a Flask application in threads of its own, and the ports that it is given."""
 
-import importlib.util
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from a2wsgi import WSGIMiddleware
+from flask import Flask
+from werkzeug.exceptions import HTTPException
 
 from app.edge.connexion_adapter import Application
-from schemas.contract import Contract, Realm
-from services.core.unit_of_work import UnitOfWorkFactory
+from app.edge.errors import DATABASE_RETRY_AFTER_SECONDS, is_database_unavailable
+from app.edge.operation import Edge
+from app.edge.retries import retry_on_serialization_failure
+from models.organizations import User
+from rules.access.permissions import NOBODY
+from rules.errors import ServiceError
+from rules.time.instants import format_instant
+from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.confirming import Authorizations
+from services.identity import one_time_tokens
+from services.organizations import invitations
+from web.application import create_pages
+from web.context import PageContext
+from web.enforcement import enforcement_pages
+from web.forms import FormGuard
+from web.operations import Operations
+from web.people import people_pages
+from web.ports import Purpose
 
 _THREADS = 12
-"""More than there are connections: a thread holds none while a password is hashed, or the code host is waited for."""
+"""Each page takes one while its operations run, in threads and connections of their own."""
 
 
-def _always_open() -> None:
-    """Refuse nobody."""
+class MountedPages:
+    """Serves a Flask application to ASGI, and tells its pages on which loop the operations run."""
+
+    def __init__(self, pages: Flask) -> None:
+        self._pages = pages
+        wsgi_application: Any = pages
+        self._application: Any = WSGIMiddleware(wsgi_application, workers=_THREADS)
+
+    def serves(self, path: str) -> bool:
+        """True if there is a page at this path, for whichever method."""
+        try:
+            self._pages.url_map.bind("").match(path, method="GET")
+        except HTTPException as error:
+            return error.code == 405
+        return True
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Answer one request in a thread."""
+        scope["change_freeze.loop"] = asyncio.get_running_loop()
+        if "request_context" in scope:
+            scope["change_freeze.request_id"] = scope["request_context"].request_id
+        await self._application(scope, receive, send)
 
 
-def mounted_pages(
-    contract: Contract,
-    realms: Mapping[Realm, UnitOfWorkFactory] | None = None,
-    refuse: Callable[[], None] = _always_open,
-) -> Application | None:
-    """Return `web.pages` as an ASGI application, or None while there is none.
+@dataclass(frozen=True, slots=True)
+class DatabaseMailedLinks:
+    """Shows what mailed links are for, from the database."""
 
-    With `realms` the pages for people are among them, and where their units know a code host, that of an authorisation.
-    `refuse` raises while people are to come back later.
-    """
-    if importlib.util.find_spec("web.pages") is None:
+    uow_factory: UnitOfWorkFactory
+
+    def find(self, purpose: Purpose, token: str) -> Mapping[str, Any] | None:
+        """Return what a valid link is for, with names as in the API; None for any other link."""
+        try:
+            return retry_on_serialization_failure(partial(self._find, purpose, token))
+        except Exception as error:
+            if not is_database_unavailable(error):
+                raise
+            message = "The service cannot reach its database. Freezes stay as they are; try again in a moment."
+            retry_after = DATABASE_RETRY_AFTER_SECONDS
+            raise ServiceError("database_unavailable", message, retry_after=retry_after) from error
+
+    def _find(self, purpose: Purpose, token: str) -> Mapping[str, Any] | None:
+        with self.uow_factory.open(Caller(None, NOBODY, "dashboard"), read_only=True) as uow:
+            return _FINDERS[purpose](uow, token)
+
+
+def _verify_email(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
+    found = one_time_tokens.peek(uow, "verify_email", token)
+    return {"email": found.subject, "name": found.details["name"]} if found else None
+
+
+def _reset_password(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
+    found = one_time_tokens.peek(uow, "reset_password", token)
+    user = uow.session.get(User, found.subject) if found else None
+    return {"email": user.email} if user else None
+
+
+def _invitation(uow: UnitOfWork, token: str) -> Mapping[str, Any] | None:
+    try:
+        found = invitations.preview(uow, token)
+    except ServiceError:
         return None
-    from web.enforcement import enforcement_pages
-    from web.pages import create_pages
-    from web.people import people_pages
+    return {
+        **{name: found[name] for name in ("id", "email", "role", "organization")},
+        "invitedBy": found["invited_by"],
+        "expiresAt": format_instant(found["expires_at"]),
+    }
 
-    pages: Any = create_pages(contract)
-    if realms is not None:
-        pages.register_blueprint(people_pages(contract, realms["identity"], realms["organization"], refuse))
-        uow_factory = realms["organization"]
-        github = uow_factory.dependencies.github
-        if github is not None:
-            pages.register_blueprint(
-                enforcement_pages(Authorizations(uow_factory, github), uow_factory.dependencies.web_url)
-            )
-    return cast(Application, WSGIMiddleware(pages, workers=_THREADS))
+
+_FINDERS: Mapping[Purpose, Callable[[UnitOfWork, str], Mapping[str, Any] | None]] = {
+    "verify_email": _verify_email,
+    "reset_password": _reset_password,
+    "invitation": _invitation,
+}
+
+
+def mount_pages(edge: Edge, application: Application) -> MountedPages:
+    """Return the pages of one application, whose operations they call.
+
+    The page of an authorisation is there if a GitHub App is configured.
+    """
+    pages = create_pages(edge.contract)
+    identity, organization = edge.uow_factories["identity"], edge.uow_factories["organization"]
+    web_url = identity.dependencies.web_url
+    context = PageContext(
+        edge.contract,
+        Operations(edge.contract, application),
+        DatabaseMailedLinks(identity),
+        FormGuard("forms", web_url),
+    )
+    pages.register_blueprint(people_pages(context, edge.maintenance.check))
+    github = organization.dependencies.github
+    if github is not None:
+        pages.register_blueprint(enforcement_pages(Authorizations(organization, github), web_url))
+    return MountedPages(pages)

@@ -23,6 +23,11 @@ def device_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -
     )
 
 
+def device_lookup(uow: UnitOfWork, body: dict[str, Any]) -> object:
+    """Return the device that waits under a code."""
+    return devices.find_pending(uow, body["user_code"])
+
+
 def device_approve(uow: UnitOfWork, body: dict[str, Any]) -> object:
     """Approve a device that waits, or deny it."""
     decided = devices.decide(uow, body["user_code"], body["decision"] == "approve", body.get("organization_id"))

@@ -18,6 +18,11 @@ def get_install_url(uow: UnitOfWork) -> SecretReply:
     return SecretReply(claims.install_url(uow))
 
 
+def get_installation_request(uow: UnitOfWork, state: str) -> object:
+    """Return the organisation that an installation was requested for."""
+    return claims.find_request(uow, state)
+
+
 def get_installation_status(uow: UnitOfWork, installation_id: int | None) -> object:
     """Tell how far the organisation's installation has come."""
     return views.status(uow, installation_id)

@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from rules.access.login_sessions import delete_cookie, set_cookie
 from schemas.replies import HeadedReply, RawReply
 from services.core.pagination import Page
 from services.core.read_context import ReadContext
 from services.core.unit_of_work import UnitOfWork
 from services.identity import password_sign_in, registration, session_views, sessions, signing_keys
-from services.identity.cookies import delete_cookie, set_cookie
 
 
 def sign_up(uow: UnitOfWork, body: dict[str, Any]) -> object:

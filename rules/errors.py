@@ -48,6 +48,22 @@ class ServiceError(Exception):
         """True if the details show a secret: a stored copy of the response must be encrypted."""
 
 
+class MethodNotAllowedError(ServiceError):
+    """The path exists, but not with this method; `allow` lists the methods that do."""
+
+    def __init__(self, method: str, allow: str) -> None:
+        super().__init__("method_not_allowed", f"{method} is not supported here; use {allow}")
+        self.allow = allow
+
+
+class NotAuthorizedError(Exception):
+    """An authorisation at GitHub leads to nothing: title, message and status of the page that says so."""
+
+    def __init__(self, title: str, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.title, self.message, self.status = title, message, status
+
+
 def merge_errors(errors: Sequence[ServiceError]) -> ServiceError:
     """Return one error for several, with the code of the first and the details of all."""
     first, *others = errors

@@ -1,80 +1,73 @@
-"""`/device`: a person lets a device in that shows them a code, or sends it away (RFC 8628, 3.3 and 5.4).
+"""`/device`: a person signs in a device that shows them a code, or denies it (RFC 8628, 3.3 and 5.4).
 
-The code is asked for by a form even where the address brings it, so that nobody approves by following a link; then the
-page names what asks, from where, for which organisation, and what it will be able to do.
+The code is submitted by a form even if the address brings it, so that nobody approves by following a link; then the
+page names the device, where it is, for which organisation, and what it will be able to do.
 """
 
-from collections.abc import Sequence
-from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, request
 
-from models.identity import DeviceAuthorization
-from rules.errors import ServiceError
-from services.core.unit_of_work import UnitOfWork
-from services.identity import devices, sessions
-from services.organizations import memberships
-from web.desk import Desk, Visitor
-from web.problems import at
-from web.roles import powers
+from rules import web_addresses
+from rules.access.login_sessions import LIFETIME
+from web.accounts import filled
+from web.context import missing_field
+from web.operations import OperationError
+from web.problems import at_field
+from web.roles import describe_role
+from web.views import PageView
 
 _LABELS = {"user_code": "Code", "organization_id": "Organisation"}
-NO_DEVICE = "No device waits under this code. It may be mistyped, used, or older than ten minutes."
-MOST_ORGANIZATIONS = 100
+UNKNOWN_CODE = "This code is not valid. It may be mistyped, used, or older than ten minutes."
 
 
-class Device:
-    """The page, in its three steps: the code, the consent, and what came of it."""
+class Device(PageView):
+    """The page, in three steps: the code, the consent, and the result."""
 
-    path = "/device"
+    path = web_addresses.DEVICE
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-
-    def ask(self) -> Response:
+    def get(self) -> Response:
         """Show the form for the code."""
         code = request.args.get("user_code", "")
-        back = f"/device?{urlencode({'user_code': code})}" if code else "/device"
-        self.desk.work_signed_in(back, lambda _unit, visitor: visitor)
-        return self.desk.show("device.html", user_code=code)
+        self.context.require_visitor(f"{self.path}?{urlencode({'user_code': code})}" if code else self.path)
+        return self.context.render("device.html", user_code=code)
 
-    def act(self) -> Response:
-        """Show what asks, or do as its form says."""
-        given = self.desk.answers("user_code", "decision", "organization_id")
-        act = self._decide if given["decision"] in {"approve", "deny"} else self._consent
+    def post(self) -> Response:
+        """Show the device that waits under the code, or approve or deny it."""
+        given = self.context.form_fields("user_code", "decision", "organization_id")
+        self.context.require_visitor(self.path)
+        code = given["user_code"]
         try:
-            return act(given)
-        except ServiceError as error:
-            shown = at("user_code", error) if error.code == "not_found" else error
-            return self.desk.show_again("device.html", shown, _LABELS, user_code=given["user_code"])
+            if given["decision"] in {"approve", "deny"}:
+                return self._decide(given)
+            return self._ask_for_consent(code)
+        except OperationError as error:
+            unknown = error.code == "not_found" or any(detail.path == "/userCode" for detail in error.details)
+            shown = at_field("user_code", OperationError(404, "not_found", UNKNOWN_CODE)) if unknown else error
+            return self.context.render_again("device.html", shown, _LABELS, user_code=code)
 
-    def _consent(self, given: dict[str, str]) -> Response:
-        if not given["user_code"]:
-            raise at("user_code", ServiceError("missing_parameter", "Enter the code that your device shows."))
-
-        def look(uow: UnitOfWork, _: Visitor) -> tuple[DeviceAuthorization | None, Sequence[Any]]:
-            return devices.find_pending(uow, given["user_code"]), memberships.list_mine(
-                uow, None, MOST_ORGANIZATIONS
-            ).data
-
-        device, organizations = self.desk.work_signed_in("/device", look)
-        if device is None:
-            raise ServiceError("not_found", NO_DEVICE)
+    def _ask_for_consent(self, code: str) -> Response:
+        if not code:
+            raise missing_field("user_code", "Enter the code that your device shows.")
+        device = self.context.call("device_lookup", body={"userCode": code}).content
+        _, [listed] = self.context.read(self.path, "list_my_organizations")
+        organizations = listed["data"]
         active = next((each for each in organizations if each["active"]), None)
-        return self.desk.show(
+        return self.context.render(
             "consent.html",
             device=device,
             organizations=organizations,
             chosen=active or next(iter(organizations), None),
-            powers=powers,
-            days=sessions.LIFETIME.days,
+            describe_role=describe_role,
+            days=LIFETIME.days,
         )
 
     def _decide(self, given: dict[str, str]) -> Response:
-        approve = given["decision"] == "approve"
-
-        def decide(uow: UnitOfWork, _: Visitor) -> DeviceAuthorization:
-            return devices.decide(uow, given["user_code"], approve, given["organization_id"] or None)
-
-        return self.desk.show("decided.html", device=self.desk.work_signed_in("/device", decide))
+        body = {
+            "userCode": given["user_code"],
+            "decision": given["decision"],
+            "organizationId": given["organization_id"],
+        }
+        return self.context.render(
+            "decided.html", device=self.context.call("device_approve", body=filled(body)).content
+        )

@@ -1,8 +1,8 @@
-"""The page of a setup's authorisation: what an administrator at the code host confirms, and what came of it.
+"""The page of a ruleset authorisation: what an administrator at GitHub confirms, and the result.
 
-GitHub sends the person here with `code` and `state` in the address. Nothing happens by that: the page says who asked
-for what, and only its form does it (`web/forms.py` tells what that is safe by). Code and state are in no log, and leave
-in no `Referer`. Every refusal is a page too.
+GitHub sends the person here with `code` and `state` in the address. Nothing happens by that: the page says who
+requested what, and only its protected form does it. Code and state are in no log, and leave in no `Referer`. An error
+is a page too.
 """
 
 import logging
@@ -10,77 +10,82 @@ import logging
 from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
 
-from rules.errors import ServiceError
-from services.enforcement.authorizing import PATH, NotAuthorizedError
-from services.enforcement.confirming import Authorizations
-from web.forms import LONGEST_FORM, ForeignFormError, Guard, shown
+from rules.errors import NotAuthorizedError, ServiceError
+from rules.web_addresses import ENFORCEMENT_AUTHORIZED
+from web.forms import MAX_FORM_BYTES, ForeignFormError, FormGuard, render_page
+from web.ports import RulesetAuthorizations
 
 logger = logging.getLogger(__name__)
 
-SHOWN = 200
-"""Rulesets that a page lists."""
+MAX_LISTED = 200
+"""Rulesets that the page lists."""
 COOKIE_SECONDS = 600
 
 
-def enforcement_pages(authorizations: Authorizations, web_url: str) -> Blueprint:
+def enforcement_pages(authorizations: RulesetAuthorizations, web_url: str) -> Blueprint:
     """Return the page; `web_url` is the origin that people see it under."""
     pages = Blueprint("enforcement", __name__)
-    guard = Guard("setup", web_url, "Strict", COOKIE_SECONDS)
+    guard = FormGuard("setup", web_url, "Strict", COOKIE_SECONDS)
 
-    @pages.get(PATH)
-    def ask() -> Response:
+    @pages.get(ENFORCEMENT_AUTHORIZED)
+    def show() -> Response:
         state = request.args.get("state", "")
         if "error" in request.args:
-            raise NotAuthorizedError("Not authorised", "You did not let the service act for you. Nothing was written.")
+            raise NotAuthorizedError("Not authorised", "You did not authorise the service. Nothing was written.")
         if not request.args.get("code"):
-            raise NotAuthorizedError("Not an authorisation", "This address comes from GitHub, with a code and a state.")
-        asked = authorizations.read_request(state)
-        browser = guard.browser()
-        page = shown(
-            "confirm.html",
-            asked=asked,
-            shown=asked.changes[:SHOWN],
+            raise NotAuthorizedError("Not an authorisation", "GitHub leads to this address with a code and a state.")
+        pending = authorizations.read_request(state)
+        secret = guard.browser_secret()
+        page = render_page(
+            "enforcement/confirm.html",
+            pending=pending,
+            shown=pending.changes[:MAX_LISTED],
             code=request.args["code"],
             state=state,
-            token=guard.token(browser, state),
+            token=guard.token(secret, state),
         )
-        guard.remember(page, browser)
+        guard.set_cookie(page, secret)
         return page
 
-    @pages.post(PATH)
+    @pages.post(ENFORCEMENT_AUTHORIZED)
     def confirm() -> Response:
-        request.max_content_length = LONGEST_FORM
+        request.max_content_length = MAX_FORM_BYTES
         state, code = request.form.get("state", ""), request.form.get("code", "")
         guard.check(state)
-        return shown("confirmed.html", result=authorizations.confirm(state, code), most=SHOWN)
+        result = authorizations.confirm(state, code)
+        return render_page("enforcement/confirmed.html", result=result, most=MAX_LISTED)
 
     pages.register_error_handler(ForeignFormError, _foreign)
-    pages.register_error_handler(NotAuthorizedError, _refused)
-    pages.register_error_handler(ServiceError, _failed)
-    pages.register_error_handler(HTTPException, _unusable)
-    pages.register_error_handler(Exception, _broken)
+    pages.register_error_handler(NotAuthorizedError, _not_authorized)
+    pages.register_error_handler(ServiceError, _refused)
+    pages.register_error_handler(HTTPException, _unreadable)
+    pages.register_error_handler(Exception, _failed)
     return pages
 
 
 def _foreign(error: ForeignFormError) -> Response:
-    return shown("refused.html", 403, title=error.title, message=error.message)
+    return _message(error.title, error.message, 403)
 
 
-def _refused(error: NotAuthorizedError) -> Response:
-    return shown("refused.html", error.status, title=error.title, message=error.message)
+def _not_authorized(error: NotAuthorizedError) -> Response:
+    return _message(error.title, error.message, error.status)
 
 
-def _failed(error: ServiceError) -> Response:
-    """Show what the code host, or a rule of ours, refused."""
-    return shown("refused.html", 502, title="Not possible now", message=error.message)
+def _refused(error: ServiceError) -> Response:
+    """Show what GitHub, or a rule of ours, refused."""
+    return _message("Not possible now", error.message, 502)
 
 
-def _unusable(error: HTTPException) -> Response:
-    return shown("refused.html", error.code or 400, title="Not usable", message="The form could not be read.")
+def _unreadable(error: HTTPException) -> Response:
+    return _message("Invalid request", "The form could not be read.", error.code or 400)
 
 
-def _broken(error: Exception) -> Response:
+def _failed(error: Exception) -> Response:
     """Show that something failed; the log has the cause, and neither code nor state."""
     logger.error("the page of an authorisation failed", exc_info=error)
-    message = "Something failed on our side. What was written stays; apply again for a new address."
-    return shown("refused.html", 500, title="That did not work", message=message)
+    message = "Something failed on our side. Rulesets that were written stay; apply again for a new address."
+    return _message("Something went wrong", message, 500)
+
+
+def _message(title: str, message: str, status: int) -> Response:
+    return render_page("enforcement/message.html", status, title=title, message=message)

@@ -1,7 +1,7 @@
-"""What every page is sent with, and what its forms are safe by.
+"""Protection of forms, and the headers of every page.
 
-A form is safe from other sites by the `Origin` of its request (or, since a page without referrer sends none, by
-`Sec-Fetch-Site`), and by a token that fits a cookie which other sites cannot have sent. A refused form is a page too.
+A form is protected from other sites by the `Origin` of its request (or by `Sec-Fetch-Site`, since a page without
+referrer sends no origin), and by a token bound to a cookie that other sites cannot have sent.
 """
 
 import hashlib
@@ -12,17 +12,17 @@ from typing import Any, Literal
 
 from flask import Response, make_response, render_template, request
 
-from app.edge.origins import is_same_origin
+from rules.access.origins import is_same_origin
 
-LONGEST_FORM = 16_384
-"""Bytes of a form that are read."""
-LONGEST_ANSWER = 4_096
-"""Characters of one field that are looked at."""
-_BROWSER_BYTES = 24
+MAX_FORM_BYTES = 16_384
+MAX_FIELD_LENGTH = 4_096
+_COOKIE_BYTES = 24
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
 _HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    ),
+    "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -32,68 +32,68 @@ Referrer = Literal["no-referrer", "same-origin"]
 
 
 class ForeignFormError(Exception):
-    """The form was not sent by the page that showed it, or not by the browser that was shown it."""
+    """The form was not sent by our page, or not by the browser that the page was shown in."""
 
-    title = "Not sent from this page"
+    title = "This form has expired"
     message = (
-        "The form has to be sent from the page that showed it, in the same browser and signed in as before. "
-        "Open the page anew, and send it from there."
+        "The form was not sent from the page that showed it, in the same browser and under the same sign-in. "
+        "Reload the page and try again."
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
-    """Knows our own forms again: by the page that sent them, and the browser that was shown it."""
+class FormGuard:
+    """Recognises our own forms by the page that sent them and the browser that they were shown in."""
 
     name: str
-    """Of the cookie that holds a secret of the browser's."""
+    """Name of the cookie that holds the browser's secret."""
     web_url: str
     samesite: Literal["Strict", "Lax"] = "Lax"
-    seconds: int | None = None
-    """How long the cookie is kept; until the browser is closed, where nothing is said."""
+    max_age: int | None = None
+    """Seconds that the cookie is kept; None until the browser is closed."""
 
     @property
     def secure(self) -> bool:
-        """Whether people come by https: cookies are then sent by nothing else."""
+        """True if the web origin is https; cookies are then sent over https alone."""
         return self.web_url.startswith("https://")
 
     @property
     def cookie(self) -> str:
-        """The cookie's whole name; with the prefix no other host of the domain can set it (RFC 6265bis, 4.1.3.2)."""
+        """The cookie's full name; with the prefix no other host of the domain can set it (RFC 6265bis, 4.1.3.2)."""
         return f"__Host-{self.name}" if self.secure else self.name
 
-    def browser(self) -> str:
-        """Return the secret of the browser that asks, or one for it to keep from now on."""
+    def browser_secret(self) -> str:
+        """Return the secret that the browser sent, or a new one."""
         known = request.cookies.get(self.cookie, "")
-        return known if len(known) >= _BROWSER_BYTES else secrets.token_urlsafe(_BROWSER_BYTES)
+        return known if len(known) >= _COOKIE_BYTES else secrets.token_urlsafe(_COOKIE_BYTES)
 
-    def remember(self, page: Response, browser: str) -> None:
+    def set_cookie(self, page: Response, secret: str) -> None:
         """Have the browser keep its secret."""
         page.set_cookie(
             self.cookie,
-            browser,
-            max_age=self.seconds,
+            secret,
+            max_age=self.max_age,
             secure=self.secure,
             httponly=True,
             samesite=self.samesite,
             path="/",
         )
 
-    def forget(self, page: Response) -> None:
-        """Have the browser get another secret with the next form."""
+    def delete_cookie(self, page: Response) -> None:
+        """Remove the browser's secret: the next form gets another one."""
         page.delete_cookie(self.cookie, secure=self.secure, httponly=True, samesite=self.samesite, path="/")
 
-    def token(self, browser: str, subject: str) -> str:
-        """Return what a form about `subject` carries in this browser."""
-        return hmac.new(browser.encode(), subject.encode(), hashlib.sha256).hexdigest()
+    def token(self, secret: str, subject: str) -> str:
+        """Return the token of a form about `subject` in the browser with this secret."""
+        return hmac.new(secret.encode(), subject.encode(), hashlib.sha256).hexdigest()
 
     def check(self, subject: str) -> None:
-        """Raise ForeignFormError unless the form at hand is ours."""
+        """Raise ForeignFormError unless the request sends a form of ours about `subject`."""
         if not is_same_origin(_header, self.web_url):
             raise ForeignFormError
-        browser = request.cookies.get(self.cookie, "")
+        secret = request.cookies.get(self.cookie, "")
         given = request.form.get("token", "")
-        if not browser or not hmac.compare_digest(given.encode(), self.token(browser, subject).encode()):
+        if not secret or not hmac.compare_digest(given.encode(), self.token(secret, subject).encode()):
             raise ForeignFormError
 
 
@@ -102,10 +102,10 @@ def _header(name: bytes) -> bytes | None:
     return None if value is None else value.encode("latin-1", "replace")
 
 
-def shown(template: str, status: int = 200, *, referrer: Referrer = "no-referrer", **values: Any) -> Response:
-    """Return a page that is kept nowhere, framed by nobody, and runs nothing.
+def render_page(template: str, status: int = 200, *, referrer: Referrer = "no-referrer", **values: Any) -> Response:
+    """Return a page that is not cached, cannot be framed, and runs only our own scripts.
 
-    With `same-origin` its forms say where they come from in `Origin`; an address that holds a secret has to have none.
+    With `same-origin` its forms send their origin; an address that holds a secret needs `no-referrer`.
     """
     page = make_response(render_template(template, **values), status)
     page.headers.update(_HEADERS)

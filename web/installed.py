@@ -1,155 +1,106 @@
 """`/installed`: where GitHub sends a person who has installed the App; its form claims the installation.
 
-Without anything in its address it is the way there: it tells what is connected, and gives the address at GitHub.
+Without parameters it is where the way to GitHub begins: it shows the connection, and gives the address at GitHub.
 
-The address names an installation, a state and a code. Nothing happens by following it: anybody can write one. The page
-says which organisation is to be connected, to the person alone who asked GitHub for it, and the claim itself proves
-the rest (`services/installations/claims.py`).
+The address names an installation, a state and a code. Nothing happens by following it, since anyone can write one. The
+page names the organisation to connect, to the person alone who requested the installation for it, and the claim itself
+proves the rest.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, cast
 
 from flask import Response, request
-from sqlalchemy import select
 
-from models.organizations import Membership, Organization
-from rules.access.permissions import role_reaches
-from rules.errors import ServiceError
-from services.core.unit_of_work import Caller, UnitOfWork
-from services.identity import one_time_tokens
-from services.installations import claims, views
-from web.desk import Desk, Visitor
+from rules import web_addresses
+from rules.access.permissions import Role, role_reaches
+from web.accounts import filled
+from web.operations import OperationError
+from web.views import PageView
 
 CLAIM, INSTALL = "claim_installation", "get_install_url"
 _FIELDS = {"installation_id": "installationId", "state": "state", "code": "code"}
-_OLD = "This address was used already, is older than an hour, or was given to somebody else."
-_NOWHERE = "You act in no organisation. Make one on the first page, or choose one of yours there."
-_ASKED = "GitHub has asked an owner of the account to install the App. Ask for a new address once they have done so."
-_BARE = (
-    "GitHub sent no authorisation along. The App has to request user authorisation during installation; tell whoever "
-    "runs this service."
+_EXPIRED = "This address has been used, has expired, or was given to someone else. It is valid for one hour."
+_NO_ORGANIZATION = "Create an organisation first, or switch to one of yours."
+_REQUESTED = "GitHub has asked an owner of the account to install the App. Start again once they have approved it."
+_NOT_CONFIGURED = (
+    'GitHub sent no authorisation. The operator of this service has to enable "Request user authorization (OAuth) '
+    'during installation" for the App.'
 )
 
 
-class Asked(NamedTuple):
-    """For which organisation an installation was asked for, and as whom it is claimed."""
-
-    organization: str
-    role: str
-    """The visitor's there."""
-    caller: Caller
-
-
-class Installed:
+class Installed(PageView):
     """The page."""
 
-    path = "/installed"
+    path = web_addresses.INSTALLED
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-
-    def ask(self) -> Response:
-        """Show what will be connected; without anything in the address, what is, and the way to connect it."""
+    def get(self) -> Response:
+        """Show what will be connected; without parameters, the present connection and how to change it."""
         if not request.args:
-            return self._begin()
+            return self._status()
         given = {name: request.args.get(name, "") for name in _FIELDS}
         if not all(given.values()):
             if request.args.get("setup_action") == "request":
-                return self.desk.show("refused.html", title="Not installed yet", message=_ASKED)
-            return self.desk.show("refused.html", 404, title="Not an authorisation", message=_BARE)
-        back = request.full_path
+                return self.context.message_page("Waiting for approval", _REQUESTED, 200)
+            return self.context.message_page("Not an authorisation", _NOT_CONFIGURED, 404)
+        self.context.require_visitor(request.full_path)
         try:
-            asked = self.desk.work_signed_in(back, lambda uow, visitor: self._asked(uow, visitor, given["state"]))
-        except ServiceError as error:
+            requested = self._requested(given["state"])
+        except OperationError as error:
             return self._refused(error)
-        return self.desk.show("installed.html", organization=asked.organization, given=given)
+        return self.context.render("installed.html", organization=requested["organization"], given=given)
 
-    def _begin(self, *, address: bool = False) -> Response:
-        """Show how far the visitor's organisation has come; with `address` also GitHub's, where they may have it."""
-        place = self.desk.work_signed_in(self.path, self._present)
-        if place is None:
-            return self.desk.show("refused.html", 404, title="No organisation", message=_NOWHERE)
-        if address:
-            self._require_role(place, INSTALL)
-        with self.desk.organizations.open(place.caller, read_only=not address) as uow:
-            url = claims.install_url(uow)["url"] if address else None
-            stands = views.status(uow, None)
-        return self.desk.show(
-            "connect.html", organization=place.organization, stands=stands, url=url, may=self._may(place, INSTALL)
-        )
-
-    def _present(self, uow: UnitOfWork, visitor: Visitor) -> Asked | None:
-        return self._place(uow, visitor, visitor.organization_id) if visitor.organization_id else None
-
-    def act(self) -> Response:
-        """Claim it, or give GitHub's address."""
-        given = self.desk.answers(*_FIELDS, "do")
+    def post(self) -> Response:
+        """Claim the installation, or give the address at GitHub."""
+        given = self.context.form_fields(*_FIELDS, "do")
         if given.pop("do") == "install":
-            return self._begin(address=True)
+            self.context.require_visitor(self.path)
+            return self._status(self.context.call(INSTALL).content["url"])
+        visitor = self.context.require_visitor(web_addresses.HOME)
         try:
-            body = self._body(given)
-            asked = self.desk.work_signed_in("/", lambda uow, visitor: self._asked(uow, visitor, given["state"]))
-            with self.desk.organizations.open(asked.caller) as uow:
-                claimed = claims.claim(uow, body["installationId"], body["state"], body["code"])
-        except ServiceError as error:
+            organization = self._requested(given["state"])["organization"]
+            if visitor.organization is None or visitor.organization["id"] != organization["id"]:
+                self.context.call("set_active_organization", body={"organizationId": organization["id"]})
+            claimed = self.context.call(CLAIM, body=_claim_body(given)).content
+        except OperationError as error:
             return self._refused(error)
-        return self.desk.show("connected.html", organization=asked.organization, installation=claimed)
+        return self.context.render("connected.html", organization=organization, installation=claimed)
 
-    def _body(self, given: dict[str, str]) -> dict[str, Any]:
-        number = given["installation_id"]
-        body: dict[str, Any] = {_FIELDS[name]: text for name, text in given.items()}
-        body["installationId"] = int(number) if number.isascii() and number.isdecimal() and len(number) < 17 else number
-        self.desk.shape(CLAIM).require(body)
-        return body
-
-    def _asked(self, uow: UnitOfWork, visitor: Visitor, state: str) -> Asked:
-        """Return what a state was given for; raises `not_found` for one that is no more, or was not the visitor's."""
-        token = one_time_tokens.peek(uow, "installation", state)
-        if token is None or token.subject != visitor.user_id:
-            raise ServiceError("not_found", _OLD)
-        asked = self._place(uow, visitor, token.organization_id)
-        self._require_role(asked, CLAIM)
-        return asked
-
-    def _place(self, uow: UnitOfWork, visitor: Visitor, organization_id: str | None) -> Asked:
-        """Return an organisation of the visitor's; raises `not_found` for another one, or none."""
-        found = uow.session.execute(
-            select(Organization, Membership.role)
-            .join(Membership, Membership.organization_id == Organization.id)
-            .where(Organization.id == organization_id, Membership.user_id == visitor.user_id)
-            .where(Organization.deleted_at.is_(None))
-        ).first()
-        if found is None:
-            raise ServiceError("not_found", _OLD)
-        organization, role = found
-        caller = Caller(
-            organization.id,
-            uow.actor,
-            "dashboard",
-            plan=organization.plan,
-            principal_id=visitor.user_id,
-            request_id=uow.caller.request_id,
-            session_id=visitor.session_id,
-            address=uow.caller.address,
-            client=uow.caller.client,
+    def _status(self, url: str | None = None) -> Response:
+        visitor = self.context.require_visitor(self.path)
+        organization = visitor.organization
+        if organization is None:
+            return self.context.message_page("No organisation", _NO_ORGANIZATION, 404)
+        return self.context.render(
+            "connect.html",
+            organization=organization,
+            connection=self.context.call("get_installation_status").content,
+            url=url,
+            may_install=self._may(organization["role"], INSTALL),
         )
-        return Asked(organization.name, role, caller)
 
-    def _may(self, asked: Asked, operation: str) -> bool:
-        """Tell whether the visitor has the role that the contract asks of who calls the operation."""
-        role: Any = asked.role
-        least: Any = self._least(operation)
-        return role_reaches(role, least)
+    def _requested(self, state: str) -> Mapping[str, Any]:
+        """Return the organisation that a state was given for, which the visitor may connect; raise OperationError."""
+        requested: Mapping[str, Any] = self.context.call("get_installation_request", query={"state": state}).content
+        if not self._may(requested["role"], CLAIM):
+            least = self.context.contract.operations[CLAIM].least_role
+            message = f"This needs the role {least}; yours is {requested['role']}."
+            raise OperationError(403, "insufficient_permission", message)
+        return requested
 
-    def _least(self, operation: str) -> str | None:
-        return self.desk.contract.operations[operation].least_role
+    def _may(self, role: str, operation_id: str) -> bool:
+        """True if the role may call the operation."""
+        least = self.context.contract.operations[operation_id].least_role
+        return role_reaches(cast(Role, role), cast(Role, least))
 
-    def _require_role(self, asked: Asked, operation: str) -> None:
-        if not self._may(asked, operation):
-            message = f"This needs the role {self._least(operation)}; yours is {asked.role}."
-            raise ServiceError("insufficient_permission", message)
+    def _refused(self, error: OperationError) -> Response:
+        if error.code == "not_found" or any(detail.path in {"state", "/state"} for detail in error.details):
+            return self.context.link_expired(_EXPIRED, (self.path, "Start again"))
+        return self.context.error_page(error)
 
-    def _refused(self, error: ServiceError) -> Response:
-        if error.code == "not_found" or (error.details and error.details[0].path == "/state"):
-            return self.desk.spent(_OLD, "/", "Go to the first page, and ask for a new address")
-        return self.desk.refuse(error)
+
+def _claim_body(given: dict[str, str]) -> dict[str, Any]:
+    number = given["installation_id"]
+    whole = number.isascii() and number.isdecimal() and len(number) < 17
+    body: dict[str, Any] = {_FIELDS[name]: text for name, text in filled(given).items()}
+    return {**body, "installationId": int(number) if whole else number}

@@ -1,71 +1,63 @@
-"""`/invitation`: who invites to what, with which role; accepted by its form alone.
+"""`/invitation`: who invites to which organisation, with which role; accepted by its form alone.
 
-The mailed link shows it to whoever has it. Only the account of the invited address accepts it, and finds it under its
-id too, so that no sign-in on the way has to carry the secret along.
+The mailed link shows the invitation to anyone who has it. Only the account of the invited address accepts it, and
+finds it by its id as well, so that no sign-in on the way carries the secret.
 """
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from flask import Response, request
 
-from rules.errors import ServiceError
-from services.core.unit_of_work import UnitOfWork
-from services.organizations import invitations
-from web.desk import Desk, Visitor, go
-from web.roles import powers
+from rules import web_addresses
+from web.context import redirect_to
+from web.operations import OperationError
+from web.roles import describe_role
+from web.views import PageView
 
-MOST = 100
-"""Invitations of one person that are looked through."""
-_GONE = "There is no such invitation for you, or it has been accepted, taken back, or has expired."
+_GONE = "This invitation does not exist, is not for you, or has been accepted, revoked, or has expired."
 
 
-class Invitation:
+class Invitation(PageView):
     """The page of one invitation."""
 
-    path = "/invitation"
+    path = web_addresses.INVITATION
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def get(self) -> Response:
+        """Show the invitation of a mailed token, or one to the address of the signed-in visitor."""
+        token, invitation_id = request.args.get("token", ""), request.args.get("id", "")
+        if token:
+            self.context.find_visitor()
+            found = self.context.mailed_links.find("invitation", token)
+        else:
+            found = self._find_own(invitation_id)
+        if found is None:
+            return self._gone()
+        powers = describe_role(found["role"])
+        return self.context.render("invitation.html", invitation=found, powers=powers, back=_address(found["id"]))
 
-    def ask(self) -> Response:
-        """Show the invitation of a mailed token, or one to the address of who is signed in."""
-        mailed, wanted = request.args.get("token", ""), request.args.get("id", "")
-        try:
-            if mailed:
-                found = self.desk.work(lambda uow, _: invitations.preview(uow, mailed))
-            else:
-                found = self.desk.work_signed_in(_address(wanted), lambda uow, _: _own(uow, wanted))
-        except ServiceError as error:
-            if error.code != "invitation_not_found":
-                raise
-            return self.desk.spent(_GONE, "/", "Go to the first page")
-        return self.desk.show(
-            "invitation.html", invitation=found, powers=powers(found["role"]), back=_address(found["id"])
-        )
-
-    def act(self) -> Response:
+    def post(self) -> Response:
         """Accept it."""
-        wanted = self.desk.answers("id")["id"]
-
-        def accept(uow: UnitOfWork, _: Visitor) -> None:
-            invitations.accept(uow, wanted)
-
+        invitation_id = self.context.form_fields("id")["id"]
+        self.context.require_visitor(_address(invitation_id))
+        if not invitation_id:
+            return self._gone()
         try:
-            self.desk.work_signed_in(_address(wanted), accept)
-        except ServiceError as error:
-            if error.code != "invitation_not_found":
+            self.context.call("accept_invitation", path_params={"invitationId": invitation_id})
+        except OperationError as error:
+            if error.code not in {"invitation_not_found", "invalid_parameter"}:
                 raise
-            return self.desk.spent(_GONE, "/", "Go to the first page")
-        return go("/?notice=joined")
+            return self._gone()
+        return redirect_to(f"{web_addresses.HOME}?notice=joined")
 
+    def _find_own(self, invitation_id: str) -> Mapping[str, Any] | None:
+        _, [pending] = self.context.read(_address(invitation_id), "list_pending_invitations")
+        return next((each for each in pending["data"] if each["id"] == invitation_id), None)
 
-def _own(uow: UnitOfWork, wanted: str) -> dict[str, Any]:
-    for invitation in invitations.list_pending(uow, None, MOST).data:
-        if invitation["id"] == wanted:
-            return dict(invitation)
-    raise ServiceError("invitation_not_found", _GONE)
+    def _gone(self) -> Response:
+        return self.context.message_page("Not found", _GONE, 404)
 
 
 def _address(invitation_id: str) -> str:
-    return f"/invitation?{urlencode({'id': invitation_id})}"
+    return f"{web_addresses.INVITATION}?{urlencode({'id': invitation_id})}"

@@ -1,75 +1,67 @@
-"""The pages for people: signing up and in, mailed links, invitations, devices, connecting GitHub, the first page.
+"""The pages for people: signing up and in, mailed links, invitations, devices, connecting GitHub, the account.
 
-They call the services that the API calls, in units of the realm `identity`, and are of use without JavaScript. Each is
-a class with a path, `ask` for GET, which changes nothing, and `act` for the form that it shows. Whatever is refused is
-a page too, with the status that the contract gives the refusal.
+They call operations as any client does, and work without JavaScript. An error is a page too, with the status that the
+operation answered.
 """
 
+import logging
 from collections.abc import Callable
-from typing import Protocol
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 from werkzeug.exceptions import HTTPException
 
 from rules.errors import ServiceError
-from schemas.contract import Contract
-from services.core.unit_of_work import UnitOfWorkFactory
-from web.desk import Desk, SignInNeededError, lead_to_sign_in, open_desk
+from web.accounts import Forgot, Reset, SignIn, SignOut, SignUp, Verify
+from web.context import INVALID_SESSION, PageContext, SignInRequiredError, safe_redirect
 from web.device import Device
 from web.forms import ForeignFormError
 from web.home import Home
 from web.installed import Installed
 from web.invitation import Invitation
-from web.problems import as_refusal
-from web.signing import Forgot, Reset, SignIn, SignOut, SignUp, Verify
+from web.operations import OperationError
+from web.views import PageView
 
-PAGES = (Home, SignUp, Verify, SignIn, SignOut, Forgot, Reset, Invitation, Device, Installed)
+logger = logging.getLogger(__name__)
+
+PAGES: tuple[type[PageView], ...] = (
+    Home, SignUp, Verify, SignIn, SignOut, Forgot, Reset, Invitation, Device, Installed,
+)  # fmt: skip
 PATHS = tuple(page.path for page in PAGES)
 
 
-class Page(Protocol):
-    """One page."""
-
-    path: str
-
-    def ask(self) -> Response:
-        """Show it."""
-
-    def act(self) -> Response:
-        """Do what its form says."""
-
-
-def people_pages(
-    contract: Contract, uow_factory: UnitOfWorkFactory, organizations: UnitOfWorkFactory, refuse: Callable[[], None]
-) -> Blueprint:
-    """Return the pages; `units` are those of the realm `identity`, `organizations` those of the other one.
-
-    `refuse` raises while people are to come back later.
-    """
-    desk = open_desk(contract, uow_factory, organizations)
+def people_pages(context: PageContext, refuse_in_maintenance: Callable[[], None]) -> Blueprint:
+    """Return the pages; `refuse_in_maintenance` raises a ServiceError during a maintenance window."""
     pages = Blueprint("people", __name__)
-    pages.before_request(refuse)
-    for make in PAGES:
-        page: Page = make(desk)
-        pages.add_url_rule(page.path, f"{make.__name__}_ask", page.ask, methods=["GET"])
-        pages.add_url_rule(page.path, f"{make.__name__}_act", page.act, methods=["POST"])
-    _refuse_as_pages(pages, desk)
+    pages.before_request(refuse_in_maintenance)
+    for page in PAGES:
+        pages.add_url_rule(page.path, view_func=page.as_view(page.__name__, context))
+    _answer_errors_with_pages(pages, context)
     return pages
 
 
-def _refuse_as_pages(pages: Blueprint, desk: Desk) -> None:
+def _answer_errors_with_pages(pages: Blueprint, context: PageContext) -> None:
+    def refused_by_operation(error: OperationError) -> Response:
+        if error.code in INVALID_SESSION:
+            return context.sign_in_redirect(SignInRequiredError(safe_redirect(request.path)))
+        return context.error_page(error)
+
     def foreign(error: ForeignFormError) -> Response:
-        return desk.show("refused.html", 403, title=error.title, message=error.message)
+        return context.message_page(error.title, error.message, 403)
 
-    def unusable(error: HTTPException) -> Response:
-        message = "The form could not be read."
-        return desk.show("refused.html", error.code or 400, title="Not usable", message=message)
+    def refused(error: ServiceError) -> Response:
+        return context.error_page(context.to_operation_error(error))
 
-    def broken(error: Exception) -> Response:
-        return desk.refuse(as_refusal(error))
+    def unreadable(error: HTTPException) -> Response:
+        return context.message_page("Invalid request", "The form could not be read.", error.code or 400)
 
-    pages.register_error_handler(SignInNeededError, lead_to_sign_in)
+    def failed(error: Exception) -> Response:
+        logger.error("a page failed", exc_info=error)
+        message = "Something failed on our side; freezes are unchanged."
+        return context.error_page(OperationError(500, "internal_error", message))
+
+    pages.register_error_handler(SignInRequiredError, context.sign_in_redirect)
     pages.register_error_handler(ForeignFormError, foreign)
-    pages.register_error_handler(ServiceError, desk.refuse)
-    pages.register_error_handler(HTTPException, unusable)
-    pages.register_error_handler(Exception, broken)
+    pages.register_error_handler(OperationError, refused_by_operation)
+    pages.register_error_handler(ServiceError, refused)
+    pages.register_error_handler(HTTPException, unreadable)
+    pages.register_error_handler(Exception, failed)

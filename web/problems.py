@@ -1,46 +1,41 @@
-"""Refusals in the words of the pages: which field is meant, and what people are told of a failure of ours."""
+"""What is wrong with a form, by field, in the words of the page."""
 
-import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.edge.errors import is_database_unavailable
-from rules.errors import Detail, ServiceError
-
-logger = logging.getLogger(__name__)
+from rules.errors import Detail
+from schemas.names import snake_case
+from web.operations import OperationError
 
 
 class Problem(NamedTuple):
-    """What is wrong with a form, and at which field; at none where it is about the whole."""
+    """One problem of a form; `field` is empty if it concerns the whole form."""
 
     field: str
     message: str
 
 
-def at(field: str, error: ServiceError) -> ServiceError:
-    """Say at a field what is wrong with the form."""
-    return ServiceError(
-        error.code, error.message, details=(Detail(f"/{field}", error.message),), retry_after=error.retry_after
+def at_field(name: str, error: OperationError) -> OperationError:
+    """Return the same error, shown at a field of the form."""
+    return OperationError(
+        error.status,
+        error.code,
+        error.message,
+        details=(Detail(f"/{name}", error.message),),
+        retry_after=error.retry_after,
+        request_id=error.request_id,
     )
 
 
-def problems_of(error: ServiceError, labels: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Return what is wrong by field; `labels` are what the fields are called on the page."""
+def problems_of(error: OperationError, labels: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Return the problems of a refused form; `labels` are the fields' labels on the page by their names in the form."""
     found = [(detail.path.removeprefix("/"), detail.message) for detail in error.details]
     return tuple(_problem(name, message, labels) for name, message in found or [("", error.message)])
 
 
 def _problem(name: str, message: str, labels: Mapping[str, str]) -> Problem:
-    label = labels.get(name)
+    field = snake_case(name)
+    label = labels.get(field)
     if label is None:
         return Problem("", message)
-    return Problem(name, label + message.removeprefix(name) if message.startswith(f"{name} ") else message)
-
-
-def as_refusal(error: Exception) -> ServiceError:
-    """Return a failure of ours as what people are told of it; the log has its cause, and nothing of the form."""
-    if is_database_unavailable(error):
-        message = "The service cannot reach its database. Freezes stay as they are; try again in a moment."
-        return ServiceError("database_unavailable", message, retry_after=1)
-    logger.error("a page failed", exc_info=error)
-    return ServiceError("internal_error", "Something failed on our side; freezes are unchanged.")
+    return Problem(field, label + message.removeprefix(name) if message.startswith(f"{name} ") else message)

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, LiteralString, cast, get_args
 
 from app.edge.key_uses import KeyUses
-from app.edge.origins import is_same_origin
 from app.edge.token_verification import TokenVerifier
+from rules.access.login_sessions import COOKIE
+from rules.access.origins import is_same_origin
 from rules.access.permissions import Principal, Role, role_reaches
 from rules.errors import ServiceError
 from schemas.contract import Operation
@@ -25,8 +26,7 @@ from services.identity.api_key_secrets import PREFIX, looks_like_secret, secret_
 _FIND_KEY = "SELECT * FROM find_api_key(%s)"
 _FIND_SESSION = "SELECT * FROM find_session(%s, %s)"
 _FIND_SIGN_IN = "SELECT * FROM find_sign_in(%s)"
-COOKIE = b"session"
-"""The cookie of the web origin that holds a session token."""
+_COOKIE = COOKIE.encode()
 _MAX_CACHED = 10_000
 
 
@@ -89,6 +89,16 @@ class Credentials:
             )
         if token.startswith(PREFIX):
             return await self._identify_key(self._hash_of(authorization or b"", token))
+        return await self._identify_session_token(token)
+
+    async def identify_visitor(self, authorization: bytes | None) -> Identity:
+        """Return the identity of a visitor whose page calls an operation: only their session token is accepted.
+
+        The page has checked the origin of its form. Raise a code of status 401.
+        """
+        return await self._identify_session_token(bearer_token(authorization))
+
+    async def _identify_session_token(self, token: str) -> Identity:
         if not token.startswith(SESSION_PREFIX):
             raise ServiceError(
                 "invalid_token", "This endpoint requires a session token. Sign in or authorize a device to get one."
@@ -173,7 +183,7 @@ def _cookie(header: bytes | None) -> str:
     """Return the session token of a `Cookie` header. Raise `missing_credentials` if there is none."""
     for pair in (header or b"").split(b";"):
         name, _, value = pair.strip().partition(b"=")
-        if name == COOKIE and value.isascii() and value:
+        if name == _COOKIE and value.isascii() and value:
             return value.decode("ascii")
     raise ServiceError(
         "missing_credentials", "Not signed in. Sign in, or send `Authorization: Bearer` with a session token."

@@ -14,11 +14,10 @@ import warnings
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from app.edge.errors import MethodNotAllowedError
 from app.edge.router import Router
-from rules.errors import ServiceError
+from rules.errors import MethodNotAllowedError, ServiceError
 from schemas.contract import Contract, ContractError, Operation
 
 with warnings.catch_warnings():
@@ -30,15 +29,20 @@ with warnings.catch_warnings():
     from connexion.middleware.lifespan import LifespanMiddleware
     from connexion.resolver import Resolution, Resolver
 
-PAGES = frozenset(
-    {"/", "/sign-up", "/verify", "/sign-in", "/sign-out", "/forgot", "/reset", "/invitation", "/device", "/installed"}
-)
-"""Addresses of pages."""
-PAGES_UNDER = ("/docs", "/static", "/enforcement/")
-"""Beginnings of addresses of pages."""
-
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Compile = Callable[[Operation, Callable[..., Any]], Application]
+
+
+class Pages(Protocol):
+    """What is served beside the operations."""
+
+    def serves(self, path: str) -> bool:
+        """True if there is a page at this path."""
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Answer one request."""
+
+
 Lifespan = Callable[[Any], AbstractAsyncContextManager[None]]
 
 
@@ -85,7 +89,7 @@ class _CompiledApp(AsyncASGIApp):  # type: ignore[misc]
 class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
     """Finds the operation by the raw path and passes its name to Connexion; other paths may be pages."""
 
-    def __init__(self, app: Application, *, pages: Application | None = None) -> None:
+    def __init__(self, app: Application, *, pages: Pages | None = None) -> None:
         self._app = app
         self._pages = pages
         self._router: Router[dict[str, Any]] = Router()
@@ -103,8 +107,7 @@ class RoutingMiddleware(SpecMiddleware):  # type: ignore[misc]
         raw_path = scope.get("raw_path") or scope["path"].encode()
         found = self._router.find(raw_path)
         if found is None:
-            path = scope["path"]
-            if self._pages is not None and (path in PAGES or path.startswith(PAGES_UNDER)):
+            if self._pages is not None and self._pages.serves(scope["path"]):
                 return await self._pages(scope, receive, send)
             raise ServiceError("not_found", "No such endpoint.")
         target = found.target(scope["method"])
@@ -123,7 +126,7 @@ def build(
     *,
     front: Callable[[Application], Application],
     lifespan: Lifespan,
-    pages: Application | None = None,
+    pages: Pages | None = None,
     complete: bool = True,
 ) -> connexion.AsyncApp:
     """Return the application with its middleware stack built; a bad contract or a missing handler stops the start.

@@ -15,7 +15,7 @@ import psycopg_pool
 import sqlalchemy.exc
 
 from app.edge.request_context import Reply, RequestContext
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, MethodNotAllowedError, ServiceError
 from rules.time.instants import format_instant
 from schemas.contract import Contract, ErrorCode
 
@@ -35,14 +35,6 @@ _UNAVAILABLE = (
     psycopg_pool.PoolClosed,
     sqlalchemy.exc.TimeoutError,
 )
-
-
-class MethodNotAllowedError(ServiceError):
-    """The path exists, but not with this method; `allow` lists the methods that do."""
-
-    def __init__(self, method: str, allow: str) -> None:
-        super().__init__("method_not_allowed", f"{method} is not supported here; use {allow}")
-        self.allow = allow
 
 
 class ErrorMapper:

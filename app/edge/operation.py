@@ -96,7 +96,9 @@ class CompiledOperation:
     async def _identify(self, request: RequestContext) -> Identity:
         """Authenticate the request and count it against the rate limits."""
         credentials = self._edge.credentials
-        if self._signs_in:
+        if request.entrance == "web":
+            identity = await credentials.identify_visitor(request.header(b"authorization"))
+        elif self._signs_in:
             identity = await credentials.identify_sign_in(request.header, write=self._writes)
         else:
             identity = await credentials.identify(request.header(b"authorization"))

@@ -39,6 +39,7 @@ class RequestContext:
 
     __slots__ = (
         "budget",
+        "entrance",
         "header",
         "operation_id",
         "principal",
@@ -54,7 +55,9 @@ class RequestContext:
         self.scope = scope
         self.receive = receive
         self.send = send
-        self.request_id = new_id("req")
+        self.request_id: str = scope.get("change_freeze.request_id") or new_id("req")
+        self.entrance: str | None = scope.get("change_freeze.entrance")
+        """`web` for a call by a page of ours inside the process; None for every request from the network."""
         self.started_at = time.perf_counter()
         self.header: Callable[[bytes], bytes | None] = dict(scope["headers"]).get
         """Returns a header by its lower-case name; if it is repeated, the last value."""

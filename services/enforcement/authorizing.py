@@ -19,9 +19,10 @@ from sqlalchemy import select
 from integrations.github.people import People
 from models.enforcement import EnforcementSetup
 from rules.access.permissions import SYSTEM
-from rules.errors import Detail, ServiceError
+from rules.errors import Detail, NotAuthorizedError, ServiceError
 from rules.ids import has_prefix
 from rules.rulesets.plans import Change
+from rules.web_addresses import ENFORCEMENT_AUTHORIZED
 from services.core.unit_of_work import Caller, UnitOfWork
 from services.enforcement.setups import new_setup, request_verdicts
 from services.enforcement.surveying import Survey
@@ -29,7 +30,6 @@ from services.github_access import client
 
 CODE = "admin_authorization_required"
 STATE_LIFETIME = timedelta(minutes=10)
-PATH = "/enforcement/authorized"
 
 
 def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any], due: list[Change]) -> ServiceError:
@@ -68,7 +68,7 @@ def issue_authorization_url(uow: UnitOfWork, people: People, setup: EnforcementS
     setup.state_hash, setup.code_verifier, setup.expires_at = _hash(state), verifier, uow.now + STATE_LIFETIME
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     return people.authorization_url(
-        redirect_uri=uow.dependencies.web_url + PATH,
+        redirect_uri=uow.dependencies.web_url + ENFORCEMENT_AUTHORIZED,
         state=state,
         code_challenge=challenge,
         scope="repo admin:org" if setup.progress.get("above") else "repo",
@@ -77,14 +77,6 @@ def issue_authorization_url(uow: UnitOfWork, people: People, setup: EnforcementS
 
 def _hash(state: str) -> bytes:
     return hashlib.sha256(state.encode()).digest()
-
-
-class NotAuthorizedError(Exception):
-    """The authorisation failed; title and message are for the page, `status` is its HTTP status."""
-
-    def __init__(self, title: str, message: str, status: int = 400) -> None:
-        super().__init__(message)
-        self.title, self.message, self.status = title, message, status
 
 
 def caller_for_state(state: str) -> Caller:

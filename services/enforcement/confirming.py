@@ -14,12 +14,12 @@ from integrations.github.people import People, PersonClient
 from models.enforcement import EnforcementSetup
 from models.organizations import Organization
 from rules.access.permissions import Actor
+from rules.errors import NotAuthorizedError
 from rules.rulesets.plans import Change
+from rules.web_addresses import ENFORCEMENT_AUTHORIZED
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 from services.enforcement.authorizing import (
     CODE,
-    PATH,
-    NotAuthorizedError,
     caller_for_state,
     issue_authorization_url,
     pending_setup,
@@ -102,7 +102,7 @@ class Authorizations:
             raise NotAuthorizedError("Not available", "This service has no client secret for GitHub.", 404)
         ends = self.clock() + MAX_WRITING_SECONDS
         taken = self._take(state)
-        redirect_uri = self.uow_factory.dependencies.web_url + PATH
+        redirect_uri = self.uow_factory.dependencies.web_url + ENFORCEMENT_AUTHORIZED
         try:
             with people.acting(code=code, code_verifier=taken.verifier, redirect_uri=redirect_uri) as person:
                 result = self._act(taken, person, ends)

@@ -99,12 +99,15 @@ def _unused_code(uow: UnitOfWork) -> str:
     return code
 
 
-def find_pending(uow: UnitOfWork, user_code: str) -> DeviceAuthorization | None:
-    """Return the device that waits for a decision under a code, or None.
+def find_pending(uow: UnitOfWork, user_code: str) -> DeviceAuthorization:
+    """Return the device that waits for a decision under a code.
 
-    A wrong code is counted, so the unit of work must be committed. Raise `rate_limited` after too many.
+    Raise `not_found`, and `rate_limited` after too many wrong codes: commit the unit of work all the same.
     """
-    return _find(uow, user_code)
+    device = _find(uow, user_code)
+    if device is None:
+        raise _unknown_code()
+    return device
 
 
 def decide(uow: UnitOfWork, user_code: str, approve: bool, organization_id: str | None = None) -> DeviceAuthorization:  # noqa: FBT001 - the decision itself
@@ -118,8 +121,7 @@ def decide(uow: UnitOfWork, user_code: str, approve: bool, organization_id: str 
     wanted = _organization(uow, person, organization_id)
     device = _find(uow, user_code, lock=True)
     if device is None:
-        message = "Unknown code. It may be mistyped, already used, or older than ten minutes."
-        raise ServiceError("not_found", message, commit_on_error=True)
+        raise _unknown_code()
     device.decided_at, device.approved = uow.now, approve
     device.user_id, device.organization_id = person.id, wanted
     uow.session.flush()
@@ -178,6 +180,11 @@ def _find(uow: UnitOfWork, user_code: str, *, lock: bool = False) -> DeviceAutho
             if attempt is not None:
                 uow.session.delete(attempt)
     return device
+
+
+def _unknown_code() -> ServiceError:
+    message = "Unknown code. It may be mistyped, already used, or older than ten minutes."
+    return ServiceError("not_found", message, commit_on_error=True)
 
 
 def _pending(uow: UnitOfWork, user_code: str) -> Select[DeviceAuthorization]:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from models.organizations import User
 from rules.errors import ServiceError
+from rules.web_addresses import RESET
 from services.core.unit_of_work import UnitOfWork
 from services.identity import devices, one_time_tokens, sessions, throttle
 from services.identity.account_audit import audit_account
@@ -55,7 +56,7 @@ def forgot_password(uow: UnitOfWork, email: str) -> None:
 
 def _mail_link(uow: UnitOfWork, user_id: str, email: str) -> None:
     token = one_time_tokens.issue(uow, "reset_password", user_id, LINK_LIFETIME)
-    enqueue_mail(uow, email, "reset_password", url=f"{uow.dependencies.web_url}/reset?token={token}")
+    enqueue_mail(uow, email, "reset_password", url=f"{uow.dependencies.web_url}{RESET}?token={token}")
 
 
 def reset_password(uow: UnitOfWork, token: str, password: str) -> None:

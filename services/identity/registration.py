@@ -15,6 +15,7 @@ from models.identity import OneTimeToken
 from models.organizations import User
 from rules.errors import ServiceError
 from rules.ids import new_id
+from rules.web_addresses import FORGOT, SIGN_IN, VERIFY
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens, throttle
 from services.identity.accounts import dummy_work, find_account, normalize_email, require_strong_password
@@ -44,11 +45,11 @@ def sign_up(uow: UnitOfWork, name: str, email: str, password: str) -> None:
         details = {"name": name.strip(), "passwordHash": hashed}
         if find_account(uow, email) is None:
             token = one_time_tokens.issue(uow, "verify_email", email, LINK_LIFETIME, details=details)
-            enqueue_mail(uow, email, "verify_email", url=f"{web}/verify?token={token}")
+            enqueue_mail(uow, email, "verify_email", url=f"{web}{VERIFY}?token={token}")
             return
         with dummy_work(uow):
             one_time_tokens.issue(uow, "verify_email", email, LINK_LIFETIME, details=details)
-        enqueue_mail(uow, email, "known_address", sign_in_url=f"{web}/sign-in", forgot_url=f"{web}/forgot")
+        enqueue_mail(uow, email, "known_address", sign_in_url=web + SIGN_IN, forgot_url=web + FORGOT)
 
 
 def verify_email(uow: UnitOfWork, token: str, password: str) -> User:

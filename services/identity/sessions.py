@@ -11,17 +11,16 @@ from typing import Literal
 from sqlalchemy import select, update
 
 from models.organizations import LoginSession, Membership, Organization, User
+from rules.access.login_sessions import LIFETIME
 from rules.errors import ServiceError
 from rules.ids import new_id
-from services.core.tokens import SESSION_PREFIX, new_session_token, token_hash
+from services.core.tokens import new_session_token, token_hash
 from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import issue_access_token
 from services.identity.account_audit import audit_account, organizations_of
 from services.identity.signing_keys import current_signer
 
 Kind = Literal["browser", "device"]
-LIFETIME = timedelta(days=30)
-_MAX_TOKEN_LENGTH = 128
 _SECOND = timedelta(seconds=1)
 
 
@@ -65,19 +64,6 @@ def start(uow: UnitOfWork, user: User, *, kind: Kind = "browser", organization_i
     uow.session.flush()
     audit_account(uow, user, "session.started", _target(session), before=None, after={"kind": kind})
     return SignedIn(token, session, user)
-
-
-def find(uow: UnitOfWork, token: str) -> LoginSession | None:
-    """Return the open session of a session token, or None."""
-    if not token.startswith(SESSION_PREFIX) or len(token) > _MAX_TOKEN_LENGTH or not token.isascii():
-        return None
-    return uow.session.scalar(
-        select(LoginSession).where(
-            LoginSession.token_hash == token_hash(token),
-            LoginSession.revoked_at.is_(None),
-            LoginSession.expires_at > uow.now,
-        )
-    )
 
 
 def issue_token(uow: UnitOfWork, session_id: str) -> AccessToken:

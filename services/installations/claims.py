@@ -21,7 +21,7 @@ from sqlalchemy import Select, select, text
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
 from integrations.github.people import People, PersonClient
 from models.installations import Installation
-from models.organizations import Organization
+from models.organizations import Membership, Organization
 from rules.access.permissions import CODE_HOST
 from rules.errors import Detail, ServiceError
 from services.core.unit_of_work import UnitOfWork
@@ -76,6 +76,24 @@ def install_url(uow: UnitOfWork) -> dict[str, Any]:
         "url": client.page(uow, "apps", slug, "installations", "new", state=state),
         "expires_at": expires_at,
     }
+
+
+def find_request(uow: UnitOfWork, state: str) -> dict[str, Any]:
+    """Return the organisation that a person's own state was given for, and their role there; raise `not_found`.
+
+    Runs in units of the realm `identity`: the person may act in another organisation meanwhile.
+    """
+    token = one_time_tokens.peek(uow, "installation", state)
+    row = None
+    if token is not None and token.subject == _person(uow):
+        query = select(Organization, Membership.role).join(Membership, Membership.organization_id == Organization.id)
+        query = query.where(Organization.id == token.organization_id, Organization.deleted_at.is_(None))
+        row = uow.session.execute(query.where(Membership.user_id == _person(uow))).one_or_none()
+    if row is None:
+        message = "This state is unknown, was used, is older than an hour, or was given to another person."
+        raise ServiceError("not_found", message)
+    organization, role = row
+    return {"organization": organization, "role": role}
 
 
 def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[str, Any]:

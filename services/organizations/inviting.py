@@ -12,6 +12,7 @@ from rules.access.invitations import LIFETIME, InvitationState
 from rules.access.permissions import Role
 from rules.errors import ServiceError
 from rules.ids import new_id
+from rules.web_addresses import INVITATION
 from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
 from services.identity import one_time_tokens
@@ -20,8 +21,6 @@ from services.organizations.invitations import view
 from services.organizations.members import require_owner
 from services.organizations.organizations import lock_current
 
-PAGE = "/invitation"
-"""Path on the web origin of invitation links."""
 MAX_PER_DAY = 500
 """Invitations of one organisation per day: they are unsolicited mails with text that the organisation chooses."""
 MAX_PER_ADDRESS = 5
@@ -97,7 +96,7 @@ def _new_url(uow: UnitOfWork, invitation: Invitation) -> str:
     token = one_time_tokens.issue(
         uow, "invitation", invitation.id, lifetime, organization_id=invitation.organization_id
     )
-    return f"{uow.dependencies.web_url}{PAGE}?{urlencode({'token': token})}"
+    return f"{uow.dependencies.web_url}{INVITATION}?{urlencode({'token': token})}"
 
 
 def _require_new(uow: UnitOfWork, email: str) -> None:

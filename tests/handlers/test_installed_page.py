@@ -10,9 +10,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from models.installations import Installation
-from models.organizations import LoginSession, Membership
+from models.organizations import LoginSession, Membership, User
+from rules.access.login_sessions import COOKIE
 from services.core.tokens import new_session_token, token_hash
-from services.identity.cookies import NAME
 from tests import factories
 from tests.handlers.callers import Caller
 from tests.handlers.connecting import Town
@@ -55,7 +55,7 @@ def visit(town: Town, session: Session, http: httpx.Client) -> Any:
         token = new_session_token()
         factories.login(session, person, town.tenant.organization, token_hash=token_hash(token))
         caller = Caller(http, factories.session_token(session, person, town.tenant.organization))
-        return Visitor(http, caller, {NAME: token} if signed_in else {})
+        return Visitor(http, caller, {COOKIE: token} if signed_in else {})
 
     return visit
 
@@ -88,7 +88,7 @@ class TestThePage:
         ada = visit()
         done = ada.send(ada.look(wanted(back(town, ada))))
         assert done.status_code == 200, done.text
-        assert "<h1>Connected</h1>" in done.text
+        assert "<h1>GitHub is connected</h1>" in done.text
         assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
         assert claimed(session) == 1
 
@@ -102,7 +102,7 @@ class TestThePage:
         query = wanted(back(town, visit()))
         answer = visit("owner").look(query)
         assert answer.status_code == 404
-        assert "given to somebody else" in answer.text
+        assert "given to someone else" in answer.text
 
     def test_is_for_who_still_has_the_role(self, town: Town, visit: Any, session: Session) -> None:
         ada = visit()
@@ -123,7 +123,20 @@ class TestThePage:
         assert ada.send(page).status_code == 200
         again = ada.send(page)
         assert again.status_code == 404
-        assert "used already" in again.text
+        assert "This address has been used" in again.text
+
+    def test_connects_the_organisation_of_the_request_when_another_is_active(
+        self, town: Town, visit: Any, session: Session
+    ) -> None:
+        ada = visit()
+        query = wanted(back(town, ada))
+        person = session.get_one(User, ada.caller.get("/v1/me").json()["id"])
+        globex = factories.organization(session, "Globex")
+        factories.membership(session, globex, person, "owner")
+        session.execute(update(LoginSession).values(organization_id=globex.id))
+        page = ada.look(query)
+        assert "<strong>Acme</strong>" in page.text
+        assert "connected to <strong>Acme</strong>" in " ".join(ada.send(page).text.split())
 
     def test_says_when_the_person_is_no_owner_at_github(self, town: Town, visit: Any, session: Session) -> None:
         ada = visit()
@@ -159,12 +172,12 @@ class TestTheWayThere:
         [url] = re.findall(r'href="([^"]+/installations/new[^"]+)"', given.text)
         back = town.install(address=url)
         query = {"installation_id": back["installationId"], "state": back["state"], "code": back["code"]}
-        assert "<h1>Connected</h1>" in ada.send(ada.look(query)).text
+        assert "<h1>GitHub is connected</h1>" in ada.send(ada.look(query)).text
         assert "is connected to <strong>acme</strong>" in ada.look({}).text
 
     def test_shows_others_how_it_stands(self, town: Town, visit: Any, session: Session) -> None:
         page = visit("member").look({})
-        assert "Administrators of the organisation can change that." in page.text
+        assert "Ask an administrator of the organisation to change this." in page.text
         assert "<button" not in page.text.partition("<main")[2]
 
     def test_gives_others_no_address(self, town: Town, visit: Any) -> None:
@@ -180,4 +193,4 @@ class TestTheWayThere:
         ada = visit()
         session.execute(update(LoginSession).values(organization_id=None))
         answer = ada.look({})
-        assert (answer.status_code, "You act in no organisation" in answer.text) == (404, True)
+        assert (answer.status_code, "Create an organisation first" in answer.text) == (404, True)

@@ -49,9 +49,9 @@ class Browser:
         self._session: str | None = None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Accessibility", "Network"):
+        for domain in ("Page", "Runtime", "Accessibility", "Network", "Log"):
             self.call(f"{domain}.enable")
-        self.call("Emulation.setScriptExecutionDisabled", value=True)
+        self.run_scripts(enabled=False)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send one command and return its result."""
@@ -142,6 +142,21 @@ class Browser:
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 500
         )
+
+    def prefer(self, color_scheme: str) -> None:
+        """Have pages shown in a colour scheme: `light` or `dark`."""
+        feature = {"name": "prefers-color-scheme", "value": color_scheme}
+        self.call("Emulation.setEmulatedMedia", features=[feature])
+
+    def run_scripts(self, *, enabled: bool) -> None:
+        """Switch the scripts of pages on or off."""
+        self.call("Emulation.setScriptExecutionDisabled", value=not enabled)
+
+    def complaints(self) -> list[dict[str, Any]]:
+        """Return what the browser has complained of since the last page was opened: errors, and refusals by policy."""
+        self.value("0")
+        kinds = {"Log.entryAdded", "Runtime.exceptionThrown"}
+        return [event["params"] for event in self._events if event.get("method") in kinds]
 
     def picture(self) -> bytes:
         """Return the whole page as PNG."""

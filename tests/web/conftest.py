@@ -20,8 +20,8 @@ from tests.jobs.conftest import ADA, Town, build, fake_github, private_key, town
 from tests.jobs.setup.asking import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
 from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET
+from web.application import create_pages
 from web.enforcement import enforcement_pages
-from web.pages import create_pages
 
 __all__ = ["build", "fake_github", "private_key", "town"]
 

@@ -15,10 +15,11 @@ from flask.testing import FlaskClient
 from app.edge.access_log import AccessLog
 from app.edge.errors import ErrorMapper
 from app.edge.middleware import RequestMiddleware
-from app.mount_web import mounted_pages
+from app.mount_web import MountedPages
 from schemas.contract import Contract, load_contract
 from tools.contract import Document
-from web.pages import RENDERER, create_pages
+from web.application import create_pages
+from web.reference import RENDERER
 
 Ask = Callable[..., httpx.Response]
 BOTH = ("/docs", "/docs/errors")
@@ -66,9 +67,11 @@ def client(contract: Contract) -> FlaskClient:
 @pytest.fixture(scope="module")
 def ask(contract: Contract) -> Ask:
     """Ask the pages as the service mounts them, behind the front that gives every answer its shape."""
-    pages = mounted_pages(contract)
-    assert pages is not None
-    front: Any = RequestMiddleware(pages, errors=ErrorMapper(contract, "https://freeze.test/docs"), log=AccessLog(None))
+    front: Any = RequestMiddleware(
+        MountedPages(create_pages(contract)),
+        errors=ErrorMapper(contract, "https://freeze.test/docs"),
+        log=AccessLog(None),
+    )
 
     async def answer(method: str, path: str, headers: dict[str, str]) -> httpx.Response:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="https://freeze.test") as client:
@@ -103,7 +106,7 @@ class TestErrorsPage:
         assert "/docs#tag/Freezes/operation/create_freeze" in page(client, "/docs/errors").links
 
     def test_loads_no_script(self, client: FlaskClient) -> None:
-        assert page(client, "/docs/errors").loaded == ["/static/pages.css"]
+        assert page(client, "/docs/errors").loaded == ["/static/app.css"]
 
 
 class TestReference:
@@ -133,7 +136,7 @@ class TestReference:
         assert answer.headers["Cache-Control"].endswith("max-age=31536000")
 
     def test_a_style_of_ours_is_asked_for_again_soon(self, client: FlaskClient) -> None:
-        answer = client.get("/static/pages.css", buffered=True)
+        answer = client.get("/static/app.css", buffered=True)
         assert answer.headers["Cache-Control"].endswith("max-age=300")
         assert answer.headers["ETag"]
 
@@ -161,7 +164,7 @@ class TestBothPages:
     def test_have_one_heading_of_the_first_order_and_a_language(self, path: str, client: FlaskClient) -> None:
         html = client.get(path).text
         assert html.count("<h1>") == 1
-        assert '<html lang="en">' in html
+        assert '<html lang="en"' in html
 
 
 class TestMounted:
@@ -181,7 +184,7 @@ class TestMounted:
         assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
 
     def test_a_range_that_a_file_has_not_is_refused_by_the_envelope(self, ask: Ask) -> None:
-        answer = ask("GET", "/static/pages.css", Range="bytes=999999-")
+        answer = ask("GET", "/static/app.css", Range="bytes=999999-")
         assert answer.status_code == 400
         assert answer.json()["error"]["code"] == "invalid_parameter"
 

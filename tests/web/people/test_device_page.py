@@ -14,7 +14,7 @@ from tests.web.people.conftest import PASSWORD, Later
 from tests.web.people.forms import Page, Person
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-NO_DEVICE = "No device waits under this code."
+UNKNOWN_CODE = "This code is not valid."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def devices_of(session: Session) -> list[LoginSession]:
 
 
 def consent(person: Person, device: Device) -> Page:
-    return person.press(person.open("/device"), "Go on", user_code=device.user_code)
+    return person.press(person.open("/device"), "Continue", user_code=device.user_code)
 
 
 class TestConsent:
@@ -64,11 +64,12 @@ class TestConsent:
     ) -> None:
         page = consent(ada, device)
         words = " ".join(page.text.split())
-        assert "It calls itself freeze-cli" in words
-        assert "from the address 127.0.0.1" in words
+        assert "A device that calls itself freeze-cli" in words
+        assert "127.0.0.1" in words
         assert device.user_code in words
-        assert "act in the organisation Acme, as admin" in words
-        assert "in your name (ada@example.test), for 30 days or until you end its session" in words
+        assert "Acme, as admin" in words
+        assert "for 30 days or until you end its session" in words
+        assert "Ada (ada@example.test)" in words
         assert "Manage members, invitations" in words
         assert "delete the organisation" not in words
 
@@ -77,15 +78,23 @@ class TestConsent:
     ) -> None:
         assert device.poll()["error"] == "authorization_pending"
         done = ada.press(consent(ada, device), "Approve")
-        assert (done.status, done.title) == (200, "Done")
+        assert (done.status, done.title) == (200, "Device connected")
         assert "access_token" in device.poll()
         [row] = devices_of(session)
         assert (row.user_id, row.organization_id) == (user(session).id, acme.id)
         assert "freeze-cli" in ada.open("/").text
 
+    def test_decision_sent_twice_takes_effect_once(
+        self, ada: Person, acme: Organization, device: Device, session: Session
+    ) -> None:
+        page = consent(ada, device)
+        answers = [ada.press(page, "Approve").title for _ in range(2)]
+        assert answers == ["Device connected", "Device connected"]
+        assert factories.audit_actions(session, acme).count("device.approved") == 1
+
     def test_denied_it_gets_nothing(self, ada: Person, acme: Organization, device: Device, session: Session) -> None:
         done = ada.press(consent(ada, device), "Deny")
-        assert (done.status, done.title) == (200, "Denied")
+        assert (done.status, done.title) == (200, "Request denied")
         assert device.poll()["error"] == "access_denied"
         assert devices_of(session) == []
 
@@ -97,7 +106,7 @@ class TestConsent:
         page = consent(ada, device)
         assert "Acme, as admin" in page.text
         assert "Globex, as viewer" in page.text
-        assert "can be switched to the others" in page.text
+        assert "It can switch to your other organisations later." in page.text
         ada.press(page, "Approve", organization_id=globex.id)
         device.poll()
         assert [row.organization_id for row in devices_of(session)] == [globex.id]
@@ -113,11 +122,11 @@ class TestConsent:
     def test_somebody_without_an_organisation_may_too(self, ada: Person, device: Device) -> None:
         page = consent(ada, device)
         assert "You belong to no organisation yet" in page.text
-        assert ada.press(page, "Approve").title == "Done"
+        assert ada.press(page, "Approve").title == "Device connected"
 
     def test_a_client_that_calls_itself_script_is_words(self, ada: Person, site: str) -> None:
         asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": "<script>alert(1)</script>"}).json()
-        page = ada.press(ada.open("/device"), "Go on", user_code=asked["user_code"])
+        page = ada.press(ada.open("/device"), "Continue", user_code=asked["user_code"])
         assert "<script>" not in page.answer.text
         assert "calls itself <script>alert(1)</script>" in page.text
 
@@ -125,8 +134,8 @@ class TestConsent:
 class TestTheCode:
     def test_a_link_that_brings_it_decides_nothing_and_shows_no_consent(self, ada: Person, device: Device) -> None:
         page = ada.open(device.complete)
-        assert page.title == "Let a device in"
-        assert page.form("Go on").fields["user_code"] == device.user_code
+        assert page.title == "Connect a device"
+        assert page.form("Continue").fields["user_code"] == device.user_code
         assert "freeze-cli" not in page.text
         assert page.answer.headers["Referrer-Policy"] == "no-referrer"
         assert device.poll()["error"] == "authorization_pending"
@@ -139,20 +148,20 @@ class TestTheCode:
         assert page.title == "Sign in"
         assert page.answer.headers["Referrer-Policy"] == "no-referrer"
         page = somebody.press(page, "Sign in", email="grace@example.test", password=PASSWORD)
-        assert page.form("Go on").fields["user_code"] == device.user_code
+        assert page.form("Continue").fields["user_code"] == device.user_code
 
     def test_it_may_be_typed_in_any_way(self, ada: Person, device: Device) -> None:
         typed = " " + device.user_code.replace("-", " ").lower()
-        assert "freeze-cli" in ada.press(ada.open("/device"), "Go on", user_code=typed).text
+        assert "freeze-cli" in ada.press(ada.open("/device"), "Continue", user_code=typed).text
 
     @pytest.mark.parametrize("code", ["BCDFG-HJKLM", "x", "ü" * 10, "1" * 4000])
     def test_a_wrong_one_is_a_problem_of_the_field(self, ada: Person, code: str) -> None:
-        page = ada.press(ada.open("/device"), "Go on", user_code=code)
-        assert (page.status, page.title) == (404, "Let a device in")
-        assert any(text.startswith(NO_DEVICE) and link == "#user_code" for text, link in page.links.items())
+        page = ada.press(ada.open("/device"), "Continue", user_code=code)
+        assert (page.status, page.title) == (404, "Connect a device")
+        assert any(text.startswith(UNKNOWN_CODE) and link == "#user_code" for text, link in page.links.items())
 
     def test_none_is_no_guess(self, ada: Person, device: Device) -> None:
-        pages = [ada.press(ada.open("/device"), "Go on") for _ in range(11)]
+        pages = [ada.press(ada.open("/device"), "Continue") for _ in range(11)]
         assert {page.status for page in pages} == {400}
         assert pages[0].links["Enter the code that your device shows."] == "#user_code"
         assert consent(ada, device).status == 200
@@ -171,7 +180,7 @@ class TestTheCode:
         assert device.poll()["error"] == "expired_token"
 
     def test_ten_wrong_ones_are_enough(self, ada: Person, device: Device) -> None:
-        pages = [ada.press(ada.open("/device"), "Go on", user_code="BCDFG-HJKLM") for _ in range(11)]
+        pages = [ada.press(ada.open("/device"), "Continue", user_code="BCDFG-HJKLM") for _ in range(11)]
         assert [page.status for page in pages] == [404] * 10 + [429]
         assert int(pages[-1].answer.headers["Retry-After"]) > 0
         assert consent(ada, device).status == 429

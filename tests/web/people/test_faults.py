@@ -4,9 +4,11 @@ from pathlib import Path
 
 import httpx
 import psycopg
+import pytest
 from redis import Redis
 
 from app.main import create_app
+from services.core.tokens import new_session_token
 from tests.conftest import as_libpq
 from tests.support.product import product_config, product_parts
 from tests.support.serving import serving
@@ -15,29 +17,33 @@ NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 PARTS = product_parts()
 
 
-def opened(database_url: str, redis_url: str, path: str, maintenance: Path | None = None) -> httpx.Response:
+def opened(
+    database_url: str, redis_url: str, path: str, *, maintenance: Path | None = None, session: str = ""
+) -> httpx.Response:
     config = product_config(database_url, redis_url, maintenance_file=maintenance)
+    headers = {"Cookie": f"session={session}"} if session else {}
     with serving(create_app(config, PARTS)) as url:
-        return httpx.get(url + path, timeout=30)
+        return httpx.get(url + path, headers=headers, timeout=30)
 
 
-def test_in_a_maintenance_window_they_are_told_so(tmp_path: Path, redis: Redis, redis_url: str) -> None:
+def test_page_says_that_a_maintenance_window_is_on(tmp_path: Path, redis: Redis, redis_url: str) -> None:
     file = tmp_path / "maintenance"
     file.touch()
-    page = opened(NOWHERE, redis_url, "/sign-up", file)
+    page = opened(NOWHERE, redis_url, "/sign-up", maintenance=file)
     assert (page.status_code, page.headers["Retry-After"]) == (503, "60")
     assert "The service is under maintenance" in page.text
     assert "<h1>" in page.text
 
 
-def test_without_a_database_they_are_told_to_come_back(redis: Redis, redis_url: str) -> None:
-    page = opened(NOWHERE, redis_url, "/sign-in")
+@pytest.mark.parametrize("path", ["/", "/sign-in", "/verify?token=x", "/reset?token=x", "/invitation?token=x"])
+def test_page_asks_to_retry_when_the_database_is_away(redis: Redis, redis_url: str, path: str) -> None:
+    page = opened(NOWHERE, redis_url, path, session=new_session_token())
     assert (page.status_code, page.headers["Retry-After"]) == (503, "1")
     assert "cannot reach its database" in page.text
     assert page.headers["content-type"].startswith("text/html")
 
 
-def test_of_a_fault_of_ours_they_see_that_there_is_one(own_database: str, redis: Redis, redis_url: str) -> None:
+def test_page_of_an_internal_error_shows_the_request_id_alone(own_database: str, redis: Redis, redis_url: str) -> None:
     with psycopg.connect(as_libpq(own_database), autocommit=True) as connection:
         connection.execute("ALTER TABLE one_time_tokens RENAME TO lost")
     page = opened(own_database, redis_url, "/verify?token=a-secret-of-somebody")

@@ -9,7 +9,7 @@ from tests import factories
 from tests.web.people.conftest import PASSWORD, Visit
 from tests.web.people.forms import Page, Person
 from tests.web.people.test_signing_in import open_sessions
-from web.home import called
+from web.home import device_label
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"
 
@@ -30,22 +30,22 @@ class TestOrganisations:
         assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
 
     def test_somebody_without_one_makes_one_and_owns_it(self, ada: Person, session: Session) -> None:
-        page = ada.press(ada.open("/"), "Make the organisation", name=" Acme ")
-        assert "Your organisation is there. You are its owner." in page.text
-        assert "as owner" in page.text
+        page = ada.press(ada.open("/"), "Create organisation", name=" Acme ")
+        assert "Your organisation has been created. You are its owner." in page.text
+        assert "Your role: owner" in page.text
         organization = session.scalars(select(Organization)).one()
         assert organization.name == "Acme"
         assert factories.audit_actions(session, organization) == ["organization.created"]
 
     def test_a_name_is_not_needed_and_a_second_one_is_not_made(self, ada: Person, session: Session) -> None:
         page = ada.open("/")
-        assert "Without one it is called after you." in page.text
-        ada.press(page, "Make the organisation")
-        ada.press(page, "Make the organisation", name="Another")
+        assert "If you leave it empty, it is named after you" in page.text
+        ada.press(page, "Create organisation")
+        ada.press(page, "Create organisation", name="Another")
         assert [each.name for each in session.scalars(select(Organization))] == ["Ada's organisation"]
 
     def test_a_name_that_the_contract_refuses_is_refused_at_its_field(self, ada: Person, session: Session) -> None:
-        page = ada.press(ada.open("/"), "Make the organisation", name="x" * 101)
+        page = ada.press(ada.open("/"), "Create organisation", name="x" * 101)
         assert page.status == 422
         assert "#name" in page.links.values()
         assert session.scalars(select(Organization)).all() == []
@@ -53,11 +53,11 @@ class TestOrganisations:
     def test_between_several_one_switches(self, ada: Person, session: Session) -> None:
         acme, globex = join(session, "Acme", "viewer"), join(session, "Globex", "owner")
         page = ada.open("/")
-        assert "as viewer" in page.text
+        assert "Your role: viewer" in page.text
         assert "Active" not in page.text
         for organization in (acme, globex):
             page = ada.press(page, f"to {organization.name}")
-            assert "acts in another organisation now" in page.text
+            assert "You switched organisations." in page.text
             [row] = open_sessions(session)
             assert row.organization_id == organization.id
             answer = ada.client.get("/api/auth/token").json()
@@ -80,7 +80,7 @@ class TestOrganisations:
         page = ada.open("/")
         assert "Acme" not in page.text
         assert "Globex" not in page.text
-        assert "You belong to none yet." in page.text
+        assert "You do not belong to an organisation yet." in page.text
 
 
 class TestSessions:
@@ -90,21 +90,23 @@ class TestSessions:
         page = ada.open("/")
         assert "Firefox on Linux" in page.text
         page = ada.press(page, "the session of Firefox on Linux")
-        assert "The session has ended." in page.text
+        assert "The session has been ended." in page.text
         assert other.open("/").title == "Sign in"
         assert ada.open("/").title == "Your account"
         assert len(open_sessions(session)) == 1
 
-    def test_ending_ones_own_signs_out(self, ada: Person, session: Session) -> None:
-        page = ada.press(ada.open("/"), "the session of python-httpx")
-        assert page.title == "Sign in"
+    def test_ending_the_current_session_signs_out(self, ada: Person, session: Session) -> None:
+        [own] = open_sessions(session)
+        form = ada.open("/").form("Create organisation")
+        answer = ada.send(form, do="end", session_id=own.id)
+        assert ada.open(answer.headers["location"]).title == "Sign in"
         assert ada.session is None
         assert open_sessions(session) == []
 
     def test_somebody_elses_is_not_found(self, ada: Person, session: Session) -> None:
         other = factories.login(session, factories.user(session, "Grace"), None)
-        page = ada.press(ada.open("/"), "the session of", session_id=other.id)
-        assert page.status == 404
+        form = ada.open("/").form("Create organisation")
+        assert ada.send(form, do="end", session_id=other.id).status_code == 404
         rows = session.scalars(select(LoginSession.revoked_at).where(LoginSession.id == other.id)).all()
         assert rows == [None]
 
@@ -113,10 +115,10 @@ class TestSessions:
         assert "<script>" not in ada.open("/").answer.text
 
     def test_a_button_that_says_nothing_is_refused(self, ada: Person) -> None:
-        form = ada.open("/").form("Make the organisation")
+        form = ada.open("/").form("Create organisation")
         answer = ada.send(form, do="delete-everything")
         assert answer.status_code == 422
-        assert Page(answer).title == "Not accepted"
+        assert Page(answer).title == "Invalid request"
 
 
 @pytest.mark.parametrize(
@@ -126,11 +128,11 @@ class TestSessions:
         ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/140.0 Safari/537.36 Edg/140.0", "Edge on Windows"),
         ("Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) Version/19.0 Safari/604.1", "Safari on iPhone"),
         ("Mozilla/5.0 (Linux; Android 16) Chrome/140.0 Mobile Safari/537.36", "Chrome on Android"),
-        ("Mozilla/5.0", "A browser"),
+        ("Mozilla/5.0", "Browser"),
         ("freeze-cli", "freeze-cli"),
         ("curl/8.5.0", "curl"),
-        ("", "Something unknown"),
+        ("", "Unknown client"),
     ],
 )
 def test_a_client_is_called_by_what_people_know(client: str, name: str) -> None:
-    assert called(client) == name
+    assert device_label(client) == name

@@ -5,6 +5,7 @@
 
 import os
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from models.organizations import User
-from services.organizations import inviting
+from rules.web_addresses import INVITATION
 from tests import factories
 from tests.support.accessibility import assert_accessible
 from tests.support.browser import CHROMIUM, Browser, chromium
@@ -30,7 +31,7 @@ pytestmark = [
 ]
 
 Keep = Callable[[str], None]
-_LABELS = {"name": "Your name", "email": "E-mail address", "password": "Password"}
+_LABELS = {"name": "Your name", "email": "Email address", "password": "Password"}
 LINE = 24
 """Pixels that things of one line may differ in height."""
 ANOTHER = "seven slow trams to the harbour"
@@ -54,13 +55,13 @@ def keep(browser: Browser) -> Keep:
     """Judge the page as it is, wide and narrow, and keep a picture of it where that is wanted."""
 
     def judge(name: str) -> None:
-        assert_accessible(browser)
-        for width in (1000, 320):
+        for width, scheme in ((320, "light"), (390, "dark"), (390, "light"), (1280, "dark"), (1280, "light")):
             browser.resize(width)
+            browser.prefer(scheme)
+            assert_accessible(browser)
             assert browser.value("document.documentElement.scrollWidth") <= width, f"{name} scrolls at {width} px"
             if directory := os.environ.get("PICTURES"):
-                (Path(directory) / f"{name}-{width}.png").write_bytes(browser.picture())
-        browser.resize(1000)
+                (Path(directory) / f"{name}-{width}-{scheme}.png").write_bytes(browser.picture())
 
     return judge
 
@@ -89,18 +90,18 @@ class TestByKeyboardWithoutScripts:
         browser.open(f"{site}/")
         assert browser.path == "/sign-in"
         keep("sign-in")
-        browser.tab_to("Sign up")
+        browser.tab_to("Create an account")
         browser.press_and_go()
         keep("sign-up")
         browser.tab_to("Your name")
         browser.write("Grace Hopper")
-        browser.tab_to("E-mail address")
+        browser.tab_to("Email address")
         browser.write("grace@example.test")
         browser.tab_to("Password")
         browser.write(PASSWORD)
-        browser.tab_to("Sign up")
+        browser.tab_to("Create account")
         browser.press_and_go()
-        assert "Look into your mailbox" in browser.text
+        assert "Check your email" in browser.text
         keep("sign-up-sent")
         browser.open(site + mailed("grace@example.test"))
         keep("verify")
@@ -111,16 +112,16 @@ class TestByKeyboardWithoutScripts:
         keep("verify-wrong")
         browser.tab_to("Password")
         browser.write(PASSWORD)
-        browser.tab_to("Yes, confirm the address")
+        browser.tab_to("Confirm address")
         browser.press_and_go()
         assert browser.path == "/sign-in?notice=verified"
         keep("verified")
         fill(browser, email="grace@example.test", password=PASSWORD)
-        assert "You are signed in as Grace Hopper" in browser.text
+        assert "Signed in as Grace Hopper" in browser.text
         keep("home-new")
-        browser.tab_to("Name of the organisation")
+        browser.tab_to("Organisation name")
         browser.write("Acme")
-        browser.tab_to("Make the organisation")
+        browser.tab_to("Create organisation")
         browser.press_and_go("Space")
         assert "You are its owner." in browser.text
         keep("home")
@@ -138,7 +139,7 @@ class TestByKeyboardWithoutScripts:
         assert browser.value("document.activeElement.id") == "problems"
         assert ("alert", "There is a problem") in browser.told()
         keep("sign-up-problems")
-        browser.tab_to("E-mail address is required")
+        browser.tab_to("Email address is required")
         browser.press("Enter")
         assert browser.value("location.hash") == "#email"
         assert browser.value("document.activeElement.id") == "email"
@@ -147,11 +148,11 @@ class TestByKeyboardWithoutScripts:
     def test_the_first_thing_that_the_tab_key_reaches_leads_past_the_header(self, browser: Browser, site: str) -> None:
         browser.open(f"{site}/sign-in")
         browser.press("Tab")
-        assert browser.focus() == "Skip to the content"
+        assert browser.focus() == "Skip to content"
         browser.press("Enter")
         assert browser.value("document.activeElement.id") == "content"
         browser.press("Tab")
-        assert browser.focus() == "E-mail address"
+        assert browser.focus() == "Email address"
 
     def test_the_focus_is_seen_and_goes_in_the_order_of_the_page(self, browser: Browser, site: str) -> None:
         browser.open(f"{site}/sign-up")
@@ -170,10 +171,10 @@ class TestByKeyboardWithoutScripts:
     ) -> None:
         account("Ada")
         browser.open(f"{site}/sign-in")
-        browser.tab_to("I have forgotten my password")
+        browser.tab_to("Forgot your password?")
         browser.press_and_go()
         keep("forgot")
-        browser.tab_to("E-mail address")
+        browser.tab_to("Email address")
         browser.write("ada@example.test")
         browser.press_and_go()
         browser.open(site + mailed("ada@example.test"))
@@ -185,7 +186,7 @@ class TestByKeyboardWithoutScripts:
         browser.tab_to("New password")
         browser.write(ANOTHER)
         browser.press_and_go()
-        assert "Your password is changed" in browser.text
+        assert "Your password has been changed" in browser.text
         sign_in(browser, site, "ada@example.test", ANOTHER)
         assert browser.path == "/"
 
@@ -200,18 +201,18 @@ class TestByKeyboardWithoutScripts:
         fill(browser, email="ada@example.test", password=PASSWORD)
         assert browser.path.startswith("/device?user_code=")
         keep("device")
-        browser.tab_to("Go on")
+        browser.tab_to("Continue")
         browser.press_and_go()
-        assert "What it will be able to do" in browser.text
+        assert "It will be able to" in browser.text
         keep("consent")
         browser.tab_to("Approve")
         browser.press_and_go()
-        assert "is let in" in browser.text
+        assert "is signed in" in browser.text
         keep("device-done")
         browser.open(f"{site}/")
         keep("home-several")
         browser.open(f"{site}/device")
-        browser.tab_to("The code that your device shows")
+        browser.tab_to("Code shown on your device")
         browser.write("BCDFG-HJKLM")
         browser.press_and_go()
         keep("device-problem")
@@ -227,12 +228,12 @@ class TestByKeyboardWithoutScripts:
         account("Ada")
         account("Grace")
         token, _ = invite("grace@example.test", "admin")
-        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        browser.open(f"{site}{INVITATION}?token={token}")
         keep("invitation-nobody")
         sign_in(browser, site, "ada@example.test")
-        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        browser.open(f"{site}{INVITATION}?token={token}")
         keep("invitation-another")
-        browser.tab_to("Leave it")
+        browser.tab_to("Cancel")
         browser.press_and_go()
         browser.open(f"{site}/sign-out")
         keep("sign-out")
@@ -240,12 +241,12 @@ class TestByKeyboardWithoutScripts:
         browser.forget()
         sign_in(browser, site, "grace@example.test")
         keep("home-invited")
-        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        browser.open(f"{site}{INVITATION}?token={token}")
         keep("invitation")
-        browser.tab_to("Accept")
+        browser.tab_to("Accept invitation")
         browser.press_and_go()
-        assert "You are a member now." in browser.text
-        browser.open(f"{site}{inviting.PAGE}?token={token}")
+        assert "You joined the organisation." in browser.text
+        browser.open(f"{site}{INVITATION}?token={token}")
         assert "Not found" in browser.text
         keep("refused")
 
@@ -257,3 +258,40 @@ class TestByKeyboardWithoutScripts:
         later(hours=20)
         fill(browser, email="ada@example.test", password=PASSWORD)
         assert browser.path == "/"
+
+
+class TestWithScripts:
+    @pytest.fixture
+    def scripted(self, browser: Browser) -> Iterator[Browser]:
+        browser.run_scripts(enabled=True)
+        yield browser
+        browser.run_scripts(enabled=False)
+
+    @pytest.mark.parametrize("path", ["/sign-in", "/sign-up", "/forgot", "/verify?token=x", "/docs/errors"])
+    def test_page_runs_under_its_policy_without_complaints(self, scripted: Browser, site: str, path: str) -> None:
+        scripted.open(site + path)
+        ignored = ("favicon.ico", "404 (Not Found)")
+        complaints = [each for each in map(str, scripted.complaints()) if not any(name in each for name in ignored)]
+        assert complaints == []
+        assert scripted.value("window.htmx?.version") == (None if path.startswith("/docs") else "4.0.1")
+
+    def test_inline_script_is_refused_by_the_policy(self, scripted: Browser, site: str) -> None:
+        scripted.open(f"{site}/sign-in")
+        scripted.value(
+            "document.body.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}))"
+        )
+        assert scripted.value("window.ran") is None
+        assert any("Content Security Policy" in str(each) for each in scripted.complaints())
+
+    def test_instants_are_shown_in_the_time_zone_of_the_reader(
+        self, scripted: Browser, site: str, account: Callable[[str], User]
+    ) -> None:
+        account("Ada")
+        scripted.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+        sign_in(scripted, site, "ada@example.test")
+        shown, title, instant = scripted.value(
+            "(t => [t.textContent, t.title, t.dateTime])(document.querySelector('time'))"
+        )
+        at = datetime.fromisoformat(instant)
+        assert f"{at:%H:%M} UTC" in title
+        assert f"{(at.hour + 9) % 12 or 12}:{at:%M}" in shown

@@ -15,7 +15,7 @@ from tests import factories
 from tests.web.people.conftest import PASSWORD, Later
 from tests.web.people.forms import Page, Person
 
-GONE = "There is no such invitation for you, or it has been accepted, taken back, or has expired."
+GONE = "This invitation does not exist, is not for you, or has been accepted, revoked, or has expired."
 
 Invite = Callable[..., tuple[str, Invitation]]
 
@@ -66,7 +66,7 @@ class TestLooking:
         page = somebody.open("/invitation", token=token)
         assert page.status == 200
         words = " ".join(page.text.split())
-        assert "Linus <b> invites ada@example.test to the organisation Acme, as admin." in words
+        assert "Linus <b> invited ada@example.test to join the organisation Acme as admin." in words
         assert "Manage members, invitations" in words
         assert "delete the organisation" not in words
         assert page.answer.headers["Referrer-Policy"] == "no-referrer"
@@ -87,7 +87,7 @@ class TestLooking:
         shown = ada.open("/invitation", token=token)
         later(days=7)
         assert ada.open("/invitation", token=token).status == 404
-        assert ada.press(shown, "Accept").status == 404
+        assert ada.press(shown, "Accept invitation").status == 404
         assert ada.open("/invitation", id=invitation.id).status == 404
 
     def test_without_a_link_there_is_none(self, ada: Person) -> None:
@@ -117,16 +117,16 @@ class TestAccepting:
             password=PASSWORD,
         )
         assert invitation.id in way or "/sign-in" in way
-        home = somebody.press(back, "Accept")
-        assert "You are a member now." in home.text
+        home = somebody.press(back, "Accept invitation")
+        assert "You joined the organisation." in home.text
         assert roles(session, acme) == [("Grace", "viewer")]
         assert "invitation.accepted" in factories.audit_actions(session, acme)
 
     def test_it_is_good_once(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
         token, _ = invite("ada@example.test")
         page = ada.open("/invitation", token=token)
-        ada.press(page, "Accept")
-        assert ada.press(page, "Accept").status == 404
+        ada.press(page, "Accept invitation")
+        assert ada.press(page, "Accept invitation").status == 404
         assert ada.open("/invitation", token=token).status == 404
         assert roles(session, acme) == [("Ada", "member")]
 
@@ -135,7 +135,7 @@ class TestAccepting:
     ) -> None:
         token, invitation = invite("grace@example.test")
         page = ada.open("/invitation", token=token)
-        assert "It is not for this account" in page.text
+        assert "This invitation is for another account" in page.text
         form = page.form("Sign out")
         form.action = "/invitation"
         answer = ada.send(form, id=invitation.id)
@@ -147,14 +147,14 @@ class TestAccepting:
         self, ada: Person, invite: Invite, session: Session, acme: Organization
     ) -> None:
         token, _ = invite("ada@example.test", "viewer")
-        ada.send(ada.open("/invitation", token=token).form("Accept"), role="owner", organization_id="org_x")
+        ada.send(ada.open("/invitation", token=token).form("Accept invitation"), role="owner", organization_id="org_x")
         assert roles(session, acme) == [("Ada", "viewer")]
 
     def test_a_member_is_told_so(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
         token, _ = invite("ada@example.test")
         user = session.scalars(select(User).where(User.email == "ada@example.test")).one()
         factories.membership(session, acme, user, "owner")
-        page = ada.press(ada.open("/invitation", token=token), "Accept")
+        page = ada.press(ada.open("/invitation", token=token), "Accept invitation")
         assert (page.status, page.title) == (409, "Not possible now")
         assert "You are already a member of Acme." in page.text
         assert roles(session, acme) == [("Ada", "owner")]

@@ -11,7 +11,7 @@ from services.core.tokens import SESSION_PREFIX, new_session_token, token_hash
 from tests import factories
 from tests.web.people.conftest import PASSWORD, Later, Visit
 from tests.web.people.forms import Person, set_cookie
-from web.desk import way_back
+from web.context import safe_redirect
 
 WRONG = "Incorrect e-mail address or password, or the address is not confirmed yet."
 
@@ -60,7 +60,7 @@ class TestSigningIn:
     def test_empty_fields_are_named(self, somebody: Person) -> None:
         page = somebody.sign_in("", "")
         assert page.status == 400
-        assert page.links["E-mail address is required"] == "#email"
+        assert page.links["Email address is required"] == "#email"
         assert page.links["Password is required"] == "#password"
 
     def test_ten_wrong_ones_are_enough_for_a_quarter_of_an_hour(
@@ -145,7 +145,7 @@ class TestLeadingOn:
         ],
     )
     def test_to_nowhere_else(self, somebody: Person, grace: User, wanted: str) -> None:
-        assert way_back(wanted) == "/"
+        assert safe_redirect(wanted) == "/"
         page = somebody.open("/sign-in", next=wanted)
         form = page.form("Sign in")
         assert form.fields["next"] == "/"
@@ -153,8 +153,8 @@ class TestLeadingOn:
         assert answer.headers["location"] == "/"
 
     def test_a_line_break_never_reaches_a_header(self) -> None:
-        assert "\n" not in way_back("/device?x=\r\nSet-Cookie: session=evil")
-        assert "\r" not in way_back("/device?x=\r\nSet-Cookie: session=evil")
+        assert "\n" not in safe_redirect("/device?x=\r\nSet-Cookie: session=evil")
+        assert "\r" not in safe_redirect("/device?x=\r\nSet-Cookie: session=evil")
 
 
 class TestSigningOut:

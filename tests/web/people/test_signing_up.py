@@ -9,7 +9,7 @@ from tests.web.people.conftest import PASSWORD, Later, Mailed, Visit
 from tests.web.people.forms import Page, Person
 
 GRACE = {"name": "Grace Hopper", "email": "grace@example.test", "password": PASSWORD}
-SPENT = "This link has been used already, or is too old, or was cut short on its way."
+EXPIRED = "This link has been used, has expired, or is incomplete."
 
 
 def people(session: Session) -> int:
@@ -17,7 +17,7 @@ def people(session: Session) -> int:
 
 
 def signed_up(somebody: Person) -> Page:
-    return somebody.press(somebody.open("/sign-up"), "Sign up", **GRACE)
+    return somebody.press(somebody.open("/sign-up"), "Create account", **GRACE)
 
 
 class TestSigningUp:
@@ -25,35 +25,35 @@ class TestSigningUp:
         self, somebody: Person, mailed: Mailed, session: Session
     ) -> None:
         sent = signed_up(somebody)
-        assert (sent.status, sent.title) == (202, "Look into your mailbox")
+        assert (sent.status, sent.title) == (202, "Check your email")
         assert people(session) == 0
         confirm = somebody.open(mailed("grace@example.test"))
-        assert "under the name Grace Hopper" in confirm.text
+        assert "as Grace Hopper" in " ".join(confirm.text.split())
         assert people(session) == 0, "looking makes no account"
-        done = somebody.press(confirm, "Yes, confirm the address", password=PASSWORD)
+        done = somebody.press(confirm, "Confirm address", password=PASSWORD)
         assert done.title == "Sign in"
-        assert "Your e-mail address is confirmed." in done.text
+        assert "Your email address is confirmed." in done.text
         assert somebody.session is None, "the link alone signs nobody in"
         home = somebody.press(done, "Sign in", email="grace@example.test", password=PASSWORD)
-        assert "You are signed in as Grace Hopper (grace@example.test)." in home.text
+        assert "Signed in as Grace Hopper (grace@example.test)." in home.text
 
     def test_a_known_address_is_answered_alike_and_gets_another_mail(
         self, ada: Person, somebody: Person, session: Session
     ) -> None:
         unknown = signed_up(somebody)
-        known = somebody.press(somebody.open("/sign-up"), "Sign up", **{**GRACE, "email": "ada@example.test"})
+        known = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "email": "ada@example.test"})
         assert known.status == unknown.status == 202
         assert known.text.replace("ada@", "grace@") == unknown.text
         assert people(session) == 1
 
     def test_every_empty_field_is_named_and_led_to(self, somebody: Person) -> None:
-        page = somebody.press(somebody.open("/sign-up"), "Sign up")
+        page = somebody.press(somebody.open("/sign-up"), "Create account")
         assert page.status == 400
-        assert page.answer.text.count("<title>Error: Sign up") == 1
+        assert page.answer.text.count("<title>Error: Create your account") == 1
         assert page.links["Your name is required"] == "#name"
-        assert page.links["E-mail address is required"] == "#email"
+        assert page.links["Email address is required"] == "#email"
         assert page.links["Password is required"] == "#password"
-        for name, control in page.form("Sign up").kinds.items():
+        for name, control in page.form("Create account").kinds.items():
             if control["type"] != "hidden":
                 assert control["aria-invalid"] == "true"
                 assert f"{name}-problem" in control["aria-describedby"].split()
@@ -73,22 +73,22 @@ class TestSigningUp:
     def test_what_the_contract_refuses_is_refused_at_its_field(
         self, somebody: Person, session: Session, field: str, value: str
     ) -> None:
-        page = somebody.press(somebody.open("/sign-up"), "Sign up", **{**GRACE, field: value})
+        page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, field: value})
         assert page.status == 422
         assert f"#{field}" in page.links.values()
-        form = page.form("Sign up")
+        form = page.form("Create account")
         assert form.fields["password"] == "", "a password never comes back"
         assert form.fields["email"] == (value if field == "email" else GRACE["email"])
 
     def test_a_mistyped_address_is_told_in_words(self, somebody: Person) -> None:
-        page = somebody.press(somebody.open("/sign-up"), "Sign up", **{**GRACE, "email": "grace"})
-        assert "E-mail address must be an e-mail address, such as eve@example.com" in page.text
+        page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "email": "grace"})
+        assert "Email address must be an e-mail address, such as eve@example.com" in page.text
 
     def test_what_was_typed_comes_back_as_words(self, somebody: Person) -> None:
         name = '"><script>alert(1)</script>'
-        page = somebody.press(somebody.open("/sign-up"), "Sign up", **{**GRACE, "name": name, "password": "x"})
+        page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "name": name, "password": "x"})
         assert "<script>" not in page.answer.text
-        assert page.form("Sign up").fields["name"] == name
+        assert page.form("Create account").fields["name"] == name
 
     def test_too_many_mails_to_one_address_are_refused_until_later(self, somebody: Person, later: Later) -> None:
         pages = [signed_up(somebody) for _ in range(6)]
@@ -102,20 +102,20 @@ class TestTheLink:
     @pytest.mark.parametrize("token", ["", "x", "a" * 43, "ü", "\x00", "x" * 5000])
     def test_a_wrong_one_leads_to_a_new_one(self, somebody: Person, token: str) -> None:
         page = somebody.open("/verify", token=token)
-        assert (page.status, page.title) == (404, "Not found")
-        assert SPENT in page.text
-        assert page.links["Sign up once more, for a new link"] == "/sign-up"
+        assert (page.status, page.title) == (404, "This link is no longer valid")
+        assert EXPIRED in page.text
+        assert page.links["Sign up again to get a new link"] == "/sign-up"
 
     def test_it_tells_whose_address_it_is_and_what_to_do_if_it_was_somebody_else(
         self, somebody: Person, mailed: Mailed
     ) -> None:
         signed_up(somebody)
         page = somebody.open(mailed("grace@example.test"))
-        assert "Somebody signed up with the address grace@example.test, under the name Grace Hopper" in page.text
-        assert "If it was not you, close this page: no account is made." in page.text
+        assert "Someone signed up with grace@example.test as Grace Hopper." in " ".join(page.text.split())
+        assert "If it was not you, close this page and no account is created." in page.text
         assert page.links["sign up yourself"] == "/sign-up"
         assert page.labels["password"] == "Password"
-        assert page.form("Yes").kinds["password"]["type"] == "password"
+        assert page.form("Confirm").kinds["password"]["type"] == "password"
 
     @pytest.mark.parametrize(
         ("password", "status", "told"),
@@ -130,16 +130,16 @@ class TestTheLink:
     ) -> None:
         signed_up(somebody)
         confirm = somebody.open(mailed("grace@example.test"))
-        page = somebody.press(confirm, "Yes, confirm the address", password=password)
+        page = somebody.press(confirm, "Confirm address", password=password)
         assert page.status == status
-        assert page.answer.text.count("<title>Error: Confirm your e-mail address") == 1
+        assert page.answer.text.count("<title>Error: Confirm your email address") == 1
         assert told in page.text
         assert "#password" in page.links.values()
         assert "grace@example.test" in page.text
-        control = page.form("Yes").kinds["password"]
+        control = page.form("Confirm").kinds["password"]
         assert (control["aria-invalid"], control["value"]) == ("true", "")
         assert people(session) == 0
-        assert somebody.press(page, "Yes, confirm the address", password=PASSWORD).title == "Sign in"
+        assert somebody.press(page, "Confirm address", password=PASSWORD).title == "Sign in"
 
     def test_too_many_wrong_passwords_are_refused_until_later(
         self, somebody: Person, mailed: Mailed, later: Later, session: Session
@@ -147,48 +147,48 @@ class TestTheLink:
         signed_up(somebody)
         page = somebody.open(mailed("grace@example.test"))
         for _ in range(10):
-            page = somebody.press(page, "Yes, confirm the address", password="another one of mine")
-        refused = somebody.press(page, "Yes, confirm the address", password=PASSWORD)
+            page = somebody.press(page, "Confirm address", password="another one of mine")
+        refused = somebody.press(page, "Confirm address", password=PASSWORD)
         assert refused.status == 429
         assert int(refused.answer.headers["Retry-After"]) > 0
         assert people(session) == 0
         later(minutes=15)
-        assert somebody.press(refused, "Yes, confirm the address", password=PASSWORD).title == "Sign in"
+        assert somebody.press(refused, "Confirm address", password=PASSWORD).title == "Sign in"
 
     def test_of_a_stranger_who_took_my_address_it_is_worth_nothing_to_me_or_them(
         self, somebody: Person, visit: Visit, mailed: Mailed
     ) -> None:
         stranger = visit()
         theirs = {**GRACE, "name": "Mallory", "password": "seven slow trams in May"}
-        stranger.press(stranger.open("/sign-up"), "Sign up", **theirs)
+        stranger.press(stranger.open("/sign-up"), "Create account", **theirs)
         planted = somebody.open(mailed("grace@example.test"))
-        assert somebody.press(planted, "Yes, confirm the address", password=PASSWORD).status == 401
-        somebody.press(somebody.open(planted.links["sign up yourself"]), "Sign up", **GRACE)
+        assert somebody.press(planted, "Confirm address", password=PASSWORD).status == 401
+        somebody.press(somebody.open(planted.links["sign up yourself"]), "Create account", **GRACE)
         mine = somebody.open(mailed("grace@example.test"))
-        assert somebody.press(mine, "Yes, confirm the address", password=PASSWORD).title == "Sign in"
+        assert somebody.press(mine, "Confirm address", password=PASSWORD).title == "Sign in"
         assert stranger.sign_in("grace@example.test", theirs["password"]).status == 401
-        assert "You are signed in as Grace Hopper" in somebody.sign_in("grace@example.test", PASSWORD).text
+        assert "Signed in as Grace Hopper" in somebody.sign_in("grace@example.test", PASSWORD).text
 
     def test_it_is_good_once(self, somebody: Person, mailed: Mailed, session: Session) -> None:
         signed_up(somebody)
         link = mailed("grace@example.test")
         confirm = somebody.open(link)
-        somebody.press(confirm, "Yes, confirm the address", password=PASSWORD)
-        assert somebody.press(confirm, "Yes, confirm the address", password=PASSWORD).status == 404
+        somebody.press(confirm, "Confirm address", password=PASSWORD)
+        assert somebody.press(confirm, "Confirm address", password=PASSWORD).status == 404
         again = somebody.open(link)
         assert again.status == 404
-        assert "If you have confirmed the address already, just sign in." in again.text
+        assert "If you have already confirmed your address, sign in." in again.text
         assert people(session) == 1
 
     def test_it_is_good_for_a_day(self, somebody: Person, mailed: Mailed, later: Later, session: Session) -> None:
         signed_up(somebody)
         confirm = somebody.open(mailed("grace@example.test"))
         later(hours=24)
-        assert somebody.press(confirm, "Yes, confirm the address", password=PASSWORD).status == 404
+        assert somebody.press(confirm, "Confirm address", password=PASSWORD).status == 404
         assert people(session) == 0
 
     def test_a_link_to_choose_a_password_confirms_nothing(self, ada: Person, mailed: Mailed) -> None:
-        ada.press(ada.open("/forgot"), "Send the link", email="ada@example.test")
+        ada.press(ada.open("/forgot"), "Send reset link", email="ada@example.test")
         token = mailed("ada@example.test").partition("token=")[2]
         assert ada.open("/verify", token=token).status == 404
 
@@ -203,5 +203,5 @@ class TestTheLink:
         assert shown.answer.headers["Cache-Control"] == "no-store"
         assert token not in "".join(shown.links.values())
         assert [form.action for form in shown.forms] == ["/verify"]
-        answer = somebody.send(shown.form("Yes"), password=PASSWORD)
+        answer = somebody.send(shown.form("Confirm"), password=PASSWORD)
         assert answer.headers["location"] == "/sign-in?notice=verified"

@@ -1,0 +1,51 @@
+"""The Flask application of the pages: its files, its templates, and what becomes of errors outside any page."""
+
+from datetime import datetime
+from typing import NoReturn
+
+from flask import Flask, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
+
+from rules import web_addresses
+from rules.errors import MethodNotAllowedError, ServiceError
+from schemas.contract import Contract
+from web.reference import reference_pages
+
+HTMX = "vendor/htmx-4.0.1/htmx.min.js"
+_YEAR = 31_536_000
+_FIVE_MINUTES = 300
+
+
+class _Pages(Flask):
+    def get_send_file_max_age(self, filename: str | None) -> int:
+        """Return for how many seconds a file may be cached: long where a new version has a new address."""
+        return _YEAR if (filename or "").startswith("vendor/") else _FIVE_MINUTES
+
+
+def create_pages(contract: Contract) -> Flask:
+    """Return the Flask application with the documentation pages, to which the other pages are added.
+
+    An error outside any page, such as an unknown address, is raised as a ServiceError.
+    """
+    pages = _Pages("web", root_path=__file__.rpartition("/")[0])
+    pages.config.update(PROPAGATE_EXCEPTIONS=True, PROVIDE_AUTOMATIC_OPTIONS=False)
+    pages.jinja_env.trim_blocks = pages.jinja_env.lstrip_blocks = True
+    pages.jinja_env.globals.update(addresses=web_addresses, htmx=HTMX)
+    pages.jinja_env.filters["instant"] = format_instant
+    pages.register_error_handler(HTTPException, _raise_as_service_error)
+    pages.register_blueprint(reference_pages(contract))
+    return pages
+
+
+def format_instant(instant: str | datetime) -> str:
+    """Return an instant as people read it, in UTC; a script shows it in the reader's own time zone."""
+    at = datetime.fromisoformat(instant) if isinstance(instant, str) else instant
+    return f"{at:%-d %B %Y, %H:%M} UTC"
+
+
+def _raise_as_service_error(error: HTTPException) -> NoReturn:
+    if isinstance(error, MethodNotAllowed):
+        raise MethodNotAllowedError(request.method, ", ".join(sorted(error.valid_methods or ()))) from None
+    if isinstance(error, NotFound):
+        raise ServiceError("not_found", "There is nothing at this address.") from None
+    raise ServiceError("invalid_parameter", error.description or error.name) from None

@@ -1,0 +1,275 @@
+"""What the pages for people share: the visitor, calls of operations on their behalf, and the pages that answer.
+
+A visitor is known by the session token of their cookie. It is the credential of every call, so that a page can do no
+more than the API allows its visitor. A GET calls operations that read, so nothing happens by following a link.
+"""
+
+import hashlib
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import orjson
+from flask import Response, g, redirect, request
+
+from rules import web_addresses
+from rules.access.login_sessions import COOKIE, delete_cookie
+from rules.errors import Detail, ServiceError
+from schemas import walk
+from schemas.contract import Contract
+from web.forms import MAX_FIELD_LENGTH, MAX_FORM_BYTES, FormGuard, render_page
+from web.operations import Answer, Call, OperationError, Operations
+from web.ports import MailedLinks
+from web.problems import problems_of
+
+logger = logging.getLogger(__name__)
+
+Content = Any
+"""The JSON that an operation answers."""
+
+RETURN_PAGES = (web_addresses.HOME, web_addresses.DEVICE, web_addresses.INVITATION, web_addresses.INSTALLED)
+"""Pages that a sign-in may lead back to."""
+_SECRET_PARAMETERS = ("token", "user_code", "code", "state")
+INVALID_SESSION = ("missing_credentials", "invalid_token", "token_expired")
+_TITLES = {
+    401: "Sign in again",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Not possible now",
+    410: "No longer available",
+    429: "Too many attempts",
+}
+
+
+class SignInRequiredError(Exception):
+    """The page needs a signed-in visitor; `back` is the address that the sign-in leads back to."""
+
+    def __init__(self, back: str) -> None:
+        super().__init__(back)
+        self.back = back
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """A signed-in person, and the organisation that they act in, if any."""
+
+    name: str
+    email: str
+    organization: Mapping[str, Any] | None
+    """Id, name and the visitor's role, as `GET /v1/me` shows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """Passed to every page."""
+
+    contract: Contract
+    operations: Operations
+    mailed_links: MailedLinks
+    guard: FormGuard
+
+    def call(
+        self,
+        operation_id: str,
+        *,
+        path_params: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """Return the answer of an operation, called as the visitor; raise OperationError if it refuses.
+
+        A write of a form that is sent twice takes effect once.
+        """
+        operation = self.contract.operations[operation_id]
+        call = Call(operation_id, path_params or {}, query or {}, body, session_token() if operation.security else "")
+        if call.session_token and operation.effect == "write":
+            call = replace(call, idempotency_key=_idempotency_key(call))
+        return self.operations.call(call)
+
+    def find_visitor(self) -> Visitor | None:
+        """Return the signed-in visitor, or None."""
+        if not session_token():
+            return None
+        try:
+            return _remember_visitor(self.call("get_me").content)
+        except OperationError as error:
+            if error.code not in INVALID_SESSION:
+                raise
+            return None
+
+    def require_visitor(self, back: str) -> Visitor:
+        """Return the signed-in visitor; raise SignInRequiredError if there is none."""
+        return self.read(back)[0]
+
+    def read(self, back: str, *operation_ids: str) -> tuple[Visitor, list[Content]]:
+        """Return the visitor and what the operations answer them; lists with 100 rows. Raise SignInRequiredError."""
+        token = session_token()
+        if not token:
+            raise SignInRequiredError(back)
+        calls = [Call("get_me", session_token=token)]
+        for operation_id in operation_ids:
+            listed = any(each.name == "limit" for each in self.contract.operations[operation_id].parameters)
+            calls.append(Call(operation_id, query={"limit": 100} if listed else {}, session_token=token))
+        try:
+            me, *answers = self.operations.call_all(calls)
+        except OperationError as error:
+            if error.code in INVALID_SESSION:
+                raise SignInRequiredError(back) from None
+            raise
+        visitor = _remember_visitor(me.content)
+        if visitor is None:
+            raise SignInRequiredError(back)
+        return visitor, [answer.content for answer in answers]
+
+    def form_fields(self, *names: str) -> dict[str, str]:
+        """Return fields of the form that was sent, without white space around them; raise ForeignFormError."""
+        request.max_content_length = MAX_FORM_BYTES
+        self.guard.check(session_token())
+        given = {name: request.form.get(name, "") for name in names}
+        if any("\0" in text or len(text) > MAX_FIELD_LENGTH for text in given.values()):
+            raise OperationError(422, "validation_failed", "A field of the form is too long or cannot be read.")
+        return {name: text if name == "password" else text.strip() for name, text in given.items()}
+
+    def min_length(self, operation_id: str, name: str) -> int:
+        """Return how many characters a field of an operation's body needs."""
+        schema = self.contract.operations[operation_id].body["application/json"]
+        found = walk.properties(self.contract.document, schema, None)[name]
+        return int(self.contract.resolve(found).get("minLength", 0))
+
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page whose forms are protected."""
+        secret = self.guard.browser_secret()
+        holds_secret = any(name in request.args for name in _SECRET_PARAMETERS) or "?" in request.args.get("next", "")
+        page = render_page(
+            f"people/{template}",
+            status,
+            referrer="no-referrer" if holds_secret else "same-origin",
+            visitor=g.get("visitor"),
+            has_session=bool(session_token()),
+            token=self.guard.token(secret, session_token()),
+            key=secrets.token_urlsafe(12),
+            **{"problems": (), **values},
+        )
+        self.guard.set_cookie(page, secret)
+        return page
+
+    def render_again(self, template: str, error: OperationError, labels: Mapping[str, str], **values: Any) -> Response:
+        """Return a refused form again, with its problems."""
+        return _with_headers(self.render(template, error.status, problems=problems_of(error, labels), **values), error)
+
+    def error_page(self, error: OperationError) -> Response:
+        """Return an error as a page."""
+        title = _TITLES.get(error.status, "Something went wrong" if error.status >= 500 else "Invalid request")
+        request_id = error.request_id or request.environ.get("asgi.scope", {}).get("change_freeze.request_id")
+        shown = self.message_page(title, error.message, error.status, request_id=request_id)
+        return _with_headers(shown, error)
+
+    def message_page(
+        self,
+        title: str,
+        message: str,
+        status: int,
+        *,
+        request_id: str | None = None,
+        link: tuple[str, str] | None = None,
+    ) -> Response:
+        """Return a page with one message, and perhaps a link to continue with."""
+        return self.render(
+            "message.html",
+            status,
+            title=title,
+            message=message,
+            request_id=request_id if status >= 500 else None,
+            link=link or (web_addresses.HOME, "Back to your account"),
+        )
+
+    def link_expired(self, message: str, link: tuple[str, str]) -> Response:
+        """Return the page of a link that is no longer valid, and where to continue."""
+        return self.message_page("This link is no longer valid", message, 404, link=link)
+
+    def to_operation_error(self, error: ServiceError) -> OperationError:
+        """Return a refusal by a rule or a port as the operation's would be, with its status in the contract."""
+        row = self.contract.errors.get(error.code)
+        if row is None:
+            logger.error("code %s is not in the catalogue", error.code)
+            return OperationError(500, "internal_error", "Something failed on our side; freezes are unchanged.")
+        retry_after = None if error.retry_after is None else str(max(0, round(error.retry_after)))
+        return OperationError(row.status, error.code, error.message, details=error.details, retry_after=retry_after)
+
+    def sign_in_response(self, signed_in: Answer, back: str) -> Response:
+        """Return the redirect that gives the browser the cookie of its new session."""
+        page = redirect_to(back)
+        page.headers.add("Set-Cookie", signed_in.header(b"set-cookie") or "")
+        return page
+
+    def sign_out_response(self, back: str) -> Response:
+        """Return the redirect that removes the session cookie and the secret of the forms from the browser."""
+        page = redirect_to(back)
+        page.headers.add("Set-Cookie", delete_cookie(web_url=self.guard.web_url))
+        self.guard.delete_cookie(page)
+        return page
+
+    def sign_in_redirect(self, error: SignInRequiredError) -> Response:
+        """Return the redirect to the sign-in page, which leads back; a session that has ended is removed."""
+        query = "" if error.back == web_addresses.HOME else f"?{urlencode({'next': error.back})}"
+        page = redirect_to(web_addresses.SIGN_IN + query)
+        if session_token():
+            page.headers.add("Set-Cookie", delete_cookie(web_url=self.guard.web_url))
+        return page
+
+
+def session_token() -> str:
+    """Return the session token that the browser sent, or an empty text.
+
+    It is the subject of the forms as well: a form that was shown under another sign-in is refused.
+    """
+    return request.cookies.get(COOKIE, "")
+
+
+def redirect_to(address: str) -> Response:
+    """Return the redirect to one of our pages, which the browser requests with GET (RFC 9110, 15.4.4)."""
+    page: Any = redirect(address, 303)
+    page.headers["Cache-Control"] = "no-store"
+    page.headers["Referrer-Policy"] = "no-referrer"
+    return page  # type: ignore[no-any-return]
+
+
+def safe_redirect(wanted: str) -> str:
+    """Return the address that a sign-in leads back to: one of our own pages, never another site."""
+    try:
+        parts = urlsplit(wanted)
+    except ValueError:
+        return web_addresses.HOME
+    if parts.scheme or parts.netloc or parts.path not in RETURN_PAGES:
+        return web_addresses.HOME
+    return urlunsplit(("", "", parts.path, urlencode(parse_qsl(parts.query)), ""))
+
+
+def missing_field(name: str, message: str) -> OperationError:
+    """Return the error of a form whose field is empty, where no operation is called."""
+    return OperationError(400, "missing_parameter", message, details=(Detail(f"/{name}", message),))
+
+
+def _remember_visitor(me: Mapping[str, Any]) -> Visitor | None:
+    """Return the visitor, and keep them for the page's header; a support session has no pages of its own."""
+    if me["support"]:
+        return None
+    g.visitor = visitor = Visitor(me["name"], me["email"], me["organization"])
+    return visitor
+
+
+def _idempotency_key(call: Call) -> str:
+    """Return a key of the form that was shown and of what it sends: sent again unchanged, it is the same request."""
+    sent: Sequence[Any] = [request.form.get("key", ""), call.operation_id, call.path_params, call.body]
+    return hashlib.sha256(orjson.dumps(sent, option=orjson.OPT_SORT_KEYS)).hexdigest() if sent[0] else ""
+
+
+def _with_headers(page: Response, error: OperationError) -> Response:
+    if error.retry_after is not None:
+        page.headers["Retry-After"] = error.retry_after
+    if page.status_code == 401:
+        page.headers["WWW-Authenticate"] = 'Bearer realm="change-freeze"'
+    return page

@@ -1,0 +1,72 @@
+"""The documentation pages, made from the contract: the reference (`/docs`) and the error codes (`/docs/errors`).
+
+Both are plain HTML that can be read without JavaScript; the reference is then replaced by a renderer served from
+this origin.
+"""
+
+from itertools import groupby
+
+from flask import Blueprint, Response, render_template
+
+from rules import web_addresses
+from schemas.contract import Contract, ErrorCode, Operation
+from web.forms import POLICY
+
+RENDERER = "vendor/redoc-2.5.4/redoc.standalone.js"
+# The renderer writes its styles into the page, draws with data: images, and searches in a worker made from a blob.
+_RENDERER_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+def reference_pages(contract: Contract) -> Blueprint:
+    """Return the pages."""
+    pages = Blueprint("reference", __name__)
+
+    @pages.get(web_addresses.REFERENCE)
+    def reference() -> Response:
+        html = render_template(
+            "docs/reference.html",
+            info=contract.document["info"],
+            tags=contract.document["tags"],
+            operations=contract.operations.values(),
+            document=contract.document,
+            renderer=RENDERER,
+        )
+        return _page(html, _RENDERER_POLICY)
+
+    @pages.get(web_addresses.ERROR_CODES)
+    def errors() -> Response:
+        html = render_template(
+            "docs/errors.html",
+            by_status=_by_status(contract),
+            cross_cutting=contract.cross_cutting,
+            answered_by=_answered_by(contract),
+        )
+        return _page(html, POLICY)
+
+    return pages
+
+
+def _by_status(contract: Contract) -> list[tuple[int, list[ErrorCode]]]:
+    """Return the codes of the catalogue grouped by status, in the catalogue's order."""
+    rows = sorted(contract.errors.values(), key=lambda row: row.status)
+    return [(status, list(group)) for status, group in groupby(rows, key=lambda row: row.status)]
+
+
+def _answered_by(contract: Contract) -> dict[str, list[Operation]]:
+    """Return for each code the operations that list it."""
+    return {
+        code: [operation for operation in contract.operations.values() if code in operation.error_codes]
+        for code in contract.errors
+    }
+
+
+def _page(html: str, policy: str) -> Response:
+    headers = {
+        "Content-Security-Policy": policy,
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
+    return Response(html, mimetype="text/html", headers=headers)

@@ -54,7 +54,7 @@ def test_a_read_that_records_anything_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize("instant", ["2027-01-04T08:00:00+00:00", "2027-01-04T08:00:00", "2027-01-04T08:00:00.5+01:00"])
-def test_an_instant_that_the_api_tells_otherwise_is_a_fault(instant: str) -> None:
+def test_instant_in_another_format_than_the_api_is_a_fault(instant: str) -> None:
     found = told("extend_freeze", entry(before={"endsAt": None}, after={"rows": [{"endsAt": instant}]}))
     assert found == f"extend_freeze recorded instants that the API tells otherwise: {instant}"
     assert told("extend_freeze", entry(before={"endsAt": None}, after={"endsAt": "2027-01-04T08:00:00.5Z"})) is None
@@ -72,7 +72,7 @@ def test_a_change_without_its_before_and_after_is_a_fault() -> None:
     assert told("extend_freeze", entry()) is None
 
 
-def test_of_several_rows_each_tells_what_was_before_and_after() -> None:
+def test_each_of_several_entries_has_before_and_after() -> None:
     assert told("create_exception", entry("exception.granted", rows=[CHANGE, CHANGE])) is None
     assert told("create_exception", entry("exception.granted", rows=[CHANGE, {"after": {}}])) is not None
 

@@ -91,7 +91,7 @@ def test_servers_start_again_after_kill_9(home: Path) -> None:
         assert client.ping()
 
 
-def test_a_left_over_process_number_of_somebody_else_stops_nobody(home: Path) -> None:
+def test_stale_pid_file_of_a_foreign_process_is_ignored(home: Path) -> None:
     with EmbeddedPostgres(home / "postgres"):
         pass
     (home / "postgres" / "postmaster.pid").write_text(f"{os.getpid()}\n{home / 'postgres'}\n")
@@ -99,7 +99,7 @@ def test_a_left_over_process_number_of_somebody_else_stops_nobody(home: Path) ->
         assert server.is_ready()
 
 
-def test_servers_die_with_the_process_that_started_them_and_start_again_at_once(home: Path) -> None:
+def test_servers_end_with_their_parent_and_restart_at_once(home: Path) -> None:
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, home], cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=-1
     )
@@ -128,7 +128,7 @@ def test_a_second_server_on_the_same_data_is_refused(home: Path) -> None:
         EmbeddedPostgres(home / "postgres").start(patience=0)
 
 
-def test_a_server_that_cannot_start_tells_the_end_of_its_log(home: Path) -> None:
+def test_failed_start_reports_the_end_of_the_log(home: Path) -> None:
     with EmbeddedPostgres(home / "postgres"):
         pass
     (home / "postgres" / "postgresql.conf").write_text("no_such_setting = 1\n")
@@ -143,7 +143,7 @@ class TestAsRoot:
             assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0
             assert Path(f"/proc/{valkey.pid}").stat().st_uid != 0
 
-    def test_below_a_closed_directory_data_is_kept_at_the_same_place_elsewhere(self, closed_home: Path) -> None:
+    def test_data_below_a_closed_directory_has_a_stable_other_place(self, closed_home: Path) -> None:
         with EmbeddedPostgres(closed_home / "postgres") as first:
             assert first.moved
             assert first.directory.is_relative_to(paths.ELSEWHERE)
@@ -161,7 +161,7 @@ class TestAsRoot:
         finally:
             shutil.rmtree(copies[0].parent.parent)
 
-    def test_a_directory_of_somebody_else_is_not_used(self, home: Path) -> None:
+    def test_directory_of_another_owner_is_rejected(self, home: Path) -> None:
         (home / "trap").mkdir()
         os.chown(home / "trap", 12345, 12345)
         with pytest.raises(RuntimeError, match="somebody else"):

@@ -23,7 +23,7 @@ def box() -> Iterator[Handle]:
         yield handle
 
 
-def test_shows_programs_what_came_the_newest_first(box: Handle) -> None:
+def test_mailbox_lists_mails_as_json_newest_first(box: Handle) -> None:
     newest, oldest = httpx.get(box.url + "/mails.json").json()
     assert (newest["subject"], oldest["subject"]) == ("Again", "<Hello>")
     assert oldest["recipients"] == ["ada@example.com"]
@@ -31,25 +31,25 @@ def test_shows_programs_what_came_the_newest_first(box: Handle) -> None:
     assert "\n..\n" in oldest["text"]
 
 
-def test_shows_one_address_its_own(box: Handle) -> None:
+def test_mailbox_filters_by_recipient(box: Handle) -> None:
     [letter] = httpx.get(box.url + "/mails.json", params={"to": "ada@example.com"}).json()
     assert letter["subject"] == "<Hello>"
 
 
-def test_shows_people_a_page_with_links_to_follow(box: Handle) -> None:
+def test_mailbox_page_has_links(box: Handle) -> None:
     page = httpx.get(box.url).text
     assert '<a href="https://web.test/verify?token=1&amp;x=2">' in page
     assert "&lt;Hello&gt;" in page
     assert "<script>" not in page
 
 
-def test_tells_when_a_letter_has_come(box: Handle) -> None:
+def test_mailbox_waits_for_a_mail(box: Handle) -> None:
     assert len(box.mailbox.wait_for("ada@example.com")) == 1
     with pytest.raises(TimeoutError):
         box.mailbox.wait_for("ada@example.com", 2, timeout=0.05)
 
 
-def test_an_empty_one_says_so() -> None:
+def test_empty_mailbox_says_so() -> None:
     with mailbox() as handle:
         assert "No mail was sent yet." in httpx.get(handle.url).text
         assert httpx.get(handle.url + "/nothing").status_code == 404

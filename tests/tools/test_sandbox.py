@@ -206,7 +206,7 @@ class TestOnceItIsReady:
         readiness = requests.get(sandbox.report["baseUrl"] + "/readyz", timeout=10).json()
         assert readiness["checks"]["mail"] == "ok"
 
-    def test_whoever_signs_up_finds_an_account_at_the_code_host_to_install_the_app_in(self, sandbox: Run) -> None:
+    def test_new_account_finds_a_github_account_to_install_the_app_in(self, sandbox: Run) -> None:
         administrator = sandbox.report["organizations"]["globex"]["sessions"]["admin"]
         address = sandbox.get("/v1/github/install-url", administrator).json()["url"]
         answer = requests.get(address, allow_redirects=False, timeout=10)
@@ -281,7 +281,7 @@ class TestOnceItIsReady:
 
 
 class TestStopping:
-    def test_a_second_start_keeps_the_data_and_signs_everybody_in_anew(self, home: Path) -> None:
+    def test_second_start_keeps_the_data_and_makes_new_sessions(self, home: Path) -> None:
         first = start(home / "twice").wait_until_ready()
         before = first.report
         assert first.stop() == 0

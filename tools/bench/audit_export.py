@@ -53,7 +53,7 @@ class Read:
 
 
 def seed(database_url: str) -> tuple[str, str]:
-    """Fill the audit of one organisation; returns its id, and the secret of a key."""
+    """Fill the audit of one organisation; return its id, and the secret of a key."""
     engine = create_engine(database_url)
     with Session(engine) as session:
         acme = factories.organization(session, "Acme")

@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def report(stack: Stack, wanted: str, begun: float) -> tuple[float, float, int]:
-    """Wait until every head shows `wanted`; returns seconds to the 100th and to the last, and calls made."""
+    """Wait until every head shows `wanted`; return seconds to the 100th and to the last, and calls made."""
     until(lambda: conclusions(stack).get(wanted, 0) >= REPOSITORIES // 10)
     hundredth = time.monotonic() - begun
     until(lambda: conclusions(stack).get(wanted) == REPOSITORIES)

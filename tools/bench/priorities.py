@@ -159,7 +159,7 @@ def measure_loop(stack: Stack, total: int) -> None:
 
 
 def _write_one(client: Any, head: Json) -> float | None:
-    """Write one check; returns the seconds to wait when GitHub has refused it."""
+    """Write one check; return the seconds to wait when GitHub has refused it."""
     owner, _, name = head["repository"].partition("/")
     write = CheckWrite("", CHECK, head["headSha"], "failure", "Frozen", "By the loop beside it", "loop")
     error: GitHubError | None = client.create_check_rest(owner, name, write).error

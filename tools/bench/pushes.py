@@ -14,8 +14,8 @@ from tools.bench.stack import Stack, running, scaled, warm
 PER_SECOND = 50
 SECONDS = scaled(20)
 LATENCY_MS = 50
-LONGEST_WAIT = 60.0
-LOOK_EVERY = 0.1
+MAX_WAIT = 60.0
+POLL_INTERVAL = 0.1
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     print(f"Push to success, {PER_SECOND} pushes a second for {SECONDS} s, {LATENCY_MS} ms a call ({machine()})")
     print(f"  {len(pushed)} heads pushed, {sum(sha in watcher.seen for sha in pushed)} written")
     p50, p99 = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
-    print(f"  p50 {p50:.2f} s   p99 {p99:.2f} s (aim 5)   worst {waits[-1]:.2f} s   (seen every {LOOK_EVERY} s)")
+    print(f"  p50 {p50:.2f} s   p99 {p99:.2f} s (aim 5)   worst {waits[-1]:.2f} s   (seen every {POLL_INTERVAL} s)")
 
 
 @dataclass(slots=True)
@@ -49,18 +49,18 @@ class Watcher:
         Thread(target=self._look, daemon=True).start()
 
     def _look(self) -> None:
-        while not self.stop.wait(LOOK_EVERY):
+        while not self.stop.wait(POLL_INTERVAL):
             for write in self.stack.control("GET", "/calls?writes=true&reset=true").get("writes", []):
                 if write["conclusion"] == "success":
                     self.seen.setdefault(write["headSha"], time.monotonic())
 
     def wait_for(self, heads: set[str]) -> None:
         """Wait until all of the heads were seen, for a minute at most."""
-        end = time.monotonic() + LONGEST_WAIT
+        end = time.monotonic() + MAX_WAIT
         while not heads <= set(self.seen) and time.monotonic() < end:
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_INTERVAL)
         self.stop.set()
-        time.sleep(LOOK_EVERY * 3)
+        time.sleep(POLL_INTERVAL * 3)
 
 
 def push_all(stack: Stack, branches: list[tuple[str, int]]) -> dict[str, float]:

@@ -18,7 +18,7 @@ from app.commands.migrate import migrate
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 
 WORKERS = 2
-LONGEST_START = 30.0
+START_TIMEOUT = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ def web(application: str, environment: Mapping[str, str], ready: str, port: int 
 
 
 def wait_for(url: str, server: subprocess.Popen[bytes]) -> None:
-    """Wait until `url` answers anything; raises RuntimeError when its server ends or takes too long."""
-    end = time.monotonic() + LONGEST_START
+    """Wait until `url` answers anything; raise RuntimeError when its server ends or takes too long."""
+    end = time.monotonic() + START_TIMEOUT
     while time.monotonic() < end and server.poll() is None:
         try:
             requests.get(url, timeout=2)

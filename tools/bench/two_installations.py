@@ -64,7 +64,7 @@ def once(stack: Stack, writes: Writes, heads: set[str], times: Times) -> None:
 
 
 def during(stack: Stack, small: set[str], large: set[str]) -> tuple[Times, float]:
-    """Freeze and lift the small one while the large fan-out runs; returns what both took."""
+    """Freeze and lift the small one while the large fan-out runs; return what both took."""
     writes, times = Writes(stack), Times()
     writes.look()
     _, since = freeze(stack, LARGE, "A large organisation's freeze")

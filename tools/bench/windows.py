@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def plan(stack: Stack) -> datetime:
-    """Plan the windows, as if they had been verified ten minutes before; returns when they begin."""
+    """Plan the windows, as if they had been verified ten minutes before; return when they begin."""
     engine = create_engine(stack.stores.database_url)
     with Session(engine) as session:
         acme = session.query(Organization).one()
@@ -61,7 +61,7 @@ def plan(stack: Stack) -> datetime:
 
 
 def delays(stack: Stack, conclusion: str, since: datetime, heads: set[str]) -> list[float]:
-    """Wait until all heads got a conclusion; returns the seconds from a moment until each did, in order."""
+    """Wait until all heads got a conclusion; return the seconds from a moment until each did, in order."""
     time.sleep(max(0.0, since.timestamp() - time.time()))
     writes = Writes(stack)
     writes.wait(conclusion, since.timestamp(), heads)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tools.bench.stack import DEADLINE_SECONDS, Stack
 
-LOOK_EVERY = 0.1
+POLL_INTERVAL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Writes:
         return found
 
     def wait(self, conclusion: str, since: float, heads: Collection[str]) -> float:
-        """Wait until all of the heads got the conclusion; returns the seconds from `since` to the last of them."""
+        """Wait until all of the heads got the conclusion; return the seconds from `since` to the last of them."""
         missing, place, last = set(heads), bisect_left(self.all, since, key=lambda write: write.at), since
 
         def written() -> bool:
@@ -63,8 +63,8 @@ class Writes:
         return last - since
 
 
-def until(reached: Callable[[], bool], every: float = LOOK_EVERY, deadline: float = DEADLINE_SECONDS) -> None:
-    """Look now and then until something is reached; raises TimeoutError when it takes too long."""
+def until(reached: Callable[[], bool], every: float = POLL_INTERVAL, deadline: float = DEADLINE_SECONDS) -> None:
+    """Look now and then until something is reached; raise TimeoutError when it takes too long."""
     end = time.monotonic() + deadline
     while not reached():
         if time.monotonic() > end:
@@ -73,7 +73,7 @@ def until(reached: Callable[[], bool], every: float = LOOK_EVERY, deadline: floa
 
 
 def freeze(stack: Stack, login: str, reason: str) -> tuple[str, float]:
-    """Freeze everything of an organisation; returns the freeze's id and the moment at which it was asked for."""
+    """Freeze everything of an organisation; return the freeze's id and the moment at which it was asked for."""
     since = time.time()
     body = {"scope": {"type": "organization"}, "reason": reason, "impactAcknowledged": True}
     answer = stack.call("POST", "/v1/freezes", body, login)
@@ -82,7 +82,7 @@ def freeze(stack: Stack, login: str, reason: str) -> tuple[str, float]:
 
 
 def lift(stack: Stack, login: str, freeze_id: str) -> float:
-    """Lift a freeze; returns the moment at which it was asked for."""
+    """Lift a freeze; return the moment at which it was asked for."""
     since = time.time()
     stack.call("POST", f"/v1/freezes/{freeze_id}/lift", {}, login).raise_for_status()
     return since

@@ -43,7 +43,7 @@ def ourselves() -> Account:
 
 
 def can_enter(account: Account | None, path: Path) -> bool:
-    """Tell whether `account` can enter or execute `path`, by letting it try: modes alone do not tell (ACLs, mounts)."""
+    """Return whether `account` can enter or execute `path`, by trying it: modes alone do not say (ACLs, mounts)."""
     if account is None:
         return os.access(path, os.X_OK)
     attempt = subprocess.run(

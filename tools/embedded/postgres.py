@@ -45,7 +45,7 @@ class EmbeddedPostgres(EmbeddedServer):
         return [binaries / "postgres", "-D", self.directory, "-k", self.sockets, *settings]
 
     def is_ready(self) -> bool:
-        """Tell whether it takes connections."""
+        """Return whether it takes connections."""
         try:
             psycopg.connect(self.url("postgres"), connect_timeout=2).close()
         except psycopg.OperationalError:

@@ -45,7 +45,7 @@ class EmbeddedServer:
         raise NotImplementedError
 
     def is_ready(self) -> bool:
-        """Tell whether the server answers."""
+        """Return whether the server answers."""
         raise NotImplementedError
 
     @property
@@ -61,7 +61,7 @@ class EmbeddedServer:
         return paths.socket_directory(self.directory, self.account)
 
     def start(self, patience: float = STOP_PATIENCE) -> Self:
-        """Start and return once the server answers; raises `ServerError`. Call it from the main thread.
+        """Start and return once the server answers; raise `ServerError`. Call it from the main thread.
 
         `patience` is how many seconds a predecessor on the same data may still take to stop.
         """

@@ -34,7 +34,7 @@ class EmbeddedValkey(EmbeddedServer):
         return [self._binary(), *(part for option in options.items() for part in option)]
 
     def is_ready(self) -> bool:
-        """Tell whether it answers, its data loaded."""
+        """Return whether it answers, its data loaded."""
         try:
             with Redis.from_url(self.url, socket_timeout=2) as client:
                 return bool(client.ping())

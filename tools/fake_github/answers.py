@@ -11,7 +11,7 @@ from tools.fake_github.model.refusals import Refusal
 
 Item = TypeVar("Item")
 PER_PAGE = 30
-MOST_PER_PAGE = 100
+MAX_PER_PAGE = 100
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ def paged(
 ) -> Answer:
     """Answer one page of a list, with the `Link` header; `envelope` wraps total and page into an object."""
     everything = list(items)
-    size = max(1, min(_number(query, "per_page", PER_PAGE), MOST_PER_PAGE))
+    size = max(1, min(_number(query, "per_page", PER_PAGE), MAX_PER_PAGE))
     page = max(1, _number(query, "page", 1))
     last = max(1, -(-len(everything) // size))
     shown = [shape(item) for item in everything[(page - 1) * size : page * size]]

@@ -139,7 +139,7 @@ class Application:
         return f"/repos/{self.github.world.full_name(repository)}" + (f"/{parts[3]}" if len(parts) > 3 else "")
 
     async def _converse(self, incoming: Incoming, found: Place, receive: Receive, send: Send) -> int:
-        """Apply latency and faults around the answer; returns the status sent, 0 for none."""
+        """Apply latency and faults around the answer; return the status sent, 0 for none."""
         github = self.github
         if github.settings.latency_ms:
             await asyncio.sleep(github.settings.latency_ms / 1000)

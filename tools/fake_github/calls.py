@@ -16,7 +16,7 @@ class Calls:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Begin again."""
         self.by_operation: Counter[str] = Counter()
         self.by_root_field: Counter[str] = Counter()
         self.by_status: Counter[int] = Counter()

@@ -52,7 +52,7 @@ class Faults:
         self._next = 1
 
     def add(self, kind: str, scope: str = "", **details: Any) -> Fault:
-        """Switch a fault on; raises ValueError for an unknown kind, TypeError for an unknown detail."""
+        """Switch a fault on; raise ValueError for an unknown kind, TypeError for an unknown detail."""
         if kind not in KINDS:
             raise ValueError(f"unknown kind of fault {kind}; known: {', '.join(KINDS)}")
         fault = Fault(self._next, kind, scope, **details)

@@ -17,7 +17,7 @@ from tools.fake_github.model.refusals import Refusal, forbidden_to_integration
 from tools.fake_github.model.world import Actor, World
 
 TOKEN_LIFE = timedelta(hours=1)
-LONGEST_JWT = timedelta(minutes=10)
+MAX_JWT_LIFETIME = timedelta(minutes=10)
 LEEWAY = 60
 LEVELS = {"read": 1, "write": 2, "admin": 3}
 
@@ -45,14 +45,14 @@ class Caller:
         return f"installation {self.installation.id}" if self.installation else f"account {self.account.id}"
 
     def sees(self, repository: Repository) -> bool:
-        """Tell whether a repository exists for this caller."""
+        """Return whether a repository exists for this caller."""
         if self.installation is None:
             return self.app is None
         narrowed = self.repository_ids is not None and repository.id not in self.repository_ids
         return not narrowed and reaches(self.installation, repository)
 
     def may(self, permission: str) -> bool:
-        """Tell whether an installation has `name:level`; a person may do everything."""
+        """Return whether an installation has `name:level`; a person may do everything."""
         name, _, level = permission.partition(":")
         return self.installation is None or LEVELS.get(self.permissions.get(name, ""), 0) >= LEVELS[level]
 
@@ -62,7 +62,7 @@ class Caller:
             raise forbidden_to_integration()
 
     def sees_bypass_of(self, ruleset: Ruleset) -> bool:
-        """Tell whether the caller is shown who can bypass a ruleset: only those who may change it are."""
+        """Return whether the caller is shown who can bypass a ruleset: only those who may change it are."""
         own = ruleset.source_type == "Repository"
         return self.may("administration:write" if own else "organization_administration:write")
 
@@ -164,7 +164,7 @@ class Credentials:
                 "'Expiration time' claim ('exp') must be a numeric value representing the future time at which the"
                 " assertion expires",
             )
-        if expires > now + LONGEST_JWT.total_seconds() + LEEWAY:
+        if expires > now + MAX_JWT_LIFETIME.total_seconds() + LEEWAY:
             raise Refusal(401, "'Expiration time' claim ('exp') is too far in the future")
         if not isinstance(issued, int | float) or issued > now + LEEWAY:
             raise Refusal(

@@ -103,7 +103,7 @@ class OAuth:
         return {"admin": "admin", None: None}.get(own.get(organization.lower()), "member")
 
     def reaches(self, account: Account, installation: Installation) -> bool:
-        """Tell whether a person has anything to do with what the App is installed in."""
+        """Return whether a person has anything to do with what the App is installed in."""
         own = self.rights.get(account.login.lower())
         if own is None or installation.account_id == account.id:
             return True

@@ -61,7 +61,7 @@ def save(github: Core, path: Path) -> None:
 
 
 def load(github: Core, path: Path) -> bool:
-    """Read the state file if there is one; tells whether there was."""
+    """Read the state file if there is one; return whether there was."""
     if not path.exists():
         return False
     state = orjson.loads(path.read_bytes())

@@ -33,7 +33,7 @@ class Settings:
         return {camel(name): value for name, value in asdict(self).items()}
 
     def update(self, given: dict[str, Any]) -> None:
-        """Take over what is given; raises ValueError for an unknown name."""
+        """Take over what is given; raise ValueError for an unknown name."""
         known = {camel(each.name): each.name for each in fields(self)}
         for name, value in given.items():
             if name not in known:

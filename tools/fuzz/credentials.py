@@ -29,7 +29,7 @@ class Credential:
         return bool(self.scopes or self.role)
 
     def may_call(self, operation: Operation) -> bool:
-        """Tell whether the contract lets this credential in; objects and states are another matter."""
+        """Return whether the contract lets this credential in; objects and states are another matter."""
         if not is_guarded(operation):
             return True
         if self.role is None:
@@ -64,5 +64,5 @@ def credentials_of(organization: dict[str, Any]) -> list[Credential]:
 
 
 def is_guarded(operation: Operation) -> bool:
-    """Tell whether an operation asks for a credential of ours."""
+    """Return whether an operation asks for a credential of ours."""
     return any(operation.accepts(scheme) for scheme in ("ApiKey", "Session", "SessionToken"))

@@ -131,7 +131,7 @@ def before_call(context: HookContext, case: Case[Any], kwargs: dict[str, Any]) -
 
 
 def _apply_fixture(case: Case[Any], operation: Operation) -> str | None:
-    """Put in what is needed afresh; returns the token of somebody else where it would be the end of ours."""
+    """Put in what is needed afresh; return the token of somebody else where it would be the end of ours."""
     if operation.path.startswith("/api/auth/"):
         CALL_FIXTURES.forget_attempts()
     fresh = FOR_ANYBODY.get(operation.id)

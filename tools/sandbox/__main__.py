@@ -22,7 +22,7 @@ PREDECESSOR_PATIENCE = 30.0
 
 
 def run(settings: Settings, lock: int) -> int:
-    """Run the sandbox until it is told to stop; returns the exit status."""
+    """Run the sandbox until it is told to stop; return the exit status."""
     logs = settings.directory / "logs"
     logs.mkdir(exist_ok=True)
     report = settings.directory / "sandbox.json"

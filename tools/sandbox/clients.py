@@ -28,7 +28,7 @@ class Client:
             self.session.headers["Authorization"] = f"Bearer {token}"
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the decoded answer; raises Refused, or requests' own error when nobody answers."""
+        """Return the decoded answer; raise Refused, or requests' own error when nobody answers."""
         answer = self.session.request(method, self.base_url + path, json=body, timeout=TIMEOUT)
         if not answer.ok:
             raise Refused(answer.status_code, message_of(answer))
@@ -43,7 +43,7 @@ class Client:
             cursor = page["nextCursor"]
 
     def answers(self, path: str) -> bool:
-        """Tell whether `path` answers with 2xx."""
+        """Return whether `path` answers with 2xx."""
         try:
             return self.session.get(self.base_url + path, timeout=2).ok
         except requests.RequestException:

@@ -41,7 +41,7 @@ class Make:
         self.catching = self._is_make() and self._catches()
 
     def has_been_stopped(self) -> bool:
-        """Tell whether make was interrupted or killed since we looked first."""
+        """Return whether make was interrupted or killed since we looked first."""
         return self.catching and (os.getppid() != self.process or not self._catches())
 
     def _is_make(self) -> bool:

@@ -45,7 +45,7 @@ class Preparation:
         self.service.call("POST", "/v1/repos/enable", {"repositories": self.tenant.full_names})
 
     def _judged(self) -> bool:
-        """Tell whether every open head has all the checks that it is required to have."""
+        """Return whether every open head has all the checks that it is required to have."""
         heads = self.fake_github.call("GET", "/_control/checks")["heads"]
         ours = [head for head in heads if head["repository"] in self.tenant.full_names]
         required = all(set(head["required"]) <= head["checks"].keys() for head in ours)

@@ -20,7 +20,7 @@ from tools.sandbox.settings import ROOT, SandboxError
 
 READY_PATIENCE = 120.0
 STOP_PATIENCE = 10.0
-MOST_ENDS = 5
+MAX_RESTARTS = 5
 ENDS_WITHIN = 60.0
 """Seconds in which a process that has ended more often than that is given up."""
 
@@ -61,7 +61,7 @@ class Processes:
         return child.pid
 
     def wait_until(self, ready: Callable[[], bool], what: str, patience: float = READY_PATIENCE) -> None:
-        """Wait for a condition; raises SandboxError when a process ends meanwhile, or patience does."""
+        """Wait for a condition; raise SandboxError when a process ends meanwhile, or patience does."""
         give_up = time.monotonic() + patience
         while not ready():
             self.check()
@@ -107,7 +107,7 @@ class Processes:
         now = time.monotonic()
         recent = [moment for moment in self._ends.get(name, []) if now - moment < ENDS_WITHIN]
         self._ends[name] = [*recent, now]
-        if len(recent) >= MOST_ENDS:
+        if len(recent) >= MAX_RESTARTS:
             raise SandboxError(self.ended() or f"{name} does not keep running.")
 
     def stop(self) -> None:

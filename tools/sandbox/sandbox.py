@@ -87,7 +87,7 @@ class Sandbox:
         say(f"{time.monotonic() - began:5.1f} s")
 
     def start_servers(self) -> dict[str, str]:
-        """Start the embedded servers, or take those that the environment names; returns their addresses."""
+        """Start the embedded servers, or take those that the environment names; return their addresses."""
         directory, logs = self.settings.directory, self.processes.logs
         database_url, redis_url = os.environ.get("DATABASE_URL"), os.environ.get("REDIS_URL")
         if not database_url:

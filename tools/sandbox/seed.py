@@ -1,4 +1,4 @@
-"""The sandbox's rows: organisations, people, installations and keys; each start signs everybody in anew.
+"""The sandbox's rows: organisations, people, installations and keys; each start signs everybody in again.
 
 Repositories and branches are not made here: the service finds them at GitHub, as it always does.
 """

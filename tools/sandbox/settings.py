@@ -45,7 +45,7 @@ class Settings:
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Read the environment; raises SandboxError."""
+    """Read the environment; raise SandboxError."""
     return Settings(
         directory=Path(environment.get("SANDBOX_DIR") or ROOT / ".sandbox").absolute(),
         port=any_port(number("PORT", environment.get("PORT") or "8080", 65535)),
@@ -74,7 +74,7 @@ def any_port(port: int) -> int:
 
 
 def claim_ports(settings: Settings) -> None:
-    """Make sure that nobody else listens on our ports; raises SandboxError."""
+    """Make sure that nobody else listens on our ports; raise SandboxError."""
     ports = {
         "PORT": settings.port,
         "FAKE_GITHUB_PORT": settings.fake_github_port,

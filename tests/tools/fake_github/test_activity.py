@@ -51,7 +51,7 @@ def test_every_way_to_move_a_branch_has_its_type(web: RepositoryBuilder, person:
     assert [(each.before, each.after) for each in topic] == [(start, NOTHING), (NOTHING, start)]
 
 
-def test_a_merge_tells_who_from_where_to_where_and_the_whole_second(
+def test_merge_activity_has_actor_commits_and_whole_seconds(
     web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     before, pull = web.record.branches["main"], web.pull_request()

@@ -54,7 +54,7 @@ def test_the_app_is_known_by_its_signed_token(http: httpx.Client, app_key: tuple
         ({"iss": "change-freeze"}, 404, "Integration not found"),
     ],
 )
-def test_a_token_out_of_its_time_or_of_nobody_is_refused(
+def test_app_token_with_invalid_times_or_issuer_is_rejected(
     http: httpx.Client, app_key: tuple[str, str], changes: dict[str, Any], status: int, told: str
 ) -> None:
     answer = http.get("/app", headers=bearer(app_token(app_key[0], **changes)))
@@ -62,7 +62,7 @@ def test_a_token_out_of_its_time_or_of_nobody_is_refused(
     assert told in answer.json()["message"]
 
 
-def test_a_token_signed_by_another_or_by_nobody_is_refused(http: httpx.Client) -> None:
+def test_app_token_with_wrong_or_no_signature_is_rejected(http: httpx.Client) -> None:
     now = int(time.time())
     claims = {"iat": now, "exp": now + 300, "iss": str(APP_ID)}
     for token in (jwt.encode(claims, "a shared secret of some length, sure", algorithm="HS256"), "a.b.c"):

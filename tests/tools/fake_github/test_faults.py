@@ -122,7 +122,7 @@ def test_every_call_can_take_its_time(http: httpx.Client) -> None:
     assert time.monotonic() - began >= 0.12
 
 
-def test_headers_tell_what_is_left(http: httpx.Client) -> None:
+def test_headers_have_the_remaining_quota(http: httpx.Client) -> None:
     remaining = [int(http.get("/repos/acme/web").headers["x-ratelimit-remaining"]) for _ in range(2)]
     assert remaining[0] - remaining[1] == 1
     graph = http.post("/graphql", json={"query": RATE})

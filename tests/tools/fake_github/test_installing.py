@@ -78,7 +78,7 @@ class TestThePage:
         assert http.get(PAGE, params={"account": "acme", "login": "grace"}).status_code == 404
         assert http.get("/apps/another/installations/new").status_code == 404
 
-    def test_without_a_setup_url_sends_nobody_anywhere(self, http: httpx.Client, github: FakeGitHub) -> None:
+    def test_install_page_does_not_redirect_without_a_setup_url(self, http: httpx.Client, github: FakeGitHub) -> None:
         github.settings.setup_url = None
         assert http.get(PAGE, params={"account": "acme"}).status_code == 200
 
@@ -104,9 +104,7 @@ class TestATokenOfTheApp:
         assert answer.status_code == 403
         assert answer.json()["message"].startswith("You must authenticate with an access token authorized to a GitHub")
 
-    def test_is_told_of_a_membership_where_the_app_may_read_members(
-        self, http: httpx.Client, github: FakeGitHub
-    ) -> None:
+    def test_membership_is_readable_with_the_members_permission(self, http: httpx.Client, github: FakeGitHub) -> None:
         headers = as_app_for(http, github, "grace")
         assert http.get("/user/memberships/orgs/acme", headers=headers).status_code == 403
         made = github.organization("acme").installed(installation_id=1001)

@@ -121,7 +121,7 @@ def test_only_an_active_ruleset_blocks(
 
 
 @pytest.mark.parametrize(("pattern", "blocks"), [("~ALL", True), ("w*", True), ("api", False)])
-def test_a_ruleset_of_the_organization_blocks_in_the_repositories_it_names(
+def test_organization_ruleset_blocks_in_the_named_repositories(
     github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any], pattern: str, *, blocks: bool
 ) -> None:
     web = github.organization("acme").repository("web")

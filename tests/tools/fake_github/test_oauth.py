@@ -76,7 +76,7 @@ def test_a_person_is_sent_back_with_a_code_and_the_state(http: httpx.Client) -> 
     assert answer.headers["location"].endswith("state=a+state")
 
 
-def test_an_unknown_client_is_nobody(http: httpx.Client) -> None:
+def test_unknown_client_is_rejected(http: httpx.Client) -> None:
     assert authorize(http, client_id="Iv1.other").status_code == 404
 
 

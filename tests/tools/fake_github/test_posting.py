@@ -28,7 +28,7 @@ def test_another_address_gets_another_connection() -> None:
     second.stop()
 
 
-def test_nobody_listening_is_told_as_github_tells_it() -> None:
+def test_refused_connection_is_recorded_as_github_does() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     posted = Poster().post(f"http://127.0.0.1:{port}/", b"{}", {})

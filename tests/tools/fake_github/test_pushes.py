@@ -57,7 +57,7 @@ def test_a_push_to_a_branch_without_rules_is_accepted(web: RepositoryBuilder, pe
     assert put(person, "free").commit.sha == web.record.branches["free"]
 
 
-def test_a_push_to_a_head_gives_the_pull_request_a_new_one_without_checks(
+def test_push_replaces_the_head_of_a_pull_request_without_checks(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     pull = web.pull_request(checks={CHECK: "success"})

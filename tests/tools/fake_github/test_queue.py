@@ -80,7 +80,7 @@ def test_with_allgreen_a_group_waits_for_those_before_it(
     assert merged(pulls) == [True, True]
 
 
-def test_with_headgreen_the_last_passing_group_takes_those_before_it_along(
+def test_headgreen_merges_all_groups_up_to_the_last_passing_one(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     pulls = queued(web.merge_queue(strategy="HEADGREEN"), person, 3)
@@ -89,7 +89,7 @@ def test_with_headgreen_the_last_passing_group_takes_those_before_it_along(
     assert merged(pulls) == [True, True, False]
 
 
-def test_a_failing_group_leaves_and_those_behind_are_built_anew(
+def test_failing_group_leaves_the_queue_and_later_ones_are_rebuilt(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     first, second = queued(web.merge_queue(), person, 2)

@@ -42,7 +42,7 @@ def test_a_new_repository_takes_the_old_name_over(web: RepositoryBuilder, person
     assert taken.value.response.status_code == 422
 
 
-def test_a_transferred_repository_leaves_the_reach_of_its_former_installation(
+def test_transferred_repository_is_lost_to_its_former_installation(
     github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     github.organization("globex")

@@ -112,7 +112,7 @@ def test_what_an_installation_may_not_see_is_forbidden_and_never_empty(
     assert refused.value.response.status_code == 403
 
 
-def test_bypass_actors_of_the_organization_take_a_permission_of_the_organization(
+def test_organization_bypass_actors_require_organization_permission(
     github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     names = {"include": ["~ALL"], "exclude": []}

@@ -155,7 +155,7 @@ def test_every_event_is_signed_and_parsed_by_the_typed_client(
     assert len(set(guids)) == len(guids)
 
 
-def test_a_transfer_is_told_to_the_new_owner_only(
+def test_transfer_is_delivered_only_to_the_new_owner(
     github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     github.organization("globex").installed(installation_id=1002)

@@ -43,7 +43,7 @@ def _visible(context: Context, value: Any) -> bool:
 
 
 def rules_visible(context: Context, ruleset: Ruleset) -> bool:
-    """Tell whether the caller sees what a ruleset belongs to."""
+    """Return whether the caller sees what a ruleset belongs to."""
     if ruleset.source_type == "Repository":
         return context.caller.sees(context.world.repositories[ruleset.source_id])
     installation = context.caller.installation

@@ -47,7 +47,7 @@ def require_commit(repository: Repository, sha: object) -> str:
 
 
 def descends(repository: Repository, sha: str, ancestor: str) -> bool:
-    """Tell whether a commit has another among its ancestors (or is it)."""
+    """Return whether a commit has another among its ancestors (or is it)."""
     waiting, seen = [sha], set()
     while waiting:
         current = waiting.pop()

@@ -87,7 +87,7 @@ def accessible(world: World, installation: Installation) -> list[Repository]:
 
 
 def reaches(installation: Installation, repository: Repository) -> bool:
-    """Tell whether an installation reaches a repository."""
+    """Return whether an installation reaches a repository."""
     if installation.account_id != repository.owner_id:
         return False
     return installation.repository_selection == "all" or repository.id in installation.repository_ids

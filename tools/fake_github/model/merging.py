@@ -15,7 +15,7 @@ def merge(
     sha: str | None = None,
     title: str | None = None,
 ) -> str:
-    """Merge a pull request as a person does; returns the merge commit.
+    """Merge a pull request as a person does; return the merge commit.
 
     Refused with 403 (archived), 405 (not open, draft, conflicts, rule violations) or 409 (another head than expected).
     """

@@ -2,7 +2,7 @@
 
 Each entry has a merge group: a commit on top of the entry before it, on a `gh-readonly-queue/` branch, which has to
 pass the required checks. With ALLGREEN every entry's group must pass; with HEADGREEN the last passing one takes those
-before it along. A failing group leaves the queue and those behind it are built anew.
+before it along. A failing group leaves the queue and those behind it are rebuilt.
 """
 
 from tools.fake_github.model import branches, merging, pulls
@@ -88,7 +88,7 @@ def leave_when_changed(world: World, actor: Actor, repository: Repository, pull:
 
 
 def group_state(world: World, repository: Repository, entry: QueueEntry) -> str:
-    """Tell whether an entry's group passes, fails or waits."""
+    """Return whether an entry's group passes, fails or waits."""
     rules = rules_for_branch(world, repository, entry.base_ref)
     waiting = False
     for context, app_id in required_checks(rules, find_protection(world, repository, entry.base_ref)):

@@ -51,7 +51,7 @@ Applied = tuple[Ruleset, dict[str, Any]]
 
 
 def matches_pattern(pattern: str, branch: str, default_branch: str) -> bool:
-    """Tell whether one `ref_name` pattern names the branch; `*` stays within a path segment, `**` does not."""
+    """Return whether one `ref_name` pattern names the branch; `*` stays within a path segment, `**` does not."""
     if pattern == "~ALL":
         return True
     if pattern == "~DEFAULT_BRANCH":
@@ -75,7 +75,7 @@ def _included(condition: dict[str, Any], matches: Any) -> bool:
 
 
 def covers_repository(ruleset: Ruleset, repository: Repository) -> bool:
-    """Tell whether the repository conditions of a ruleset include the repository."""
+    """Return whether the repository conditions of a ruleset include the repository."""
     if ruleset.source_type == "Repository":
         return ruleset.source_id == repository.id
     if (by_id := ruleset.conditions.get("repository_id")) is not None:
@@ -87,7 +87,7 @@ def covers_repository(ruleset: Ruleset, repository: Repository) -> bool:
 
 
 def covers_branch(ruleset: Ruleset, branch: str, default_branch: str) -> bool:
-    """Tell whether the `ref_name` condition of a ruleset includes the branch."""
+    """Return whether the `ref_name` condition of a ruleset includes the branch."""
     condition = ruleset.conditions.get("ref_name")
     return condition is None or _included(condition, lambda pattern: matches_pattern(pattern, branch, default_branch))
 
@@ -118,7 +118,7 @@ def rules_for_branch(world: World, repository: Repository, branch: str) -> list[
 
 
 def bypasses(ruleset: Ruleset, actor: Actor, *, through_pull_request: bool) -> bool:
-    """Tell whether the ruleset's bypass list lets the actor pass."""
+    """Return whether the ruleset's bypass list lets the actor pass."""
     for entry in ruleset.bypass_actors:
         if entry.get("bypass_mode", "always") == "pull_request" and not through_pull_request:
             continue

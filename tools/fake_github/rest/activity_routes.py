@@ -2,7 +2,7 @@
 
 from urllib.parse import urlencode
 
-from tools.fake_github.answers import MOST_PER_PAGE, PER_PAGE, Answer
+from tools.fake_github.answers import MAX_PER_PAGE, PER_PAGE, Answer
 from tools.fake_github.model.records import Activity
 from tools.fake_github.model.refusals import Refusal
 from tools.fake_github.payloads.activities import activity_json
@@ -41,7 +41,7 @@ def list_activities(call: Call) -> Answer:
     """List activities page by page, by opaque cursors (`after`, `before`) that the `Link` header gives."""
     found, query = _selected(call), call.query
     asked = query.get("per_page", "")
-    size = max(1, min(int(asked) if asked.isdigit() else PER_PAGE, MOST_PER_PAGE))
+    size = max(1, min(int(asked) if asked.isdigit() else PER_PAGE, MAX_PER_PAGE))
     start = _place(found, query["after"]) + 1 if query.get("after") else 0
     if query.get("before"):
         start = max(0, _place(found, query["before"]) - size)

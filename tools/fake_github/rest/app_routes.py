@@ -16,7 +16,7 @@ from tools.fake_github.payloads.accounts import (
 from tools.fake_github.payloads.repositories import repository_json
 from tools.fake_github.rest.routing import Call, route
 
-MOST_TOKEN_REPOSITORIES = 500
+MAX_TOKEN_REPOSITORIES = 500
 
 
 def _own_installation(call: Call) -> Installation:
@@ -84,7 +84,7 @@ def create_token(call: Call) -> Answer:
     wanted = call.body.get("repository_ids")
     if call.body.get("repositories") is not None:
         wanted = [*(wanted or []), *(names.get(name, -1) for name in call.body["repositories"])]
-    if wanted is not None and (len(wanted) > MOST_TOKEN_REPOSITORIES or any(number not in owned for number in wanted)):
+    if wanted is not None and (len(wanted) > MAX_TOKEN_REPOSITORIES or any(number not in owned for number in wanted)):
         message = (
             "There is at least one repository that does not exist or is not accessible to the parent installation."
         )

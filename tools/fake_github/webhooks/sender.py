@@ -241,7 +241,7 @@ class Sender:
         delivery.response_headers, delivery.response_body = posted.headers, posted.body
 
     def drain(self, timeout: float = 10.0) -> bool:
-        """Wait until everything due was sent; tells whether it was."""
+        """Wait until everything due was sent; return whether it was."""
         with self._ready:
             return self._ready.wait_for(lambda: not self._waiting and not self._busy, timeout)
 

@@ -142,14 +142,14 @@ def rehearsal(town: Town, build: Builder) -> Rehearsal:
 
 
 @each_failure
-def test_no_call_to_the_code_host_that_fails_lets_a_success_through(
+def test_no_failing_call_to_github_lets_a_success_through(
     rehearsal: Rehearsal, kind: str, details: dict[str, Any]
 ) -> None:
     fail_at_every_call(rehearsal, kind, details)
 
 
 @pytest.mark.slow
-def test_no_statement_at_which_the_database_is_lost_lets_a_success_through(rehearsal: Rehearsal) -> None:
+def test_no_lost_database_statement_lets_a_success_through(rehearsal: Rehearsal) -> None:
     lose_the_database_at_every_statement(rehearsal)
 
 

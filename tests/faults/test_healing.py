@@ -89,7 +89,7 @@ EDITS = [another_success, a_run_that_is_skipped, a_run_that_never_ends, an_edite
 
 class TestACheckThatWasChangedByHand:
     @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: str(edit.__name__))
-    def test_in_a_freeze_is_red_again_after_one_full_pass(
+    def test_forged_success_in_a_freeze_is_corrected_by_one_full_resync(
         self, town: Town, post: Post, edit: Callable[[Town, PullRequest], None]
     ) -> None:
         pull = record_of(town).pulls[1]
@@ -101,7 +101,7 @@ class TestACheckThatWasChangedByHand:
         assert town.merge("acme/web", 1).status_code == 405
 
     @pytest.mark.parametrize("edit", [another_success, a_run_that_is_skipped, a_run_that_never_ends])
-    def test_in_a_freeze_is_red_again_as_soon_as_we_hear_of_it(
+    def test_forged_success_in_a_freeze_is_corrected_by_its_webhook(
         self, town: Town, post: Post, edit: Callable[[Town, PullRequest], None]
     ) -> None:
         pull = record_of(town).pulls[1]
@@ -113,7 +113,7 @@ class TestACheckThatWasChangedByHand:
         assert town.merge("acme/web", 1).status_code == 405
 
     @pytest.mark.parametrize("edit", [a_run_that_never_ends, a_deleted_run])
-    def test_where_nothing_is_frozen_blocks_nobody_after_one_full_pass(
+    def test_forged_failure_is_corrected_by_one_full_resync(
         self, town: Town, post: Post, edit: Callable[[Town, PullRequest], None]
     ) -> None:
         edit(town, record_of(town).pulls[1])
@@ -121,7 +121,7 @@ class TestACheckThatWasChangedByHand:
         find_out(post, heard=False)
         assert town.merge("acme/web", 1).status_code == 200
 
-    def test_by_another_app_opens_nothing(self, town: Town, post: Post) -> None:
+    def test_success_of_another_app_does_not_allow_a_merge(self, town: Town, post: Post) -> None:
         """The rule takes the check from our App alone, and so do we when we read it back."""
         pull = record_of(town).pulls[1]
         with town.host.world.lock:
@@ -155,9 +155,7 @@ def watched(town: Town) -> set[str]:
 
 class TestAChangedDefaultBranch:
     @heard_or_not
-    def test_is_watched_and_taken_into_the_freeze_and_the_former_one_stays(
-        self, town: Town, post: Post, heard: bool
-    ) -> None:
+    def test_new_default_branch_is_watched_and_joins_the_freeze(self, town: Town, post: Post, heard: bool) -> None:
         freeze = town.freeze()
         work(town)
         cut(town, "acme/web", "trunk")
@@ -176,7 +174,7 @@ class TestAChangedDefaultBranch:
         assert [town.merge("acme/web", pull).status_code for pull in (1, number)] == [200, 200]
 
     @heard_or_not
-    def test_that_got_a_new_name_is_watched_under_it(self, town: Town, post: Post, heard: bool) -> None:
+    def test_renamed_default_branch_is_watched_by_its_new_name(self, town: Town, post: Post, heard: bool) -> None:
         town.freeze()
         work(town)
         answer = town.person("POST", "/repos/acme/web/branches/main/rename", {"new_name": "trunk"})
@@ -189,7 +187,7 @@ class TestAChangedDefaultBranch:
         assert disagreements(town) == {}
 
     @heard_or_not
-    def test_that_was_watched_already_is_watched_once(self, town: Town, post: Post, heard: bool) -> None:
+    def test_default_branch_that_was_watched_already_is_watched_once(self, town: Town, post: Post, heard: bool) -> None:
         cut(town, "acme/web", "trunk")
         with unit_of(town) as uow:
             branch_id = watching.watch_branch(uow, "acme/web", "trunk").id
@@ -198,7 +196,7 @@ class TestAChangedDefaultBranch:
         assert town.sql("SELECT id FROM watched_branches WHERE name = 'trunk'") == [(branch_id,)]
         assert factories.audit_actions(town.session, town.organization).count("branch.watched") == 1
 
-    def test_that_somebody_has_ceased_to_watch_stays_so(self, town: Town, post: Post) -> None:
+    def test_unwatched_default_branch_stays_unwatched(self, town: Town, post: Post) -> None:
         cut(town, "acme/web", "trunk")
         with unit_of(town) as uow:
             branch_id = watching.watch_branch(uow, "acme/web", "trunk").id
@@ -208,7 +206,7 @@ class TestAChangedDefaultBranch:
         find_out(post, heard=False)
         assert watched(town) == {"api:main", "web:main"}
 
-    def test_of_a_disabled_repository_is_watched_when_that_is_enabled(self, town: Town, post: Post) -> None:
+    def test_default_branch_of_a_disabled_repository_is_watched_when_enabled(self, town: Town, post: Post) -> None:
         with unit_of(town) as uow:
             enabling.disable(uow, ["acme/web"])
         cut(town, "acme/web", "trunk")
@@ -220,7 +218,7 @@ class TestAChangedDefaultBranch:
         assert watched(town) == {"api:main", "web:main", "web:trunk"}
 
     @heard_or_not
-    def test_that_the_plan_does_not_reach_for_stays_unwatched(self, town: Town, post: Post, heard: bool) -> None:
+    def test_default_branch_beyond_the_plan_stays_unwatched(self, town: Town, post: Post, heard: bool) -> None:
         limit = plan_named("free").watched_branches
         assert limit is not None
         town.sql("UPDATE organizations SET plan = 'free'")
@@ -255,7 +253,7 @@ def hand_to(town: Town, owner: str, name: str = "web") -> None:
 
 class TestARepository:
     @heard_or_not
-    def test_with_a_new_name_stays_frozen_and_is_released(self, town: Town, post: Post, heard: bool) -> None:
+    def test_renamed_repository_stays_frozen_until_the_lift(self, town: Town, post: Post, heard: bool) -> None:
         freeze = town.freeze({"type": "repositories", "repositories": ["acme/web"]})
         work(town)
         assert town.person("PATCH", "/repos/acme/web", {"name": "site"}).status_code == 200
@@ -268,9 +266,7 @@ class TestARepository:
         assert [town.merge("acme/site", pull).status_code for pull in (1, number)] == [200, 200]
 
     @heard_or_not
-    def test_that_moves_to_another_account_of_the_organisation_stays_frozen_and_is_released(
-        self, town: Town, post: Post, heard: bool
-    ) -> None:
+    def test_transferred_repository_stays_frozen_until_the_lift(self, town: Town, post: Post, heard: bool) -> None:
         installed = town.host.organization("initech").installed()
         factories.installation(town.session, town.organization, "initech", id=installed.id)
         town.session.commit()
@@ -288,7 +284,7 @@ class TestARepository:
         assert [town.merge("initech/web", pull).status_code for pull in (1, number)] == [200, 200]
 
     @heard_or_not
-    def test_that_leaves_and_comes_back_after_the_lift_is_released(self, town: Town, post: Post, heard: bool) -> None:
+    def test_repository_that_returns_after_the_lift_is_released(self, town: Town, post: Post, heard: bool) -> None:
         freeze = town.freeze()
         work(town)
         hand_to(town, "strangers")
@@ -304,7 +300,7 @@ class TestARepository:
 
 class TestABranch:
     @heard_or_not
-    def test_that_was_deleted_and_made_again_is_still_frozen(self, town: Town, post: Post, heard: bool) -> None:
+    def test_recreated_branch_is_still_frozen(self, town: Town, post: Post, heard: bool) -> None:
         cut(town, "acme/web", "release/1")
         town.host.organization("acme").repository("web").requires("change-freeze/release/1", "release/1")
         with unit_of(town) as uow:
@@ -329,7 +325,7 @@ class TestABranch:
         work(town)
         assert [town.merge("acme/web", pull).status_code for pull in (former, number)] == [200, 200]
 
-    def test_that_was_pushed_to_past_us_is_looked_at_again(self, town: Town, post: Post) -> None:
+    def test_branch_with_an_unreported_push_is_read_again(self, town: Town, post: Post) -> None:
         """Every head that moved in silence is judged by one full pass."""
         town.freeze()
         work(town)

@@ -354,7 +354,7 @@ class Machine(TownMachine):
 
 
 @pytest.mark.slow
-def test_at_rest_every_open_head_carries_the_verdict_of_the_database(
+def test_every_open_head_shows_the_verdict_of_the_database_at_rest(
     town: Town, shared_database: psycopg.Connection[Any]
 ) -> None:
     explore(Machine, town, shared_database)

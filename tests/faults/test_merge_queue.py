@@ -1,4 +1,4 @@
-"""Merge queues: what waits there when a freeze begins is failed at once, from back to front, and stays out."""
+"""Merge queues: entries that wait when a freeze begins fail at once, from back to front, and stay out."""
 
 import random
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def queued(town: Town, build: Builder, strategy: str, *names: str, pulls: int = 
 
 
 class TestAFreezeThatBegins:
-    def test_writes_the_queues_own_commits_before_anything_else(self, town: Town, build: Builder) -> None:
+    def test_freeze_blocks_queue_commits_before_anything_else(self, town: Town, build: Builder) -> None:
         """A queued pull request's own head cannot be merged past the queue; its group can, at any moment."""
         pulls = queued(town, build, "ALLGREEN", "api", "web", pulls=20)
         before = {sha for name in pulls for sha in groups(town, name)}
@@ -93,7 +93,7 @@ class TestAFreezeThatBegins:
         assert set(written[: len(before)]) == before
 
     @both_strategies
-    def test_fails_every_entry_at_once_from_back_to_front(self, town: Town, build: Builder, strategy: str) -> None:
+    def test_freeze_fails_every_queue_entry_from_back_to_front(self, town: Town, build: Builder, strategy: str) -> None:
         pulls = queued(town, build, strategy, "web")["web"]
         before = groups(town, "web")
         town.freeze()
@@ -104,7 +104,7 @@ class TestAFreezeThatBegins:
         assert open_numbers(pulls) == [pull.number for pull in pulls]
 
     @both_strategies
-    def test_takes_back_what_it_had_allowed_to_entries_that_wait_for_another_check(
+    def test_freeze_revokes_success_of_entries_that_wait_for_another_check(
         self, town: Town, build: Builder, post: Post, strategy: str
     ) -> None:
         web = town.host.organization("acme").repository("web").requires("build", "main")
@@ -126,7 +126,7 @@ class TestAFreezeThatBegins:
         assert open_numbers(pulls) == [1, 2, 3]
 
     @both_strategies
-    def test_reaches_many_queues_in_one_pass(self, town: Town, build: Builder, strategy: str) -> None:
+    def test_freeze_blocks_many_queues_in_one_pass(self, town: Town, build: Builder, strategy: str) -> None:
         names = [f"service-{number}" for number in range(12)]
         pulls = queued(town, build, strategy, *names, pulls=3)
         before = {name: groups(town, name) for name in names}
@@ -136,7 +136,7 @@ class TestAFreezeThatBegins:
             assert failed(town, before[name]) == before[name][::-1]
             assert open_numbers(pulls[name]) == [1, 2, 3]
 
-    def test_reaches_the_end_of_a_queue_longer_than_a_page(self, town: Town, build: Builder) -> None:
+    def test_freeze_blocks_a_queue_longer_than_a_page(self, town: Town, build: Builder) -> None:
         pulls = queued(town, build, "ALLGREEN", "web", pulls=105)["web"]
         before = groups(town, "web")
         assert len(before) == 105
@@ -148,7 +148,7 @@ class TestAFreezeThatBegins:
 
 class TestAfterTheLift:
     @both_strategies
-    def test_what_was_thrown_out_is_queued_again_and_merged(
+    def test_removed_entry_can_be_queued_and_merged_after_the_lift(
         self, town: Town, build: Builder, post: Post, strategy: str
     ) -> None:
         pulls = queued(town, build, strategy, "web")["web"]
@@ -163,7 +163,7 @@ class TestAfterTheLift:
         post.run()
         assert open_numbers(pulls) == []
 
-    def test_what_is_queued_while_webhooks_are_lost_is_merged_by_the_full_pass(
+    def test_full_resync_merges_entries_queued_while_webhooks_were_lost(
         self, town: Town, build: Builder, post: Post
     ) -> None:
         pulls = queued(town, build, "ALLGREEN", "web")["web"]
@@ -188,18 +188,18 @@ class TestWhatAnEntryIsJudgedBy:
         assert found is not None
         return found.branches[0]
 
-    def test_is_all_that_stand_before_it_and_itself(self, town: Town, build: Builder) -> None:
+    def test_entry_is_evaluated_with_all_entries_before_it(self, town: Town, build: Builder) -> None:
         build("web")
         members = self.heads(self.claimed(town), 7, 8, 9)
         assert members == {"3": (7, 8, 9), "2": (7, 8), "1": (7,)}
         assert list(members) == ["3", "2", "1"]
 
-    def test_is_unknown_behind_a_member_that_the_code_host_does_not_name(self, town: Town, build: Builder) -> None:
+    def test_entry_behind_an_unknown_member_has_unknown_members(self, town: Town, build: Builder) -> None:
         build("web")
         assert self.heads(self.claimed(town), 7, None, 9) == {"1": (7,), "2": None, "3": None}
 
     @pytest.mark.parametrize("frozen", [True, False])
-    def test_unknown_fails_while_anything_is_frozen(self, town: Town, build: Builder, frozen: bool) -> None:
+    def test_entry_with_unknown_members_fails_while_frozen(self, town: Town, build: Builder, frozen: bool) -> None:
         build("web")
         if frozen:
             town.freeze()
@@ -261,7 +261,7 @@ class Crowd:
 
 @both_strategies
 @pytest.mark.parametrize("round_number", range(4))
-def test_nothing_of_a_frozen_queue_merges_in_whatever_order_webhooks_arrive(
+def test_frozen_queue_merges_nothing_in_any_order_of_webhooks(
     town: Town, build: Builder, post: Post, strategy: str, round_number: int
 ) -> None:
     chance = random.Random(chosen_seed() + round_number)
@@ -280,7 +280,7 @@ def test_nothing_of_a_frozen_queue_merges_in_whatever_order_webhooks_arrive(
     assert open_numbers(pulls) == []
 
 
-def test_a_closed_pull_request_is_demoted_though_the_queue_may_not_be_seen(town: Town, build: Builder) -> None:
+def test_closed_pull_request_is_demoted_without_queue_permission(town: Town, build: Builder) -> None:
     """Reopened in silence during a freeze, it could be merged with the success that it had."""
     [pull] = build("web", pulls=1)
     installation = next(iter(town.host.world.installations.values()))

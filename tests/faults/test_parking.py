@@ -68,7 +68,7 @@ def shown(town: Town, freeze_id: str) -> dict[str, Any]:
 
 
 class TestARepositoryThatIsNotFound:
-    def test_fails_its_target_alone_and_is_not_tried_in_a_loop(self, town: Town, post: Post) -> None:
+    def test_missing_repository_fails_only_its_target_without_a_hot_loop(self, town: Town, post: Post) -> None:
         choose(town, "api")
         post.take()
         freeze = town.freeze()
@@ -84,7 +84,7 @@ class TestARepositoryThatIsNotFound:
         assert town.conclusions()["acme/api#1"] == "failure"
 
     @heard_or_not
-    def test_is_blocked_as_soon_as_it_is_back(self, town: Town, post: Post, heard: bool) -> None:
+    def test_restored_repository_is_blocked_at_once(self, town: Town, post: Post, heard: bool) -> None:
         choose(town, "api")
         post.take()
         freeze = town.freeze()
@@ -95,7 +95,7 @@ class TestARepositoryThatIsNotFound:
         assert shown(town, freeze)["targets"]["applied"] == 2
 
     @heard_or_not
-    def test_is_freed_as_soon_as_it_is_back_after_the_lift(self, town: Town, post: Post, heard: bool) -> None:
+    def test_restored_repository_is_released_at_once_after_the_lift(self, town: Town, post: Post, heard: bool) -> None:
         freeze = town.freeze()
         town.settle()
         choose(town, "api")
@@ -110,7 +110,7 @@ class TestARepositoryThatIsNotFound:
 
 class TestAnInstallation:
     @heard_or_not
-    def test_that_was_suspended_goes_on_where_it_stood(self, town: Town, post: Post, heard: bool) -> None:
+    def test_unsuspended_installation_continues_where_it_stopped(self, town: Town, post: Post, heard: bool) -> None:
         suspend(town, suspended=True)
         town.freeze()
         find_out(post, heard=heard)
@@ -124,7 +124,7 @@ class TestAnInstallation:
         assert disagreements(town) == {}
         assert town.merge("acme/web", 1).status_code == 405
 
-    def test_that_is_still_suspended_costs_one_call_for_each_full_pass(self, town: Town, post: Post) -> None:
+    def test_suspended_installation_takes_one_call_per_full_resync(self, town: Town, post: Post) -> None:
         suspend(town, suspended=True)
         post.run()
         town.host.calls.reset()
@@ -132,7 +132,7 @@ class TestAnInstallation:
         assert town.host.calls.total == 1
 
     @heard_or_not
-    def test_that_was_removed_and_is_back_gets_its_successes(self, town: Town, post: Post, heard: bool) -> None:
+    def test_reinstalled_installation_gets_its_successes(self, town: Town, post: Post, heard: bool) -> None:
         town.freeze()
         work(town)
         number = installation(town).id
@@ -149,7 +149,7 @@ class TestAnInstallation:
 
 
 class TestAPermission:
-    def test_that_is_missing_fails_every_target_and_is_not_tried_in_a_loop(self, town: Town, post: Post) -> None:
+    def test_missing_permission_fails_every_target_without_a_hot_loop(self, town: Town, post: Post) -> None:
         deny_checks(town)
         post.take()
         freeze = town.freeze()
@@ -163,7 +163,7 @@ class TestAPermission:
             assert target["heads"] == {"total": 1, "written": 0}
         assert town.settle() == 0
 
-    def test_that_is_granted_is_used_at_once(self, town: Town, post: Post) -> None:
+    def test_granted_permission_is_used_at_once(self, town: Town, post: Post) -> None:
         deny_checks(town)
         post.run()
         freeze = town.freeze()
@@ -173,9 +173,7 @@ class TestAPermission:
         assert town.merge("acme/web", 1).status_code == 405
         assert shown(town, freeze)["targets"]["applied"] == 2
 
-    def test_that_is_granted_is_used_although_reading_has_bought_a_token_without_it(
-        self, town: Town, post: Post
-    ) -> None:
+    def test_granted_permission_is_used_despite_an_older_token(self, town: Town, post: Post) -> None:
         deny_checks(town)
         post.run()
         town.freeze()
@@ -188,7 +186,7 @@ class TestAPermission:
         post.run()
         assert disagreements(town) == {}
 
-    def test_that_was_told_of_while_an_older_answer_was_on_its_way_is_kept(self, town: Town, post: Post) -> None:
+    def test_granted_permission_is_kept_when_an_older_response_arrives_late(self, town: Town, post: Post) -> None:
         deny_checks(town)
         late = town.host.faults.add("slow_body", "GET /app/installations/", count=1, seconds=0.6)
         asking = Thread(target=post.run)
@@ -201,7 +199,7 @@ class TestAPermission:
         [[allowed]] = town.sql("SELECT permissions->>'checks' FROM installations")
         assert allowed == "write"
 
-    def test_that_was_granted_in_silence_is_used_within_half_an_hour(self, town: Town, post: Post) -> None:
+    def test_granted_permission_without_webhook_is_used_within_half_an_hour(self, town: Town, post: Post) -> None:
         deny_checks(town)
         post.take()
         town.freeze()
@@ -214,7 +212,7 @@ class TestAPermission:
 
 
 class TestReceipts:
-    def test_name_what_failed_why_and_when_it_is_tried_again(self, town: Town, post: Post) -> None:
+    def test_failed_target_shows_its_error_and_next_attempt(self, town: Town, post: Post) -> None:
         town.host.faults.add("error", "createCheckRun", status=502, count=1)
         freeze = town.freeze()
         town.settle()
@@ -236,7 +234,7 @@ class TestReceipts:
             assert target["heads"] == {"total": 1, "written": 1}
             assert target["applied_at"] <= found["enforced_at"]
 
-    def test_count_the_heads_of_a_branch_that_were_written(self, town: Town, build: Builder) -> None:
+    def test_target_counts_the_written_heads_of_its_branch(self, town: Town, build: Builder) -> None:
         build("web", pulls=5)
         work(town)
         town.host.faults.add("null_check_run", count=2)

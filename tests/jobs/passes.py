@@ -1,4 +1,4 @@
-"""Passes of workers that go on step by step, so that something happens in between."""
+"""Passes that are run step by step, so that a test can act in between."""
 
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.reconcile.evaluation import CheckUpdate, evaluate

@@ -1,4 +1,4 @@
-"""Limits of the code host are everybody's: calls are written down, a pause is heeded, verdicts have their room."""
+"""The rate limiter: every call is recorded, pauses apply to every job, and verdicts have their share."""
 
 import re
 from collections import Counter
@@ -27,7 +27,7 @@ from services.repositories.remote_branches import list_remote_branches
 from services.repository_sync.sync import refresh_repository, sync_due
 from tests.jobs.bypass_detection.landing import Clocks, merge
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.jobs.setup.asking import add, ask, permit, state
+from tests.jobs.setup.requests import add, ask, permit, state
 from tests.services.conftest import MovedClock
 
 LONG = timedelta(minutes=3)
@@ -149,7 +149,7 @@ BUSY = pytest.mark.parametrize(
 
 
 @BUSY
-def test_what_anybody_calls_is_written_down(town: Town, build: Builder, busy: Callable[[Town, Builder], Work]) -> None:
+def test_every_call_of_a_job_is_recorded(town: Town, build: Builder, busy: Callable[[Town, Builder], Work]) -> None:
     work = busy(town, build)
     begin(town)
     finish(work)
@@ -159,7 +159,7 @@ def test_what_anybody_calls_is_written_down(town: Town, build: Builder, busy: Ca
 
 
 @BUSY
-def test_nobody_calls_while_the_installation_is_to_be_quiet_whatever_they_were_doing(
+def test_no_job_calls_github_while_the_installation_is_paused(
     town: Town, build: Builder, busy: Callable[[Town, Builder], Work], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another worker is told to wait while the first call is being answered."""
@@ -189,7 +189,7 @@ def slow(town: Town, points_per_minute: int) -> None:
     town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=rate_limits)
 
 
-def test_a_setup_that_writes_as_fast_as_it_may_leaves_room_for_verdicts(town: Town) -> None:
+def test_setup_at_full_speed_leaves_budget_for_verdicts(town: Town) -> None:
     repositories(town, 12)
     begin(town)
     slow(town, 100)
@@ -201,7 +201,7 @@ def test_a_setup_that_writes_as_fast_as_it_may_leaves_room_for_verdicts(town: To
     assert set(town.conclusions().values()) == {"failure"}
 
 
-def test_whoever_finds_no_room_pauses_nobody_and_goes_on_when_the_minute_has_passed(town: Town) -> None:
+def test_throttled_worker_retries_after_a_minute_without_pausing_others(town: Town) -> None:
     repositories(town, 12)
     begin(town)
     slow(town, 100)
@@ -217,7 +217,7 @@ def test_whoever_finds_no_room_pauses_nobody_and_goes_on_when_the_minute_has_pas
     assert state(town) == ("done", 12, None)
 
 
-def test_a_setup_whose_writing_is_refused_once_writes_so_slowly_that_it_is_not_refused_again(town: Town) -> None:
+def test_setup_that_was_refused_once_slows_down_and_is_not_refused_again(town: Town) -> None:
     """GitHub takes 80 requests a minute that create content, and says not which do."""
     repositories(town, 40)
     begin(town)
@@ -237,7 +237,7 @@ def test_a_setup_whose_writing_is_refused_once_writes_so_slowly_that_it_is_not_r
     assert town.host.calls.by_status[403] == 1
 
 
-def test_rules_are_looked_at_though_a_setup_has_written_all_that_it_may(town: Town) -> None:
+def test_probes_run_although_a_setup_has_used_up_its_share(town: Town) -> None:
     repositories(town, 12)
     begin(town)
     slow(town, 100)
@@ -248,14 +248,14 @@ def test_rules_are_looked_at_though_a_setup_has_written_all_that_it_may(town: To
     assert count(town, "branch_enforcement WHERE verified_at IS NOT NULL") == 12
 
 
-def test_waiting_for_room_makes_nobody_take_the_code_host_at_its_word(town: Town, build: Builder) -> None:
+def test_waiting_for_budget_counts_no_attempt_of_bypass_detection(town: Town, build: Builder) -> None:
     work = looking_into_landings(town, build)
     slow(town, 10)
     work.turn()
     assert town.sql("SELECT attempts, due_at IS NULL FROM branch_tips") == [(0, False)]
 
 
-def test_no_service_has_a_client_of_its_own_that_heeds_nothing() -> None:
+def test_no_service_calls_github_past_the_rate_limiter() -> None:
     """A pass reserves its calls itself, and a confirmation has looked before it began."""
     sources = Path(services.__file__).parent.rglob("*.py")
     ways = {source.name for source in sources if re.search(r"\bgithub(\(uow\))?\.client\(", source.read_text())}
@@ -284,7 +284,7 @@ class TestRequests:
             pytest.param(branches, id="a list of branches"),
         ],
     )
-    def test_a_request_is_refused_while_the_installation_is_to_be_quiet(
+    def test_request_is_refused_while_the_installation_is_paused(
         self, town: Town, asking: Callable[[Town], object]
     ) -> None:
         with pytest.raises(ServiceError) as refused:
@@ -294,7 +294,7 @@ class TestRequests:
         assert calls(town).total() == 0
 
     @pytest.mark.usefixtures("quiet")
-    def test_a_hint_of_a_repository_becomes_a_comparison_that_waits(self, town: Town) -> None:
+    def test_webhook_of_a_repository_becomes_a_comparison_while_paused(self, town: Town) -> None:
         repository = town.host.organization("acme").repository("web").record
         town.sql("UPDATE repositories SET name = 'former'")
         refresh_repository(town.jobs, town.github, repository.id)

@@ -34,7 +34,7 @@ def share_a_head(town: Town, build: Builder) -> tuple[PullRequest, WatchedBranch
 
 
 class TestAFreeze:
-    def test_blocks_every_open_pull_request_and_a_lift_lets_them_through(self, town: Town, build: Builder) -> None:
+    def test_freeze_blocks_every_open_pull_request_until_it_is_lifted(self, town: Town, build: Builder) -> None:
         first, _second = build("web")
         town.settle()
         assert set(town.conclusions().values()) == {"success"}
@@ -48,7 +48,7 @@ class TestAFreeze:
         town.settle()
         assert town.merge("acme/web", first.number).status_code == 200
 
-    def test_says_on_the_check_why_and_until_when(self, town: Town, build: Builder) -> None:
+    def test_check_of_a_freeze_says_why_and_until_when(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         freeze = town.freeze()
         town.settle()
@@ -58,7 +58,7 @@ class TestAFreeze:
         assert freeze in check["output"]["summary"]
         assert "Release 4.2 is being rolled out" in check["output"]["summary"]
 
-    def test_keeps_receipts_of_its_enforcement_and_its_release(self, town: Town, build: Builder) -> None:
+    def test_freeze_records_when_it_was_enforced_and_released(self, town: Town, build: Builder) -> None:
         build("api", "web")
         freeze = town.freeze()
         town.settle()
@@ -70,7 +70,7 @@ class TestAFreeze:
         assert town.sql("SELECT released_at IS NOT NULL FROM freezes") == [(True,)]
         assert town.sql("SELECT DISTINCT state FROM freeze_targets") == [("released",)]
 
-    def test_never_ends_what_another_freeze_still_covers(self, town: Town, build: Builder) -> None:
+    def test_lifting_a_freeze_keeps_what_another_one_covers_blocked(self, town: Town, build: Builder) -> None:
         build("web")
         first, _second = town.freeze(), town.freeze()
         town.settle()
@@ -79,7 +79,7 @@ class TestAFreeze:
         assert set(town.conclusions().values()) == {"failure"}
         assert town.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=first) == [(True,)]
 
-    def test_of_many_repositories_costs_a_tenth_of_a_call_for_each_head(self, town: Town, build: Builder) -> None:
+    def test_freeze_of_many_repositories_takes_a_tenth_of_a_call_per_head(self, town: Town, build: Builder) -> None:
         build(*(f"service-{number}" for number in range(50)), pulls=1)
         town.settle()
         town.host.calls.reset()
@@ -90,7 +90,7 @@ class TestAFreeze:
 
 
 class TestAtRest:
-    def test_nothing_is_written_twice(self, town: Town, build: Builder) -> None:
+    def test_nothing_is_written_twice_at_rest(self, town: Town, build: Builder) -> None:
         build("web")
         town.settle()
         town.host.calls.reset()
@@ -98,7 +98,7 @@ class TestAtRest:
         town.settle()
         assert not town.host.calls.writes
 
-    def test_a_check_edited_by_hand_is_put_right_by_the_full_pass(self, town: Town, build: Builder) -> None:
+    def test_full_resync_corrects_a_check_that_was_edited_by_hand(self, town: Town, build: Builder) -> None:
         pull, *_ = build("web", pulls=1)
         town.freeze()
         town.settle()
@@ -113,9 +113,7 @@ class TestAtRest:
 
 
 class TestHeads:
-    def test_a_closed_pull_request_reopened_in_silence_cannot_merge_during_a_freeze(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_reopened_pull_request_cannot_be_merged_during_a_freeze(self, town: Town, build: Builder) -> None:
         pull, _other = build("web")
         town.settle()
         town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "closed"})
@@ -126,7 +124,7 @@ class TestHeads:
         town.person("PATCH", f"/repos/acme/web/pulls/{pull.number}", {"state": "open"})
         assert town.merge("acme/web", pull.number).status_code == 405
 
-    def test_a_pushed_head_is_judged_and_the_old_one_demoted(self, town: Town, build: Builder) -> None:
+    def test_new_head_gets_a_verdict_and_the_old_one_is_demoted(self, town: Town, build: Builder) -> None:
         pull, *_ = build("web", pulls=1)
         town.settle()
         old = pull.head_sha
@@ -139,9 +137,7 @@ class TestHeads:
         assert rows[old] == "failure"
         assert len(rows) == 2
 
-    def test_a_head_shared_by_two_bases_under_one_name_is_blocked_if_either_is_frozen(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_head_shared_by_two_bases_is_blocked_if_either_is_frozen(self, town: Town, build: Builder) -> None:
         _shared, other = share_a_head(town, build)
         town.settle()
         freeze = town.freeze({"type": "branch", "branchId": other.id})
@@ -151,9 +147,7 @@ class TestHeads:
         town.settle()
         assert town.conclusions()["acme/web#1"] == "success"
 
-    def test_a_shared_head_is_freed_by_whoever_sees_its_blocked_pull_request_go(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_shared_head_is_released_when_its_frozen_pull_request_closes(self, town: Town, build: Builder) -> None:
         """The frozen base is looked at, the other one is not; the check was written on account of the other one."""
         shared, other = share_a_head(town, build)
         town.freeze({"type": "branch", "branchId": other.id})
@@ -169,9 +163,7 @@ class TestHeads:
         town.settle()
         assert town.conclusions()["acme/web#1"] == "success"
 
-    def test_a_success_that_was_never_recorded_on_a_head_given_up_is_taken_back(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_unconfirmed_success_on_a_superseded_head_is_demoted(self, town: Town, build: Builder) -> None:
         """The worker dies between sending and recording; meanwhile the pull request is closed."""
         pull, *_ = build("web", pulls=1)
         dying, decisions = evaluated_pass(town)
@@ -187,7 +179,7 @@ class TestHeads:
 
 class TestFaults:
     @pytest.mark.parametrize("status", [500, 502])
-    def test_a_failing_code_host_is_tried_again_later_and_blocks_meanwhile(
+    def test_failing_github_is_retried_later_and_blocks_meanwhile(
         self, town: Town, build: Builder, status: int
     ) -> None:
         build("web")
@@ -202,7 +194,7 @@ class TestFaults:
         assert set(town.conclusions().values()) == {"failure"}
         assert town.sql("SELECT state FROM freeze_targets") == [("applied",)]
 
-    def test_a_write_whose_answer_was_lost_is_read_back_and_not_written_again(self, town: Town, build: Builder) -> None:
+    def test_write_with_a_lost_response_is_read_back_and_not_repeated(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.settle()
         town.freeze()
@@ -214,7 +206,7 @@ class TestFaults:
         assert town.conclusions() == {"acme/web#1": "failure"}
         assert len(town.host.calls.writes) <= 1
 
-    def test_a_missing_permission_fails_the_target_and_is_not_tried_in_a_loop(self, town: Town, build: Builder) -> None:
+    def test_missing_permission_fails_the_target_without_a_hot_loop(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.settle()
         town.freeze()
@@ -227,7 +219,7 @@ class TestFaults:
         )
         assert (state, code, wait) == ("failed", "github_permission_denied", True)
 
-    def test_a_secondary_limit_quiets_the_whole_installation(self, town: Town, build: Builder) -> None:
+    def test_secondary_limit_pauses_the_whole_installation(self, town: Town, build: Builder) -> None:
         build("api", "web")
         town.settle()
         town.freeze()
@@ -239,9 +231,7 @@ class TestFaults:
         assert paused is True
         assert town.settle() == 0
 
-    def test_a_pass_under_way_asks_nothing_more_when_another_worker_was_told_to_wait(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_running_pass_stops_when_another_worker_pauses_the_installation(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.settle()
         town.freeze()
@@ -258,7 +248,7 @@ class TestFaults:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
-    def test_one_head_that_is_refused_does_not_hold_up_the_others(self, town: Town, build: Builder) -> None:
+    def test_refused_head_does_not_delay_the_others(self, town: Town, build: Builder) -> None:
         build("api", "web")
         town.settle()
         town.freeze()
@@ -271,9 +261,7 @@ class TestFaults:
 
 
 class TestLeases:
-    def test_a_worker_that_lost_its_lease_records_nothing_and_has_its_write_read_back(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_late_write_is_not_recorded_and_is_read_back(self, town: Town, build: Builder) -> None:
         """A worker is paused before it sends; meanwhile the freeze it knew of is lifted and written by another."""
         build("web", pulls=1)
         town.settle()
@@ -291,7 +279,7 @@ class TestLeases:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "success"}
 
-    def test_a_branch_whose_lease_ran_out_is_not_finished_without_a_verdict(self, town: Town, build: Builder) -> None:
+    def test_branch_without_a_lease_is_not_finished(self, town: Town, build: Builder) -> None:
         """A worker sleeps through its lease between looking and judging, and nobody has taken the branch over yet."""
         build("web", pulls=1)
         town.settle()
@@ -306,7 +294,7 @@ class TestLeases:
         assert town.conclusions() == {"acme/web#1": "failure"}
         assert town.sql("SELECT state FROM freeze_targets") == [("applied",)]
 
-    def test_a_lease_that_ran_out_is_taken_over_and_read_back_twice(self, town: Town, build: Builder) -> None:
+    def test_expired_lease_is_taken_over_and_read_back_twice(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()
         with town.jobs.open(SYSTEM_CALLER) as uow:
@@ -338,9 +326,7 @@ def test_no_success_is_sent_when_any_call_fails(town: Town, build: Builder) -> N
 
 
 class TestACrashAfterTheWrite:
-    def test_what_was_written_and_not_recorded_is_read_back_and_not_written_twice(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_unrecorded_write_is_read_back_and_not_repeated(self, town: Town, build: Builder) -> None:
         build("web", pulls=3)
         town.settle()
         town.freeze()
@@ -362,9 +348,7 @@ class TestACrashAfterTheWrite:
         assert town.host.calls.writes == []
         assert town.sql("SELECT DISTINCT conclusion, evaluation > 1 FROM head_checks") == [("failure", True)]
 
-    def test_words_that_are_no_longer_true_are_written_although_the_verdict_is_right(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_outdated_text_is_written_although_the_verdict_stands(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()
         town.settle()

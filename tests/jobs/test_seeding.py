@@ -37,7 +37,7 @@ def _checks(uow: UnitOfWork, branch_id: str) -> dict[str, Any]:
     return checks
 
 
-def test_every_head_is_written_once_more_and_tells_its_progress(town: Town, build: Builder) -> None:
+def test_seeding_writes_every_head_again_and_shows_progress(town: Town, build: Builder) -> None:
     build("web", pulls=3)
     town.settle()
     assert shown(town) == (0, [{"state": "written", "total": 3, "written": 3, "last_error": None}])
@@ -49,7 +49,7 @@ def test_every_head_is_written_once_more_and_tells_its_progress(town: Town, buil
     assert shown(town) == (0, [{"state": "written", "total": 3, "written": 3, "last_error": None}])
 
 
-def test_what_is_frozen_is_seeded_with_the_verdict_of_its_freeze(town: Town, build: Builder) -> None:
+def test_seeding_writes_the_verdict_of_a_freeze(town: Town, build: Builder) -> None:
     build("web", pulls=1)
     town.settle()
     town.freeze()
@@ -59,7 +59,7 @@ def test_what_is_frozen_is_seeded_with_the_verdict_of_its_freeze(town: Town, bui
     assert list(runs_of(town).values()) == [["success", "failure", "failure"]]
 
 
-def test_a_head_that_was_never_judged_gets_its_first_verdict(town: Town, build: Builder) -> None:
+def test_seeding_writes_the_first_verdict_of_a_head(town: Town, build: Builder) -> None:
     build("web", pulls=2)
     seed(town)
     town.settle()

@@ -1,4 +1,4 @@
-"""Heads that two watched branches share under one check name, while two workers are at one of these branches each."""
+"""Heads that two watched branches share under one check name, while two workers process one branch each."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def sent(town: Town, begun: Pass, decisions: list[CheckUpdate]) -> list[WriteRes
     return write_checks(begun.client, decisions, town.reconciler.details_url)
 
 
-def test_a_success_that_arrives_after_the_siblings_failure_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
+def test_success_that_arrives_after_a_siblings_failure_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
     """The first worker's call is slow; its lease holds all the time, so nobody takes its branch over."""
     slow, allowed = evaluated_pass(town)
     town.freeze({"type": "branch", "branchId": sibling.id})
@@ -48,7 +48,7 @@ def test_a_success_that_arrives_after_the_siblings_failure_does_not_stay(town: T
     assert town.sql("SELECT DISTINCT conclusion, unconfirmed FROM head_checks") == [("failure", False)]
 
 
-def test_a_success_that_arrives_late_and_is_recorded_first_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
+def test_late_success_that_is_recorded_first_does_not_stay(town: Town, sibling: WatchedBranch) -> None:
     slow, allowed = evaluated_pass(town)
     town.freeze({"type": "branch", "branchId": sibling.id})
     quick, blocked = evaluated_pass(town)
@@ -60,7 +60,7 @@ def test_a_success_that_arrives_late_and_is_recorded_first_does_not_stay(town: T
     assert set(town.conclusions().values()) == {"failure"}
 
 
-def test_what_arrives_in_the_order_of_its_judgement_is_not_written_again(town: Town, sibling: WatchedBranch) -> None:
+def test_writes_that_arrive_in_order_are_not_repeated(town: Town, sibling: WatchedBranch) -> None:
     slow, allowed = evaluated_pass(town)
     town.freeze({"type": "branch", "branchId": sibling.id})
     quick, blocked = evaluated_pass(town)
@@ -72,7 +72,7 @@ def test_what_arrives_in_the_order_of_its_judgement_is_not_written_again(town: T
     assert set(town.conclusions().values()) == {"failure"}
 
 
-def test_a_worker_that_overslept_does_not_write_down_what_it_saw_long_ago(town: Town, build: Builder) -> None:
+def test_pass_without_leases_does_not_update_the_mirror(town: Town, build: Builder) -> None:
     """It has seen no pull request; meanwhile one was opened, and seen by whoever took the branch over."""
     build("web", pulls=0)
     asleep = leased_pass(town)

@@ -5,7 +5,7 @@ from services.repositories.watching import unwatch, watch_branch
 from tests.jobs.conftest import Builder, Town
 
 
-def test_into_a_branch_that_is_no_longer_watched_one_can_merge(town: Town, build: Builder) -> None:
+def test_branch_that_is_no_longer_watched_can_be_merged_into(town: Town, build: Builder) -> None:
     [pull] = build("web", pulls=1)
     town.settle()
     with town._unit() as uow:
@@ -18,7 +18,7 @@ def test_into_a_branch_that_is_no_longer_watched_one_can_merge(town: Town, build
     assert town.merge("acme/web", pull.number).status_code == 200
 
 
-def test_a_freeze_passes_a_disabled_repository_by_and_enabling_takes_it_in(town: Town, build: Builder) -> None:
+def test_enabled_repository_joins_the_running_freeze(town: Town, build: Builder) -> None:
     pulls = build("web", "api", pulls=1)
     with town._unit() as uow:
         disable(uow, ["acme/web"])
@@ -35,7 +35,7 @@ def test_a_freeze_passes_a_disabled_repository_by_and_enabling_takes_it_in(town:
     assert town.merge("acme/web", pulls[0].number).status_code == 200
 
 
-def test_a_branch_that_begins_to_be_watched_in_a_freeze_is_blocked(town: Town, build: Builder) -> None:
+def test_branch_that_is_watched_during_a_freeze_is_blocked(town: Town, build: Builder) -> None:
     build("web", pulls=1)
     web = town.host.organization("acme").repository("web").branch("release/1")
     web.requires("change-freeze/release/1", "release/1")
@@ -51,7 +51,7 @@ def test_a_branch_that_begins_to_be_watched_in_a_freeze_is_blocked(town: Town, b
     assert town.merge("acme/web", pull.number).status_code == 200
 
 
-def test_a_branch_watched_again_keeps_its_past(town: Town, build: Builder) -> None:
+def test_branch_that_is_watched_again_keeps_its_history(town: Town, build: Builder) -> None:
     [pull] = build("web", pulls=1)
     town.settle()
     branch = town.branches["acme/web"]

@@ -1,4 +1,4 @@
-"""How much may be sent: never more than a limit in any window of its length, wherever the code host begins to count."""
+"""The rate budget: never more than a limit in any window of its length, whenever GitHub begins to count."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -31,25 +31,25 @@ def at(seconds: float, content: int = 0, points: int = MUTATION_POINTS) -> ApiUs
 
 
 class TestRoom:
-    def test_without_anything_spent_there_is_all_the_room(self) -> None:
+    def test_full_budget_is_granted_without_usage(self) -> None:
         assert grant_checks(LIMITS, "aliases", [], NOON, 25) == (25, NO_WAIT)
 
-    def test_the_last_of_a_minute_is_used_up_to_the_last_check(self) -> None:
+    def test_remaining_budget_of_a_minute_is_granted(self) -> None:
         assert grant_checks(LIMITS, "aliases", [at(30, content=75)], NOON, 25).checks == 5
 
-    def test_a_minute_that_is_used_up_is_waited_for(self) -> None:
+    def test_exhausted_minute_is_waited_for(self) -> None:
         room = grant_checks(LIMITS, "aliases", [at(40, content=50), at(30, content=30)], NOON, 25)
         assert room == (0, MINUTE - timedelta(seconds=40))
 
-    def test_an_hour_that_is_used_up_is_waited_for_longer(self) -> None:
+    def test_exhausted_hour_is_waited_for(self) -> None:
         usage = [at(3000, content=250), at(1000, content=250)]
         assert grant_checks(LIMITS, "aliases", usage, NOON, 25) == (0, HOUR - timedelta(seconds=3000))
 
-    def test_where_requests_count_a_whole_batch_takes_the_room_of_one(self) -> None:
+    def test_whole_batch_counts_once_when_requests_are_counted(self) -> None:
         assert grant_checks(LIMITS, "requests", [at(1, content=79)], NOON, 25).checks == 25
         assert grant_checks(LIMITS, "requests", [at(1, content=80)], NOON, 25).checks == 0
 
-    def test_points_are_kept_whatever_counts_as_content(self) -> None:
+    def test_points_limit_applies_whatever_counts_as_content(self) -> None:
         usage = [at(10, points=1796)]
         assert grant_checks(LIMITS, "off", usage, NOON, 25) == (0, MINUTE - timedelta(seconds=10))
         assert wait_for_query(LIMITS, usage, NOON) == NO_WAIT
@@ -60,27 +60,27 @@ class TestTheShareOfWhatNobodysMergeWaitsFor:
     def wait(self, *usage: ApiUsage, writes: bool, counting: Counting = "off") -> timedelta:
         return background_wait(LIMITS, counting, usage, NOON, writes=writes)
 
-    def test_without_anything_spent_there_is_room(self) -> None:
+    def test_background_call_does_not_wait_without_usage(self) -> None:
         assert self.wait(writes=True) == self.wait(writes=False) == NO_WAIT
 
-    def test_writing_ends_first_then_reading_and_half_of_the_minute_is_left_to_verdicts(self) -> None:
+    def test_background_share_leaves_half_of_the_minute_to_verdicts(self) -> None:
         assert self.wait(at(10, points=715), writes=True) == NO_WAIT
         assert self.wait(at(10, points=716), writes=True) == MINUTE - timedelta(seconds=10)
         assert self.wait(at(10, points=899), writes=False) == NO_WAIT
         assert self.wait(at(10, points=900), writes=False) == MINUTE - timedelta(seconds=10)
         assert grant_checks(LIMITS, "off", [at(10, points=900)], NOON, 25).checks == 25
 
-    def test_whoever_has_to_wait_waits_for_more_than_one_call(self) -> None:
+    def test_background_wait_has_a_minimum(self) -> None:
         assert self.wait(at(61, points=900), writes=False) == MIN_BACKGROUND_WAIT
 
     @pytest.mark.parametrize("counting", ["requests", "aliases"])
-    def test_content_is_shared_as_well_once_it_counts(self, counting: Counting) -> None:
+    def test_background_share_applies_to_content_once_it_is_counted(self, counting: Counting) -> None:
         assert self.wait(at(10, content=31), writes=True, counting=counting) == NO_WAIT
         assert self.wait(at(10, content=32), writes=True, counting=counting) == MINUTE - timedelta(seconds=10)
         assert self.wait(at(900, content=200), writes=True, counting=counting) == HOUR - timedelta(seconds=900)
         assert self.wait(at(10, content=80), writes=False, counting=counting) == NO_WAIT
 
-    def test_the_smallest_limits_leave_room_for_one_call_and_not_for_two(self) -> None:
+    def test_smallest_limits_allow_one_background_call_and_not_two(self) -> None:
         smallest = RateLimits("aliases", content_per_minute=1, content_per_hour=1, points_per_minute=10)
         for writes in (True, False):
             assert background_wait(smallest, "aliases", [], NOON, writes=writes) == NO_WAIT
@@ -91,9 +91,7 @@ class TestTheShareOfWhatNobodysMergeWaitsFor:
     wishes=st.lists(st.tuples(st.floats(0, 90), st.integers(1, 25)), max_size=120),
     counting=st.sampled_from(["requests", "aliases"]),
 )
-def test_whoever_asks_first_is_never_refused_by_a_code_host_that_counts_from_any_moment(
-    wishes: list[tuple[float, int]], counting: Counting
-) -> None:
+def test_granted_checks_never_exceed_a_limit_in_any_window(wishes: list[tuple[float, int]], counting: Counting) -> None:
     now, usage = NOON, list[ApiUsage]()
     for pause, wanted in wishes:
         now += timedelta(seconds=pause)
@@ -108,7 +106,7 @@ def test_whoever_asks_first_is_never_refused_by_a_code_host_that_counts_from_any
 
 
 @given(usage=st.lists(st.integers(1, 80), min_size=1, max_size=60))
-def test_after_the_wait_there_is_room(usage: list[int]) -> None:
+def test_checks_are_granted_after_the_wait(usage: list[int]) -> None:
     done = [at(60 - index, content=content) for index, content in enumerate(usage)]
     room = grant_checks(LIMITS, "aliases", done, NOON, 25)
     if not room.checks:
@@ -124,6 +122,6 @@ def test_after_the_wait_there_is_room(usage: list[int]) -> None:
         pytest.param("aliases", 10, "aliases", id="nothing is stricter"),
     ],
 )
-def test_a_refusal_teaches_how_content_is_counted(before: Counting, mutations: int, after: Counting) -> None:
+def test_refusal_makes_counting_stricter(before: Counting, mutations: int, after: Counting) -> None:
     usage = [at(30) for _ in range(mutations)]
     assert stricter_counting(before, usage, NOON, LIMITS) == after

@@ -17,7 +17,7 @@ from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.enforcement.confirming import Authorizations
 from services.enforcement.planning import set_up
 from tests.jobs.conftest import ADA, Town, build, fake_github, private_key, town
-from tests.jobs.setup.asking import ORGANIZATION, add, permit
+from tests.jobs.setup.requests import ORGANIZATION, add, permit
 from tests.web.test_pages import Page
 from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET
 from web.application import create_pages

@@ -12,7 +12,7 @@ from services.core.unit_of_work import Caller
 from services.enforcement.planning import set_up
 from tests import factories
 from tests.jobs.conftest import ADA, Town
-from tests.jobs.setup.asking import audit, names, permit, state
+from tests.jobs.setup.requests import audit, names, permit, state
 from tests.web.conftest import WEB, Asked, form_of
 from tests.web.test_pages import Page
 

@@ -11,7 +11,7 @@ from services.maintenance.tasks import full_resync
 from services.repositories.enabling import disable
 from services.repositories.watching import unwatch, watch_branch
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.jobs.probing.asking import (
+from tests.jobs.probing.requests import (
     CHECK,
     above,
     attention,
@@ -31,7 +31,7 @@ from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 
-def test_a_ruleset_that_is_disabled_and_back_is_lost_and_restored_once_each(town: Town, web: RepositoryBuilder) -> None:
+def test_disabled_and_enabled_ruleset_is_audited_once_each(town: Town, web: RepositoryBuilder) -> None:
     look(town)
     assert audits(town) == []
     change_ruleset(town, web, enforcement="disabled")
@@ -52,7 +52,7 @@ def test_a_ruleset_that_is_disabled_and_back_is_lost_and_restored_once_each(town
     assert attention(town) == []
 
 
-def test_a_ruleset_that_was_off_and_on_again_between_two_looks_is_told_once(town: Town, build: Builder) -> None:
+def test_ruleset_disabled_between_two_probes_is_audited_once(town: Town, build: Builder) -> None:
     build("web", "api")
     remove(town, town.host.organization("acme").repository("api"))
     above(town, town.host.organization("acme").repository("web"))
@@ -71,16 +71,14 @@ def test_a_ruleset_that_was_off_and_on_again_between_two_looks_is_told_once(town
     assert changed.details["before"]["updatedAt"] < changed.details["after"]["updatedAt"]
 
 
-def test_a_branch_that_was_never_enforced_has_lost_nothing_and_needs_attention(
-    town: Town, web: RepositoryBuilder
-) -> None:
+def test_never_enforced_branch_has_an_alert_and_no_loss(town: Town, web: RepositoryBuilder) -> None:
     remove(town, web)
     look(town)
     assert audits(town) == []
     assert attention(town) == [("unenforced_branch", "critical")]
 
 
-def test_losing_sight_is_neither_losing_nor_regaining_the_block(town: Town, web: RepositoryBuilder) -> None:
+def test_unreadable_rules_are_neither_lost_nor_restored(town: Town, web: RepositoryBuilder) -> None:
     look(town)
     [installed] = town.host.world.installations.values()
     chosen, installed.repository_selection = installed.repository_ids, "selected"
@@ -97,7 +95,7 @@ def test_losing_sight_is_neither_losing_nor_regaining_the_block(town: Town, web:
     assert len(audits(town)) == 1
 
 
-def test_a_permission_that_is_lost_is_a_finding_and_no_hot_loop(town: Town, web: RepositoryBuilder) -> None:
+def test_lost_permission_is_a_finding_without_a_hot_loop(town: Town, web: RepositoryBuilder) -> None:
     look(town)
     permit(town, "administration")
     look(town)
@@ -108,7 +106,7 @@ def test_a_permission_that_is_lost_is_a_finding_and_no_hot_loop(town: Town, web:
 
 
 @pytest.mark.parametrize("way", ["webhook", "full pass"])
-def test_a_rule_that_is_loosened_by_hand_is_noticed(town: Town, web: RepositoryBuilder, way: str) -> None:
+def test_rule_loosened_by_hand_is_detected(town: Town, web: RepositoryBuilder, way: str) -> None:
     post = Post(town)
     look(town)
     number = next(iter(town.host.world.rulesets))
@@ -151,7 +149,7 @@ def test_a_rule_that_is_loosened_by_hand_is_noticed(town: Town, web: RepositoryB
         ),
     ],
 )
-def test_what_conflicts_is_heard_of_by_webhook(
+def test_conflicting_rule_is_detected_by_webhook(
     town: Town, web: RepositoryBuilder, method: str, path: str, body: dict[str, Any]
 ) -> None:
     post = Post(town)
@@ -163,7 +161,7 @@ def test_what_conflicts_is_heard_of_by_webhook(
     assert found(town).light == "red"
 
 
-def test_a_branch_that_begins_to_be_watched_is_probed(town: Town, web: RepositoryBuilder) -> None:
+def test_newly_watched_branch_is_probed(town: Town, web: RepositoryBuilder) -> None:
     web.branch("next")
     with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
         watch_branch(uow, "acme/web", "next")
@@ -173,9 +171,7 @@ def test_a_branch_that_begins_to_be_watched_is_probed(town: Town, web: Repositor
 
 
 @pytest.mark.parametrize("way", ["unwatched", "disabled"])
-def test_a_rule_that_outlives_the_watching_is_told_until_it_is_removed(
-    town: Town, web: RepositoryBuilder, way: str
-) -> None:
+def test_orphaned_rule_has_an_alert_until_it_is_removed(town: Town, web: RepositoryBuilder, way: str) -> None:
     look(town)
     with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
         if way == "unwatched":

@@ -11,13 +11,23 @@ from integrations.github.sockets import STOPWATCH
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.applying import apply_due
 from tests.jobs.conftest import Town
-from tests.jobs.setup.asking import MAIN, abandoned_with_a_rule_of_others, actions, add, ask, audit, names, state, work
+from tests.jobs.setup.requests import (
+    MAIN,
+    abandoned_with_a_rule_of_others,
+    actions,
+    add,
+    ask,
+    audit,
+    names,
+    state,
+    work,
+)
 
 
 class TestDeath:
     """What a worker that was killed leaves behind."""
 
-    def test_a_creation_that_was_not_recorded_is_recognised(self, town: Town) -> None:
+    def test_unrecorded_creation_is_recognised(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         town.settle()
@@ -30,7 +40,7 @@ class TestDeath:
         assert state(town)[:2] == ("done", 1)
         assert audit(town) == ["enforcement.setup_requested", "ruleset.created"]
 
-    def test_what_somebody_else_wrote_just_so_is_not_taken_for_ours(self, town: Town) -> None:
+    def test_identical_ruleset_of_others_is_not_taken_for_ours(self, town: Town) -> None:
         add(town, "web")
         [change] = ask(town, "plan")["changes"]
         town.host.organization("acme").repository("web").ruleset(**change["after"])
@@ -38,7 +48,7 @@ class TestDeath:
         work(town)
         assert town.sql("SELECT count(*) FROM written_rulesets")[0][0] == 0
 
-    def test_an_update_that_was_not_recorded_is_audited_once(self, town: Town) -> None:
+    def test_unrecorded_update_is_audited_once(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         work(town)
@@ -52,7 +62,7 @@ class TestDeath:
         work(town)
         assert audit(town)[-2:] == ["enforcement.setup_requested", "ruleset.updated"]
 
-    def test_a_ruleset_that_was_given_up_without_a_record_is_ours_no_more(self, town: Town) -> None:
+    def test_unrecorded_removal_of_our_check_ends_ownership(self, town: Town) -> None:
         ruleset = abandoned_with_a_rule_of_others(town)
         ask(town)
         town.settle()
@@ -64,7 +74,7 @@ class TestDeath:
         assert town.sql("SELECT check_name FROM written_rulesets") == [(MAIN,)]
         assert audit(town)[-2:] == ["enforcement.setup_requested", "ruleset.updated"]
 
-    def test_a_lease_that_ran_out_is_taken_over(self, town: Town) -> None:
+    def test_expired_lease_of_a_setup_is_taken_over(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         town.settle()
@@ -96,7 +106,7 @@ class DeathError(BaseException):
 
 
 @pytest.mark.parametrize("transactions", range(1, 12))
-def test_wherever_a_worker_dies_each_ruleset_is_written_and_audited_once(town: Town, transactions: int) -> None:
+def test_each_ruleset_is_written_once_wherever_a_worker_dies(town: Town, transactions: int) -> None:
     add(town, "web", "api", branches=("main", "next"))
     ask(town, scope={"type": "repositories", "repositories": ["acme/web", "acme/api"]})
     town.settle()
@@ -112,7 +122,7 @@ def test_wherever_a_worker_dies_each_ruleset_is_written_and_audited_once(town: T
 
 
 class TestRefusals:
-    def test_a_code_host_that_is_down_is_asked_again_later(self, town: Town) -> None:
+    def test_setup_is_retried_later_when_github_is_down(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         town.settle()
@@ -124,7 +134,7 @@ class TestRefusals:
         work(town)
         assert state(town)[0] == "done"
 
-    def test_a_write_that_failed_leaves_no_deadline_to_what_is_done_next(self, town: Town) -> None:
+    def test_failed_write_leaves_no_deadline_behind(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         town.settle()
@@ -136,7 +146,7 @@ class TestRefusals:
         finally:
             gc.enable()
 
-    def test_a_limit_is_obeyed(self, town: Town) -> None:
+    def test_setup_waits_for_a_rate_limit(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         town.settle()
@@ -150,7 +160,7 @@ class TestRefusals:
         assert paused > timedelta(seconds=50)
         assert due > timedelta(seconds=50)
 
-    def test_what_is_refused_for_good_is_told_and_the_rest_is_written(self, town: Town) -> None:
+    def test_refused_ruleset_is_reported_and_the_rest_is_written(self, town: Town) -> None:
         add(town, "web", "api")
         scope = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}
         ask(town, scope=scope)

@@ -5,7 +5,7 @@ import pytest
 from rules.errors import ServiceError
 from services.enforcement.applying import apply_due
 from tests.jobs.conftest import Town
-from tests.jobs.setup.asking import (
+from tests.jobs.setup.requests import (
     MAIN,
     abandoned_with_a_rule_of_others,
     actions,
@@ -88,7 +88,7 @@ class TestPlan:
 
 
 class TestApply:
-    def test_a_job_writes_what_was_planned_records_and_audits_it(self, town: Town) -> None:
+    def test_setup_job_writes_records_and_audits_the_plan(self, town: Town) -> None:
         add(town, "web", "api", branches=("main", "next"))
         assert ask(town)["state"] == "applying"
         work(town)
@@ -97,7 +97,7 @@ class TestApply:
         assert audit(town) == ["enforcement.setup_requested", "ruleset.created", "ruleset.created"]
         assert town.sql("SELECT count(*) FROM written_rulesets")[0][0] == 2
 
-    def test_heads_have_their_verdicts_before_the_check_is_required(self, town: Town) -> None:
+    def test_check_is_required_after_heads_have_their_verdicts(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         assert apply_due(town.jobs, town.github)
@@ -107,7 +107,7 @@ class TestApply:
         work(town)
         assert names(town.host) == {"web": ["Change freeze: main"]}
 
-    def test_heads_that_never_get_their_verdicts_hold_it_back_for_a_while_only(self, town: Town) -> None:
+    def test_setup_waits_for_verdicts_for_a_limited_time(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         town.sql(
@@ -124,7 +124,7 @@ class TestApply:
         work(town)
         assert audit(town) == ["enforcement.setup_requested", "ruleset.created", "enforcement.setup_requested"]
 
-    def test_a_loosened_ruleset_of_ours_is_mended_and_what_people_added_stays(self, town: Town) -> None:
+    def test_loosened_ruleset_is_restored_and_additions_stay(self, town: Town) -> None:
         add(town, "web")
         ask(town)
         work(town)
@@ -149,7 +149,7 @@ class TestApply:
         [ruleset] = town.host.world.rulesets.values()
         assert len(ruleset.conditions["repository_id"]["repository_ids"]) == 3
 
-    def test_what_nothing_needs_any_more_is_removed_with_the_whole_organisation_only(self, town: Town) -> None:
+    def test_unneeded_ruleset_is_removed_only_with_organisation_scope(self, town: Town) -> None:
         add(town, "web", branches=("main", "next"))
         ask(town)
         work(town)
@@ -161,7 +161,7 @@ class TestApply:
         assert names(town.host) == {"web": ["Change freeze: main"]}
         assert audit(town)[-1] == "ruleset.deleted"
 
-    def test_what_people_added_to_a_ruleset_stays_when_nothing_needs_our_check_any_more(self, town: Town) -> None:
+    def test_additions_stay_when_our_check_is_removed(self, town: Town) -> None:
         ruleset = abandoned_with_a_rule_of_others(town)
         assert sorted(change["action"] for change in ask(town)["changes"]) == ["none", "update"]
         work(town)

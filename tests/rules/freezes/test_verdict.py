@@ -65,7 +65,7 @@ A, B = freeze("frz_a"), freeze("frz_b")
         ),
     ],
 )
-def test_what_blocks_a_head(
+def test_verdict_names_blocking_freezes_and_branches(
     claims: list[MergeCandidate], blocking: tuple[CoveringFreeze, ...], branches: tuple[str, ...]
 ) -> None:
     verdict = judge(claims)
@@ -88,17 +88,19 @@ CLAIMS = st.lists(
 
 
 @given(CLAIMS)
-def test_allowed_means_allowed_for_each_claim_alone(claims: list[MergeCandidate]) -> None:
+def test_allowed_head_is_allowed_for_each_candidate_alone(claims: list[MergeCandidate]) -> None:
     alone = [judge([claim]).conclusion for claim in claims]
     assert (judge(claims).conclusion == "success") is all(conclusion == "success" for conclusion in alone)
 
 
 @given(CLAIMS, CLAIMS)
-def test_another_claim_never_allows_what_was_blocked(claims: list[MergeCandidate], more: list[MergeCandidate]) -> None:
+def test_further_candidate_never_allows_a_blocked_head(
+    claims: list[MergeCandidate], more: list[MergeCandidate]
+) -> None:
     if judge(claims).blocking:
         assert judge([*claims, *more]).blocking
 
 
 @given(CLAIMS)
-def test_the_order_of_claims_does_not_matter(claims: list[MergeCandidate]) -> None:
+def test_order_of_candidates_does_not_matter(claims: list[MergeCandidate]) -> None:
     assert judge(claims) == judge(claims[::-1])

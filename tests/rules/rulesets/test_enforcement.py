@@ -185,25 +185,25 @@ def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
         pytest.param(replace(facts(), rules=None), "amber", ["cannot_see_rules"], id="the rules cannot be seen"),
     ],
 )
-def test_what_facts_prove(known: BranchFacts, light: str, codes: list[str]) -> None:
+def test_light_and_findings_follow_from_facts(known: BranchFacts, light: str, codes: list[str]) -> None:
     proved = evaluate(known)
     assert (proved.light, [finding.code for finding in proved.findings]) == (light, codes)
 
 
-def test_the_ruleset_that_speaks_for_the_branch_is_told() -> None:
+def test_best_ruleset_is_shown() -> None:
     proved = evaluate(facts(required(replace(OURS, bypass_actors=(TEAM,)), app_id=None), required(ABOVE)))
     assert (proved.ruleset, proved.pinned, proved.bypass_actors) == (ABOVE, True, ())
     assert evaluate(facts(inactive=(DISABLED,))).ruleset == DISABLED
     assert evaluate(facts(required(app_id=None))).pinned is False
 
 
-def test_nobody_is_told_from_cannot_see() -> None:
+def test_no_bypass_actors_differs_from_not_readable() -> None:
     assert evaluate(facts(required())).bypass_actors == ()
     assert evaluate(facts(required(), permissions={})).bypass_actors is None
     assert evaluate(facts(classic=classic(binds_administrators=False))).bypass_actors == (ADMINISTRATORS,)
 
 
-def test_a_merge_queue_is_told_with_its_strategy() -> None:
+def test_merge_queue_is_shown_with_its_strategy() -> None:
     assert evaluate(facts(required())).merge_queue is None
     seen = evaluate(facts(required(), QUEUE, queue_seen=True)).merge_queue
     assert seen == {"groupingStrategy": "HEADGREEN", "reported": True}
@@ -211,14 +211,14 @@ def test_a_merge_queue_is_told_with_its_strategy() -> None:
     assert by_classic_protection == {"groupingStrategy": "ALLGREEN", "reported": True}
 
 
-def test_what_was_red_and_cannot_be_seen_any_more_stays_red() -> None:
+def test_red_branch_stays_red_when_rules_become_unreadable() -> None:
     before = evaluate(facts(inactive=(DISABLED,)))
     blind = evaluate(replace(facts(), rules=None), before.findings)
     assert (blind.light, blind.seen) == ("red", False)
     assert [finding.code for finding in blind.findings] == ["ruleset_disabled", "cannot_see_rules"]
 
 
-def test_the_worst_light_decides_and_none_proves_nothing() -> None:
+def test_worst_light_decides_and_no_light_is_amber() -> None:
     assert worst(["green", "red", "amber"]) == "red"
     assert worst(["green", "green"]) == "green"
     assert worst([]) == "amber"
@@ -241,7 +241,9 @@ def test_the_worst_light_decides_and_none_proves_nothing() -> None:
         (["refs/heads/" + "**/a/" * 40 + "b"], [], "a/" * 60 + "c", False),
     ],
 )
-def test_which_branches_a_ruleset_names(include: list[str], exclude: list[str], branch: str, expected: bool) -> None:
+def test_ruleset_condition_matches_branches(
+    include: list[str], exclude: list[str], branch: str, expected: bool
+) -> None:
     assert covers(include, exclude, branch, "main") is expected
 
 
@@ -316,14 +318,14 @@ REQUIRED_OF_US = ActiveRule("required_status_checks", None, (RequiredCheck(CHECK
 @pytest.mark.parametrize("doubt", DOUBTS)
 @given(known=seen_facts)
 @example(BranchFacts(CHECK, APP, (REQUIRED_OF_US,), classic=OTHER_APPS, classic_seen=False, queue_seen=True))
-def test_more_doubt_never_makes_it_greener(doubt: str, known: BranchFacts) -> None:
+def test_missing_data_never_makes_the_light_greener(doubt: str, known: BranchFacts) -> None:
     proved = evaluate(known)
     doubted = evaluate(DOUBTS[doubt](known), proved.findings)
     assert RANK.index(doubted.light) >= RANK.index(proved.light)
 
 
 @given(known=seen_facts)
-def test_green_is_never_told_of_what_can_be_bypassed_forged_or_not_seen(known: BranchFacts) -> None:
+def test_green_requires_pinned_visible_rules_without_bypass(known: BranchFacts) -> None:
     proved = evaluate(known)
     if proved.light == "green":
         assert proved.required

@@ -30,7 +30,7 @@ GLOBS = st.lists(st.sampled_from(["a", "b", "/", "*", "**"]), min_size=1, max_si
         ("", "*", True),
     ],
 )
-def test_globs_overlap_when_one_branch_has_both_names(one: str, other: str, expected: bool) -> None:
+def test_globs_overlap_when_one_branch_matches_both(one: str, other: str, expected: bool) -> None:
     assert overlap(one, other) is expected
 
 
@@ -40,5 +40,5 @@ def test_two_globs_overlap_exactly_when_some_text_matches_both(one: str, other: 
     assert overlap(one, other) == any(first.matches(text) and second.matches(text) for text in TEXTS)
 
 
-def test_long_globs_are_compared_quickly() -> None:
+def test_long_globs_are_compared_fast() -> None:
     assert not overlap("**a" * 85, "*b" * 127 + "c")

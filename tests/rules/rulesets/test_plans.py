@@ -58,18 +58,18 @@ class TestNeeds:
         assert set(needs(fact)) == {MAIN, RELEASE}
         assert set(needs(fact, with_patterns=False)) == {MAIN}
 
-    def test_branches_on_which_the_check_is_not_written_are_spared(self) -> None:
+    def test_branches_without_the_check_are_excluded(self) -> None:
         fact = repository(
             auto_watch=("release/*", "!release/old*"), release__1=RELEASE, release__2="change-freeze/release/2"
         )
         assert needs(fact)[RELEASE] == ("release/2", "release/old*")
 
-    def test_branches_of_an_earlier_pattern_are_spared(self) -> None:
+    def test_branches_of_an_earlier_pattern_are_excluded(self) -> None:
         fact = repository(auto_watch=("release/*", "**/stable", "next"))
         assert needs(fact)["change-freeze/**/stable"] == ("release/*",)
         assert needs(fact)["change-freeze/next"] == ()
 
-    def test_a_pattern_that_leaves_out_what_has_its_check_is_not_spared(self) -> None:
+    def test_pattern_that_covers_branches_with_the_check_is_not_excluded(self) -> None:
         fact = repository(auto_watch=("release/*", "!release/old*"), release__old1=RELEASE)
         assert needs(fact)[RELEASE] == ()
 
@@ -79,7 +79,7 @@ class TestNeeds:
         ),
         st.sampled_from(["main", "a/x", "a/y", "b/x", "c/d/x", "b/y/z"]),
     )
-    def test_no_rule_holds_a_new_branch_whose_check_nobody_writes(self, globs: list[str], name: str) -> None:
+    def test_no_rule_covers_a_new_branch_without_its_check(self, globs: list[str], name: str) -> None:
         """A branch that appears and is watched by a pattern is held by the rules that require its own check alone."""
         assume(any(not glob.startswith("!") for glob in globs))
         own, watched = check_name(name, globs), watched_automatically(name, globs)
@@ -88,7 +88,7 @@ class TestNeeds:
             held = held and not any(compile_globs([each], "branch", "").matches(name) for each in excluded)
             assert not held or (watched and check == own)
 
-    def test_a_sample_is_a_branch_that_the_rule_does_not_spare(self) -> None:
+    def test_sample_branch_is_not_excluded_by_the_rule(self) -> None:
         fact = repository()
         assert sample_branch(Need(fact, RELEASE, ())) == "release/0"
         assert sample_branch(Need(fact, RELEASE, ("release/0*",))) is None
@@ -99,24 +99,24 @@ class TestLevels:
     def all_needs(self, *facts: KnownRepository) -> list[Need]:
         return [need for fact in facts for need in needs_of(fact, with_patterns=True)]
 
-    def test_two_that_share_a_pattern_share_a_ruleset(self) -> None:
+    def test_repositories_with_one_pattern_share_a_ruleset(self) -> None:
         found = targets_of(self.all_needs(repository(1, main=MAIN), repository(2, main=MAIN)), APP, set())
         assert [(each.level, each.ruleset["conditions"]["repository_id"]) for each in found] == [
             ("organization", {"repository_ids": [1, 2]})
         ]
 
-    def test_one_alone_has_its_own_unless_the_organisation_has_a_ruleset_of_ours(self) -> None:
+    def test_single_repository_has_its_own_ruleset_unless_shared_exists(self) -> None:
         alone = self.all_needs(repository(1, main=MAIN))
         assert [each.level for each in targets_of(alone, APP, set())] == ["repository"]
         assert [each.level for each in targets_of(alone, APP, {MAIN})] == ["organization"]
 
-    def test_one_that_spares_other_branches_has_its_own(self) -> None:
+    def test_repository_with_other_exclusions_has_its_own_ruleset(self) -> None:
         other = repository(3, auto_watch=("release/*",), release__1="change-freeze/release/1")
         same = [repository(number, auto_watch=("release/*",)) for number in (1, 2)]
         found = [each for each in targets_of(self.all_needs(*same, other), APP, set()) if each.check_name == RELEASE]
         assert [(each.level, len(each.needs)) for each in found] == [("organization", 2), ("repository", 1)]
 
-    def test_an_archived_repository_takes_no_ruleset(self) -> None:
+    def test_archived_repository_gets_no_ruleset(self) -> None:
         archived = KnownRepository("rep_1", 1, "acme", "web", True, (), (KnownBranch("wbr_1", "main", MAIN, True),))
         assert targets_of(needs_of(archived, with_patterns=True), APP, None) == []
 
@@ -128,19 +128,19 @@ class TestChanges:
     def at_github(self, **changes: Any) -> dict[str, Any]:
         return {"id": 7, "node_id": "RRS_7", "updated_at": "2026-11-21T09:00:00Z", **target().ruleset, **changes}
 
-    def test_what_is_missing_is_created(self) -> None:
+    def test_missing_ruleset_is_created(self) -> None:
         change = self.plan(Found())
         assert (change.action, change.before, change.after) == ("create", None, target().ruleset)
 
-    def test_what_is_right_stays(self) -> None:
+    def test_correct_ruleset_stays(self) -> None:
         change = self.plan(Found(own=Existing(7, self.at_github())))
         assert (change.action, change.ruleset_id, change.diff) == ("none", 7, "")
 
-    def test_what_an_active_rule_requires_already_is_not_required_twice(self) -> None:
+    def test_check_required_by_an_active_rule_is_not_required_twice(self) -> None:
         assert self.plan(Found(covered=True)).action == "none"
 
     @pytest.mark.parametrize("name", ["enforcement", "bypass_actors", "rules", "conditions", "pin", "target"])
-    def test_each_way_of_loosening_is_mended(self, name: str) -> None:
+    def test_every_loosening_is_restored(self, name: str) -> None:
         other_pin = {"context": MAIN, "integration_id": 1}
         parameters = {**target().ruleset["rules"][0]["parameters"], "required_status_checks": [other_pin]}
         loosened: dict[str, dict[str, Any]] = {
@@ -155,7 +155,7 @@ class TestChanges:
         assert (change.action, change.after) == ("update", target().ruleset)
         assert change.diff
 
-    def test_what_people_add_stays_while_it_does_not_loosen(self) -> None:
+    def test_additions_that_do_not_loosen_stay(self) -> None:
         own = target().ruleset
         theirs = {"context": "build"}
         parameters = {
@@ -169,28 +169,28 @@ class TestChanges:
         disabled = self.plan(Found(own=Existing(7, {**added, "enforcement": "disabled"})))
         assert disabled.after == normalized(added)
 
-    def test_bypass_actors_that_are_hidden_from_us_are_no_difference(self) -> None:
+    def test_hidden_bypass_actors_are_no_difference(self) -> None:
         hidden = self.at_github()
         del hidden["bypass_actors"]
         assert self.plan(Found(own=Existing(7, hidden))).action == "none"
 
-    def test_the_order_of_what_has_none_is_no_difference(self) -> None:
+    def test_order_of_unordered_fields_is_no_difference(self) -> None:
         two = target(RELEASE, release__1=RELEASE)
         shuffled = {**two.ruleset, "conditions": {"ref_name": {"exclude": [], "include": ["refs/heads/release/*"]}}}
         assert restored(shuffled, two) == shuffled
 
-    def test_another_name_is_taken_beside_a_ruleset_of_others(self) -> None:
+    def test_name_in_use_by_others_gets_a_number(self) -> None:
         taken = {"Change freeze: main": None, "Change freeze: main (2)": None}
         assert self.plan(Found(taken=taken)).name == "Change freeze: main (3)"
 
-    def test_only_the_very_ruleset_that_we_began_to_create_is_adopted(self) -> None:
+    def test_only_the_intended_ruleset_is_recognized(self) -> None:
         left = Existing(7, self.at_github())
         recognized = self.plan(Found(taken={"Change freeze: main": left}))
         assert (recognized.action, recognized.recognized, recognized.ruleset_id) == ("none", True, 7)
         changed = Existing(7, self.at_github(rules=[*target().ruleset["rules"], {"type": "deletion"}]))
         assert self.plan(Found(taken={"Change freeze: main": changed})).name == "Change freeze: main (2)"
 
-    def test_a_removal_shows_what_is_removed(self) -> None:
+    def test_removal_shows_the_removed_ruleset(self) -> None:
         change = plan_removal(Existing(7, self.at_github()), HERE, MAIN)
         assert (change.action, change.after) == ("delete", None)
         assert all(line.startswith(("---", "+++", "@@", "-")) for line in change.diff.splitlines())
@@ -210,16 +210,14 @@ class TestChanges:
             ),
         ],
     )
-    def test_a_removal_leaves_what_people_added_and_gives_the_ruleset_up(
-        self, added: dict[str, Any], left: list[Any]
-    ) -> None:
+    def test_removal_keeps_additions_and_ends_ownership(self, added: dict[str, Any], left: list[Any]) -> None:
         rules = [*target().ruleset["rules"], *added.get("rules", [])]
         existing = self.at_github(**{**added, "rules": rules})
         change = plan_removal(Existing(7, existing), HERE, MAIN)
         assert (change.action, change.unmanaged, change.removes) == ("update", True, True)
         assert change.after == {**normalized(existing), "rules": left}
 
-    def test_a_removal_leaves_the_checks_of_others_in_their_rule(self) -> None:
+    def test_removal_keeps_checks_of_others(self) -> None:
         [rule] = target().ruleset["rules"]
         theirs = {"context": "build"}
         checks = [theirs, *rule["parameters"]["required_status_checks"]]

@@ -46,7 +46,7 @@ def covered(pattern: str, branch: str) -> bool:
         ("what?[x]", ["refs/heads/what[?][[]x]"]),
     ],
 )
-def test_a_pattern_of_ours_becomes_the_code_hosts_patterns(pattern: str, expected: list[str]) -> None:
+def test_pattern_becomes_github_patterns(pattern: str, expected: list[str]) -> None:
     assert ref_patterns(pattern) == expected
 
 
@@ -69,12 +69,12 @@ BRANCHES = st.lists(st.text("abA-.", min_size=1, max_size=4), min_size=1, max_si
 @example(pattern="a**/b", branch="a/b")
 @example(pattern="a/**b", branch="a/b")
 @example(pattern="**a**", branch="b/a/b")
-def test_the_code_host_covers_exactly_the_branches_that_the_glob_names(pattern: str, branch: str) -> None:
+def test_github_patterns_match_exactly_the_branches_of_the_glob(pattern: str, branch: str) -> None:
     assert covered(pattern, branch) == compile_globs([pattern], "branch", "/patterns").matches(branch)
 
 
 @given(pattern=GLOBS, data=st.data())
-def test_what_a_glob_was_filled_in_to_is_covered(pattern: str, data: st.DataObject) -> None:
+def test_branch_made_from_a_glob_is_covered(pattern: str, data: st.DataObject) -> None:
     runs = {"**": st.sampled_from(["", "a", "a/b", "b/a/b"]), "*": st.sampled_from(["", "a", "ab"])}
     parts = [data.draw(runs[part]) if part in runs else part for part in re.split(r"(\*+)", pattern)]
     branch = "".join(parts)
@@ -94,12 +94,12 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), m
 @example(name="[!a]", other="b")
 @example(name="a\\b", other="ab")
 @example(name="]", other="[")
-def test_a_name_covers_itself_and_no_other(name: str, other: str) -> None:
+def test_plain_name_covers_only_itself(name: str, other: str) -> None:
     assert covered(name, name)
     assert covered(name, other) == (name == other)
 
 
-def test_a_glob_that_would_take_too_many_patterns_is_refused() -> None:
+def test_glob_with_too_many_patterns_is_refused() -> None:
     assert len(ref_patterns("/".join(["a**b"] * 6))) == MAX_PATTERNS
     with pytest.raises(ServiceError) as refused:
         ref_patterns("**a" * 85)
@@ -107,7 +107,7 @@ def test_a_glob_that_would_take_too_many_patterns_is_refused() -> None:
     assert len(ref_patterns("/".join(["**"] * 40))) == 1
 
 
-def test_a_ruleset_requires_one_check_of_our_app_and_lets_nobody_pass() -> None:
+def test_ruleset_requires_our_check_without_bypass_actors() -> None:
     ruleset = desired_ruleset(NAME, APP)
     validate(ruleset, "Repository")
     assert ruleset == {
@@ -135,7 +135,7 @@ def test_an_organisations_ruleset_names_its_repositories_once_each_and_in_order(
     assert ruleset["conditions"]["repository_id"] == {"repository_ids": [1, 2, 3]}
 
 
-def test_spared_branches_are_excluded() -> None:
+def test_excluded_patterns_become_conditions() -> None:
     names = desired_ruleset("change-freeze/**", APP, exclude=["main", "wip**"])["conditions"]["ref_name"]
     assert names == {
         "include": ["refs/heads/**/*"],
@@ -156,25 +156,23 @@ def test_spared_branches_are_excluded() -> None:
         pytest.param("v{1}", [], [], id="a name that would not do as a glob"),
     ],
 )
-def test_a_rule_spares_the_branches_that_never_get_its_check(
-    pattern: str, globs: list[str], expected: list[str]
-) -> None:
+def test_rule_excludes_branches_that_never_get_its_check(pattern: str, globs: list[str], expected: list[str]) -> None:
     assert excluded_patterns(pattern, globs, {}) == expected
 
 
-def test_a_rule_spares_branches_that_have_kept_another_check_name() -> None:
+def test_rule_excludes_branches_with_another_check_name() -> None:
     names = {"main": "change-freeze/main", "release/1": "change-freeze/**", "v{1}": "change-freeze/v{1}"}
     assert excluded_patterns("**", ["**"], names) == ["main", "v{1}"]
     assert excluded_patterns("main", ["**"], names) == []
 
 
-def test_a_rule_lets_go_of_no_branch_whose_check_it_requires() -> None:
+def test_rule_excludes_no_branch_whose_check_it_requires() -> None:
     globs = ["release/*", "hotfix/*", "**"]
     assert excluded_patterns("**", globs, {"release/1": "change-freeze/**"}) == ["hotfix/*"]
     assert excluded_patterns("release/*", globs, {"release/1": "change-freeze/**"}) == ["release/1"]
 
 
-def test_a_glob_that_was_watched_once_spares_what_present_globs_name() -> None:
+def test_former_glob_excludes_branches_of_current_globs() -> None:
     assert excluded_patterns("rel**", ["release/*", "rel**"], {"relay": "change-freeze/rel**"}) == ["release/*"]
 
 
@@ -185,7 +183,7 @@ GLOB_LISTS = st.lists(st.tuples(st.sampled_from(["", "!"]), GLOBS).map("".join),
 
 @given(globs=GLOB_LISTS, branch=BRANCHES)
 @example(globs=["*a", "!ba"], branch="ba")
-def test_a_branch_is_held_by_no_rule_whose_check_it_never_gets(globs: list[str], branch: str) -> None:
+def test_no_rule_covers_a_branch_that_never_gets_its_check(globs: list[str], branch: str) -> None:
     """A branch's own name is no glob: its rule is written only while that branch is watched under it."""
     name = check_name(branch, globs) if watched_automatically(branch, globs) else None
     for pattern in globs:
@@ -198,7 +196,7 @@ def test_a_branch_is_held_by_no_rule_whose_check_it_never_gets(globs: list[str],
 
 
 @given(globs=GLOB_LISTS, branch=BRANCHES)
-def test_a_branch_that_globs_watch_is_held_by_the_rule_of_its_check(globs: list[str], branch: str) -> None:
+def test_watched_branch_is_covered_by_the_rule_of_its_check(globs: list[str], branch: str) -> None:
     if watched_automatically(branch, globs):
         pattern = pattern_of(check_name(branch, globs))
         every = excluded_patterns(pattern, globs, {branch: PREFIX + pattern})
@@ -230,7 +228,7 @@ def _rule(*checks: dict[str, object]) -> dict[str, object]:
         pytest.param({"type": "required_status_checks", "parameters": None}, [], id="nothing"),
     ],
 )
-def test_a_rule_tells_who_has_to_write_the_check(rule: dict[str, object], integrations: list[int | None]) -> None:
+def test_rule_names_the_app_of_a_required_check(rule: dict[str, object], integrations: list[int | None]) -> None:
     assert required_integrations(rule, NAME) == integrations
     assert requires(rule, NAME) == bool(integrations)
     assert requires_from(rule, NAME, APP) == (APP in integrations)

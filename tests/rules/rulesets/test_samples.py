@@ -9,11 +9,11 @@ def sample(*globs: str, **check_names: str) -> dict[str, str | None]:
     return {need.check_name: sample_branch(need) for need in needs_of(repository, with_patterns=True)}
 
 
-def test_a_pattern_has_a_sample_unless_it_is_spared() -> None:
+def test_pattern_has_a_sample_unless_it_is_excluded() -> None:
     assert sample("release/*") == {"change-freeze/release/*": "release/0"}
     assert sample("release/*", "!release/0") == {"change-freeze/release/*": None}
 
 
-def test_a_spared_branch_may_be_called_what_no_glob_may() -> None:
+def test_excluded_branch_may_have_a_name_that_is_no_valid_glob() -> None:
     names = {"v{1}": "change-freeze/v{1}"}
     assert sample("**", **names) == {"change-freeze/**": "0", "change-freeze/v{1}": None}

@@ -10,7 +10,7 @@ from services.core.unit_of_work import Caller
 from services.enforcement.orphans import MIN_REMOVED_FOR, report_orphans
 from services.repository_sync import sync as repository_sync
 from tests.jobs.conftest import Town, fake_github, private_key, town
-from tests.jobs.setup.asking import ORGANIZATION, add, ask, names, permit, work
+from tests.jobs.setup.requests import ORGANIZATION, add, ask, names, permit, work
 from tests.services.conftest import MovedClock
 from tools.fake_github.model import repositories as at_host
 from tools.fake_github.model.world import Actor

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.jobs.conftest import Town
-from tests.jobs.probing.asking import (
+from tests.jobs.probing.requests import (
     CHECK,
     TEAM,
     Change,
@@ -86,7 +86,7 @@ from tools.fake_github.builder import RepositoryBuilder
         ),
     ],
 )
-def test_what_the_code_host_shows_is_told(
+def test_findings_follow_from_what_github_shows(
     town: Town, web: RepositoryBuilder, change: Change, expected: tuple[str, list[str]]
 ) -> None:
     change(town, web)
@@ -94,7 +94,7 @@ def test_what_the_code_host_shows_is_told(
     assert seen(town) == expected
 
 
-def test_a_branch_that_is_enforced_is_told_with_its_ruleset(town: Town, web: RepositoryBuilder) -> None:
+def test_enforced_branch_shows_its_ruleset(town: Town, web: RepositoryBuilder) -> None:
     web.merge_queue(strategy="HEADGREEN")
     look(town)
     row = found(town)
@@ -111,7 +111,7 @@ def test_a_branch_that_is_enforced_is_told_with_its_ruleset(town: Town, web: Rep
     assert row.due_at is None
 
 
-def test_who_can_bypass_is_named(town: Town, web: RepositoryBuilder) -> None:
+def test_bypass_actors_are_named(town: Town, web: RepositoryBuilder) -> None:
     app = {"actor_id": town.host.app_id, "actor_type": "Integration", "bypass_mode": "always"}
     change_ruleset(town, web, bypass_actors=[TEAM, app, {"actor_id": 7, "actor_type": "User"}])
     look(town)
@@ -122,7 +122,7 @@ def test_who_can_bypass_is_named(town: Town, web: RepositoryBuilder) -> None:
     ]
 
 
-def test_a_rule_of_a_branch_that_does_not_exist_yet_tells_who_can_bypass_it(town: Town, web: RepositoryBuilder) -> None:
+def test_rule_of_a_future_branch_shows_bypass_actors(town: Town, web: RepositoryBuilder) -> None:
     change_ruleset(town, web, bypass_actors=[TEAM])
     web.record.branches.pop("main")
     look(town)

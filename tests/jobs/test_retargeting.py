@@ -36,7 +36,7 @@ def retarget(town: Town, pull: PullRequest, base: str) -> None:
     town.make_due("wanted_generation = wanted_generation + 1")
 
 
-def test_what_was_seen_last_stays_and_blocks(town: Town, first: PullRequest) -> None:
+def test_base_that_was_read_last_stays_and_blocks(town: Town, first: PullRequest) -> None:
     assert set(town.conclusions().values()) == {"success"}
     town.make_due("wanted_generation = wanted_generation + 1")
     town.sql("UPDATE watched_branches SET due_at = NULL WHERE name = 'release/8'")

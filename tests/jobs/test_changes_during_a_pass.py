@@ -1,4 +1,4 @@
-"""What is asked for while a pass is under way is not lost with the end of that pass."""
+"""Changes during a pass are not lost at the end of that pass."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -28,7 +28,7 @@ DENIED = GitHubError(ErrorKind.PERMISSION, "Resource not accessible by integrati
 
 
 def forge_a_success(town: Town, pull: PullRequest) -> None:
-    """Write a success over our check, as somebody does who can act for the App."""
+    """Write a success over our check, as anyone can who has the App's key."""
     repository = town.host.organization("acme").repository("web").record
     bot = Actor(town.host.world.accounts[town.host.app.bot_id], town.host.app_id)
     fields = {"name": "change-freeze/main", "head_sha": pull.head_sha, "conclusion": "success"}
@@ -41,9 +41,11 @@ def ask_of_everything(town: Town) -> None:
         schedule_reread(uow, installation_id)
 
 
-class TestWhileAPassIsUnderWay:
+class TestDuringAPass:
     @pytest.mark.parametrize("reads_back", [False, True])
-    def test_a_full_pass_still_reads_back_afterwards(self, town: Town, build: Builder, *, reads_back: bool) -> None:
+    def test_full_resync_during_a_pass_still_reads_back_afterwards(
+        self, town: Town, build: Builder, *, reads_back: bool
+    ) -> None:
         [pull] = build("web", pulls=1)
         town.freeze()
         town.settle()
@@ -56,7 +58,7 @@ class TestWhileAPassIsUnderWay:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
-    def test_a_check_that_is_to_be_read_back_still_is_afterwards(self, town: Town, build: Builder) -> None:
+    def test_read_back_requested_during_a_pass_happens_afterwards(self, town: Town, build: Builder) -> None:
         [pull] = build("web", pulls=1)
         town.freeze()
         town.settle()
@@ -72,9 +74,7 @@ class TestWhileAPassIsUnderWay:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
-    def test_a_permission_that_is_granted_is_used_at_once_though_the_pass_was_refused(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_granted_permission_is_used_at_once_although_the_pass_was_refused(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()
         begun = leased_pass(town)
@@ -84,7 +84,7 @@ class TestWhileAPassIsUnderWay:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
-    def test_a_retry_is_done_at_once_though_the_pass_failed(self, town: Town, build: Builder) -> None:
+    def test_retry_during_a_failing_pass_runs_at_once(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.freeze()
         begun = leased_pass(town)
@@ -94,7 +94,7 @@ class TestWhileAPassIsUnderWay:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
-    def test_what_failed_before_anything_was_seen_is_read_back_all_the_same(self, town: Town, build: Builder) -> None:
+    def test_branch_that_fails_before_it_is_read_is_still_read_back(self, town: Town, build: Builder) -> None:
         [pull] = build("web", pulls=1)
         town.freeze()
         town.settle()
@@ -107,9 +107,7 @@ class TestWhileAPassIsUnderWay:
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
-    def test_a_branch_that_makes_way_is_as_urgent_as_what_was_asked_for_meanwhile(
-        self, town: Town, build: Builder
-    ) -> None:
+    def test_deferred_branch_loses_its_rank_when_a_freeze_starts_meanwhile(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         begun = leased_pass(town)
         planned = begun._plan(begun._gather(begun._fetch()))
@@ -118,17 +116,17 @@ class TestWhileAPassIsUnderWay:
         assert town.sql("SELECT deferred_rank, due_at <= clock_timestamp() FROM watched_branches") == [(None, True)]
 
 
-class TestWhileSomebodyHoldsEveryBranch:
-    """A freeze of thousands of branches locks them for a moment: nobody spins meanwhile."""
+class TestWhileAllBranchesAreLocked:
+    """A freeze of thousands of branches locks them for a moment: no worker busy-waits meanwhile."""
 
-    def test_a_worker_rests(self, town: Town, build: Builder) -> None:
+    def test_worker_rests_while_all_branches_are_locked(self, town: Town, build: Builder) -> None:
         build("web")
         with town.jobs.open(SYSTEM_CALLER) as uow:
             uow.session.execute(text("SELECT FROM watched_branches FOR UPDATE"))
             assert town.reconciler.run_pass() is False
         assert town.reconciler.run_pass() is True
 
-    def test_who_looks_into_landings_rests(self, town: Town, build: Builder) -> None:
+    def test_bypass_detection_rests_while_all_branches_are_locked(self, town: Town, build: Builder) -> None:
         build("web")
         town.settle()
         town.sql("UPDATE branch_tips SET due_at = now() - interval '1 s', moved_since = now()")
@@ -137,7 +135,7 @@ class TestWhileSomebodyHoldsEveryBranch:
             assert examine_landings(town.jobs, town.github) is False
 
 
-def test_a_freeze_and_a_record_do_not_lock_each_other_out(town: Town, build: Builder) -> None:
+def test_freeze_and_record_do_not_deadlock(town: Town, build: Builder) -> None:
     """The record has locked the second branch and goes on to the first, which the freeze has just locked."""
     build("api", "web", pulls=1)
     first, second = sorted(branch.id for branch in town.branches.values())
@@ -160,8 +158,8 @@ def test_a_freeze_and_a_record_do_not_lock_each_other_out(town: Town, build: Bui
         assert freeze.result(30)
 
 
-class TestTheSecondLookAfterALeaseWasTakenOver:
-    """The worker that lost its lease may still write once, after the first look."""
+class TestSecondReadBackAfterATakeover:
+    """The worker that lost its lease may still write once, after the first read-back."""
 
     @pytest.fixture
     def pull(self, town: Town, build: Builder) -> PullRequest:
@@ -172,18 +170,18 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
         return pull
 
     def comes_late(self, town: Town, pull: PullRequest) -> None:
-        """Let the old worker write, and time pass until it cannot any more."""
+        """Let the former worker write, and time pass until it cannot any more."""
         forge_a_success(town, pull)
         town.settle()
         cast(MovedClock, town.jobs.clock).ahead += LEASE_DURATION + timedelta(seconds=1)
         town.settle()
         assert town.conclusions() == {"acme/web#1": "failure"}
 
-    def test_is_made_where_nothing_comes_between(self, town: Town, pull: PullRequest) -> None:
+    def test_second_read_back_happens_after_a_takeover(self, town: Town, pull: PullRequest) -> None:
         town.settle()
         self.comes_late(town, pull)
 
-    def test_is_made_where_the_branch_is_asked_for_during_the_first(self, town: Town, pull: PullRequest) -> None:
+    def test_second_read_back_happens_when_requested_during_the_first(self, town: Town, pull: PullRequest) -> None:
         begun = leased_pass(town)
         heads = begun._gather(begun._fetch())
         town.make_due("wanted_generation = wanted_generation + 1")
@@ -191,13 +189,13 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
         town.settle()
         self.comes_late(town, pull)
 
-    def test_is_made_where_the_branch_is_asked_for_between_the_two(self, town: Town, pull: PullRequest) -> None:
+    def test_second_read_back_happens_when_requested_between_both(self, town: Town, pull: PullRequest) -> None:
         town.settle()
         town.make_due("wanted_generation = wanted_generation + 1")
         town.settle()
         self.comes_late(town, pull)
 
-    def test_is_made_where_the_first_makes_way(self, town: Town, pull: PullRequest) -> None:
+    def test_second_read_back_happens_when_the_first_is_deferred(self, town: Town, pull: PullRequest) -> None:
         begun = leased_pass(town)
         [branch] = begun.batch.branches
         with begun._leased([branch.id]) as leased:
@@ -205,7 +203,7 @@ class TestTheSecondLookAfterALeaseWasTakenOver:
         town.settle()
         self.comes_late(town, pull)
 
-    def test_is_the_last_one(self, town: Town, pull: PullRequest) -> None:
+    def test_second_read_back_is_the_last_one(self, town: Town, pull: PullRequest) -> None:
         town.settle()
         self.comes_late(town, pull)
         assert town.sql("SELECT due_at, reread_at FROM watched_branches") == [(None, None)]

@@ -14,7 +14,7 @@ from services.enforcement.probing import probe_due
 from services.enforcement_status.probe_requests import schedule_probes
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.jobs.probing.asking import (
+from tests.jobs.probing.requests import (
     CHECK,
     ask,
     attention,
@@ -32,7 +32,7 @@ from tools.fake_github.model.world import Actor
 from tools.fake_github.seeding import required_check_rules
 
 
-def test_a_thousand_branches_are_probed_in_few_calls(town: Town, build: Builder) -> None:
+def test_thousand_branches_are_probed_in_few_calls(town: Town, build: Builder) -> None:
     build(*(f"service-{number}" for number in range(1000)), pulls=0)
     ask(town)
     town.host.calls.reset()
@@ -41,7 +41,7 @@ def test_a_thousand_branches_are_probed_in_few_calls(town: Town, build: Builder)
     assert town.host.calls.total <= 60
 
 
-def test_one_ruleset_over_many_branches_is_read_once(town: Town, build: Builder) -> None:
+def test_shared_ruleset_is_read_once(town: Town, build: Builder) -> None:
     build("api", "web")
     for ruleset in list(town.host.world.rulesets.values()):
         delete_ruleset(town.host.world, Actor(town.host.maintainer), ruleset)
@@ -55,7 +55,7 @@ def test_one_ruleset_over_many_branches_is_read_once(town: Town, build: Builder)
     assert town.host.calls.by_operation["graphql query Rulesets rateLimit nodes"] == 1
 
 
-def test_a_probe_that_was_overtaken_records_nothing(town: Town, web: RepositoryBuilder) -> None:
+def test_overtaken_probe_records_nothing(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
     with town.jobs.open(SYSTEM_CALLER) as uow:
         late = acquire_probes(uow)
@@ -74,7 +74,7 @@ def green() -> Enforcement:
     return Enforcement("green", True, None, True, (), None, (), seen=True)
 
 
-def test_a_branch_that_is_asked_for_during_its_probe_is_probed_again(town: Town, web: RepositoryBuilder) -> None:
+def test_branch_requested_during_its_probe_is_probed_again(town: Town, web: RepositoryBuilder) -> None:
     ask(town)
     with town.jobs.open(SYSTEM_CALLER) as uow:
         claim = acquire_probes(uow)
@@ -91,7 +91,7 @@ def test_a_branch_that_is_asked_for_during_its_probe_is_probed_again(town: Town,
     assert found(town).light == "red"
 
 
-def test_many_probers_record_what_is_there_in_the_end(town: Town, build: Builder) -> None:
+def test_concurrent_probes_record_the_final_state(town: Town, build: Builder) -> None:
     build(*(f"service-{number}" for number in range(20)), pulls=0)
     stop = threading.Event()
 
@@ -119,7 +119,7 @@ def test_many_probers_record_what_is_there_in_the_end(town: Town, build: Builder
 
 
 @pytest.mark.parametrize("kind", ["error", "disconnect"])
-def test_a_code_host_that_fails_is_asked_again_later(town: Town, web: RepositoryBuilder, kind: str) -> None:
+def test_probe_is_retried_later_when_github_fails(town: Town, web: RepositoryBuilder, kind: str) -> None:
     look(town)
     town.host.faults.add(kind, "graphql query Rules")
     look(town)
@@ -134,7 +134,7 @@ def test_a_code_host_that_fails_is_asked_again_later(town: Town, web: Repository
     assert found(town).light == "red"
 
 
-def test_a_limit_of_the_code_host_holds_every_worker_back(town: Town, web: RepositoryBuilder) -> None:
+def test_rate_limit_pauses_probes_of_every_worker(town: Town, web: RepositoryBuilder) -> None:
     look(town)
     town.host.faults.add("error", "graphql query Rules", status=429, headers={"retry-after": "30"})
     look(town)
@@ -146,7 +146,7 @@ def test_a_limit_of_the_code_host_holds_every_worker_back(town: Town, web: Repos
     assert probe(town) == 0
 
 
-def test_a_branch_of_another_installation_is_not_held_back(town: Town, web: RepositoryBuilder) -> None:
+def test_branch_of_another_installation_is_not_delayed(town: Town, web: RepositoryBuilder) -> None:
     other = factories.organization(town.session, "Globex")
     installation = factories.installation(town.session, other, "globex", state="suspended")
     repository = factories.repository(town.session, other, "globex/web", node_id="R_unknown")
@@ -157,7 +157,7 @@ def test_a_branch_of_another_installation_is_not_held_back(town: Town, web: Repo
     assert installation.state == "suspended"
 
 
-def test_an_item_leads_to_the_rules_of_its_branch_at_the_code_host(town: Town, web: RepositoryBuilder) -> None:
+def test_alert_links_to_the_rules_of_its_branch(town: Town, web: RepositoryBuilder) -> None:
     remove(town, web)
     look(town)
     [(action,)] = town.sql("SELECT action FROM attention_items")
@@ -165,7 +165,7 @@ def test_an_item_leads_to_the_rules_of_its_branch_at_the_code_host(town: Town, w
     assert action == {"label": "Open the branch's rules", "url": address}
 
 
-def test_a_repository_that_is_gone_needs_nobodys_attention(town: Town, web: RepositoryBuilder) -> None:
+def test_alerts_of_a_removed_repository_are_resolved(town: Town, web: RepositoryBuilder) -> None:
     remove(town, web)
     look(town)
     assert attention(town) == [("unenforced_branch", "critical")]

@@ -1,4 +1,4 @@
-"""A pass makes way to what could merge sooner, to other installations, and to the code host's limits."""
+"""A pass defers what is left to more urgent branches, to other installations, and when limits are used up."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,14 +27,14 @@ def failures(town: Town) -> int:
     return sum(shown == "failure" for shown in town.conclusions().values())
 
 
-class TestTheHourlyAllowance:
-    def test_is_saved_for_verdicts_where_nothing_is_frozen(self, town: Town, build: Builder) -> None:
+class TestHourlyQuota:
+    def test_demotions_leave_quota_to_verdicts_when_nothing_is_frozen(self, town: Town, build: Builder) -> None:
         self.scarce(town, build)
         town.make_due()
         town.settle()
         assert town.sql("SELECT DISTINCT conclusion FROM head_checks") == [("success",)]
 
-    def test_does_not_keep_a_success_on_what_could_come_back_in_a_freeze(self, town: Town, build: Builder) -> None:
+    def test_superseded_success_is_demoted_in_a_freeze_without_spare_quota(self, town: Town, build: Builder) -> None:
         closed = self.scarce(town, build)
         town.freeze()
         town.settle()
@@ -52,8 +52,8 @@ class TestTheHourlyAllowance:
         return closed.number
 
 
-class TestTheCodeHostsLimits:
-    def test_a_minutes_room_is_used_and_not_more(self, town: Town, build: Builder) -> None:
+class TestRateLimits:
+    def test_pass_uses_the_budget_of_a_minute_and_no_more(self, town: Town, build: Builder) -> None:
         build("web", "api", pulls=3)
         town.settle()
         town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=ALIASES)
@@ -62,7 +62,7 @@ class TestTheCodeHostsLimits:
         town.settle()
         assert failures(town) == 4
 
-    def test_what_waits_for_room_has_not_failed_and_tells_how_far_it_is(self, town: Town, build: Builder) -> None:
+    def test_target_that_waits_for_budget_shows_its_progress(self, town: Town, build: Builder) -> None:
         build("web", "api", pulls=3)
         town.settle()
         town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=ALIASES)
@@ -76,7 +76,7 @@ class TestTheCodeHostsLimits:
         }
         assert sum(written for _state, _total, written, _error in targets) == 4
 
-    def test_when_the_minute_has_passed_it_goes_on(self, town: Town, build: Builder) -> None:
+    def test_pass_continues_after_the_minute(self, town: Town, build: Builder) -> None:
         build("web", "api", pulls=3)
         town.settle()
         town.jobs.dependencies = replace(town.jobs.dependencies, rate_limits=ALIASES)
@@ -101,7 +101,7 @@ class TestTheCodeHostsLimits:
             town.make_due()
         assert failures(town) == 4
 
-    def test_a_refused_mutation_makes_the_next_ones_fewer(self, town: Town, build: Builder) -> None:
+    def test_refused_mutation_makes_the_next_ones_slower(self, town: Town, build: Builder) -> None:
         build("web", pulls=3)
         town.settle()
         town.host.faults.add(
@@ -112,7 +112,7 @@ class TestTheCodeHostsLimits:
         [[counting]] = town.sql("SELECT content_counting FROM installations")
         assert counting == "aliases"
 
-    def test_what_a_refusal_taught_is_forgotten_after_a_day(self, town: Town, build: Builder) -> None:
+    def test_learned_counting_expires_after_a_day(self, town: Town, build: Builder) -> None:
         build("web", pulls=6)
         town.settle()
         town.sql(
@@ -127,7 +127,7 @@ class TestTheCodeHostsLimits:
 
 
 class TestOrder:
-    def test_every_branchs_most_mergeable_head_comes_before_anybodys_draft(self, town: Town, build: Builder) -> None:
+    def test_most_mergeable_heads_of_all_branches_come_before_drafts(self, town: Town, build: Builder) -> None:
         """Also with more branches than one pass claims."""
         build(*(f"service-{number}" for number in range(205)), pulls=2)
         for number in range(205):
@@ -144,7 +144,7 @@ class TestOrder:
         assert len(order) == 410
         assert order == sorted(order, reverse=True)
 
-    def test_a_new_decision_is_as_urgent_as_before(self, town: Town, build: Builder) -> None:
+    def test_deferred_branch_is_urgent_again_after_a_new_freeze(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         town.settle()
         town.sql("UPDATE watched_branches SET deferred_rank = 4")
@@ -153,7 +153,7 @@ class TestOrder:
 
 
 class TestOthers:
-    def test_another_installation_that_waits_is_seen(self, town: Town, build: Builder) -> None:
+    def test_waiting_installation_is_detected(self, town: Town, build: Builder) -> None:
         build("web")
         town.sql("INSERT INTO installations (id, account, permissions, created_at) VALUES (99, 'globex', '{}', now())")
         with town.jobs.open(SYSTEM_CALLER) as uow:
@@ -171,7 +171,7 @@ def claimed_long_ago(town: Town) -> Any:
     return now - timedelta(minutes=5)
 
 
-def test_what_blocks_no_merge_makes_way_to_a_freeze_within_seconds(town: Town, build: Builder) -> None:
+def test_background_job_yields_to_a_freeze_within_seconds(town: Town, build: Builder) -> None:
     """A worker looks at the rules of ten thousand branches, and its queue holds a freeze."""
     build("web")
     heard = cast(Listener, town.jobs.wakeups).heard

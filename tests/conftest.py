@@ -153,12 +153,18 @@ def unmigrated_database(postgres_url: str, worker: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-def redis(redis_url: str) -> Iterator[Redis]:
-    """Return a client of this worker's Redis, emptied."""
+@pytest.fixture(scope="session")
+def redis_of_session(redis_url: str) -> Iterator[Redis]:
+    """Return the client of this worker's Redis."""
     with Redis.from_url(redis_url) as client:
-        client.flushdb()
         yield client
+
+
+@pytest.fixture
+def redis(redis_of_session: Redis) -> Redis:
+    """Return a client of this worker's Redis, emptied."""
+    redis_of_session.flushdb()
+    return redis_of_session
 
 
 @contextmanager

@@ -10,8 +10,8 @@ PREFIX = "change-freeze/"
 def check_name(branch: str, auto_watch: Sequence[str]) -> str:
     """Return the check name of a branch: that of the first `autoWatch` pattern that matches it, else its own.
 
-    A branch that is cut during a freeze is so covered by the pattern's rule before we hear of it. One that the globs
-    exclude has its own name: a rule for the pattern spares it.
+    So a branch that is created during a freeze is covered by the pattern's rule before we are notified of it. One that
+    the globs exclude has its own name: a rule for the pattern excludes it.
     """
     for pattern in auto_watch if watched_automatically(branch, auto_watch) else ():
         if not pattern.startswith("!") and compile_globs([pattern], "branch", "").matches(branch):
@@ -20,7 +20,7 @@ def check_name(branch: str, auto_watch: Sequence[str]) -> str:
 
 
 def former_globs(known: Sequence[str], before: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the patterns that once reached further than they do now: a rule may still require their checks.
+    """Return the patterns that matched more branches before than now: a rule may still require their checks.
 
     They are no longer watched, or something was excluded from them after a rule could have been written.
     """
@@ -32,5 +32,5 @@ def former_globs(known: Sequence[str], before: Sequence[str], after: Sequence[st
 
 
 def watched_automatically(branch: str, auto_watch: Sequence[str]) -> bool:
-    """Tell whether the repository's `autoWatch` patterns take this branch in."""
+    """True if the repository's `autoWatch` patterns match this branch."""
     return bool(auto_watch) and compile_globs(auto_watch, "branch", "").matches(branch)

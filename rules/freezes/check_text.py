@@ -1,24 +1,24 @@
-"""What a check says to the person who is waiting: which freeze, why, until when, and what to do about it.
+"""The text of a check: which freeze blocks the merge, why, until when, and what to do about it.
 
-Of exceptions it tells who granted them and until when, also where they are not enough.
+It names exceptions, who granted them and until when, also if they are not sufficient.
 """
 
 from datetime import datetime
 
 from rules.freezes.verdict import CoveringFreeze, Grant, Verdict
 
-SHOWN = 10
-"""Freezes and exceptions listed in full; GitHub takes 65,535 characters, people far fewer."""
+MAX_LISTED = 10
+"""Freezes and exceptions listed in full; GitHub allows 65,535 characters, people read far fewer."""
 BUTTON = "Request exception"
-"""What the check's own button says; GitHub takes 20 characters."""
+"""The label of the check's button; GitHub allows 20 characters."""
 BUTTON_DESCRIPTION = "Ask for this pull request to be merged"
-"""GitHub takes 40 characters."""
+"""GitHub allows 40 characters."""
 REQUEST_EXCEPTION = "request_exception"
-"""What the code host tells us when somebody has pressed it; GitHub takes 20 characters."""
+"""The identifier in the webhook of the requested action; GitHub allows 20 characters."""
 
 
 def instant(value: datetime | None) -> str:
-    """Return an instant as people read it in a summary."""
+    """Return an instant as a summary shows it."""
     return value.strftime("%Y-%m-%d %H:%M UTC") if value else "it is lifted"
 
 
@@ -79,7 +79,7 @@ def _grant(grant: Grant) -> str:
 
 
 def _not_enough(verdict: Verdict) -> list[str]:
-    """Tell of exceptions that do not let the commit pass: of one freeze only, or of one pull request only."""
+    """Return lines about exceptions that are not sufficient: for one freeze only, or for one pull request only."""
     if not verdict.grants:
         return []
     needed = "Every pull request that would land with this commit needs one from every freeze; granted so far:"
@@ -87,8 +87,8 @@ def _not_enough(verdict: Verdict) -> list[str]:
 
 
 def _shown(lines: list[str]) -> list[str]:
-    hidden = len(lines) - SHOWN
-    return [*lines[:SHOWN], f"- and {hidden} more"] if hidden > 0 else lines
+    hidden = len(lines) - MAX_LISTED
+    return [*lines[:MAX_LISTED], f"- and {hidden} more"] if hidden > 0 else lines
 
 
 def _flat(text: str) -> str:

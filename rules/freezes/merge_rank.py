@@ -1,4 +1,4 @@
-"""In which order heads are written: whatever could merge first is blocked first."""
+"""The order in which heads are written: what can be merged first is blocked first."""
 
 from typing import Final
 
@@ -14,9 +14,9 @@ NOTHING_OPEN: Final = 9
 
 
 def merge_rank(*, draft: bool, auto_merge: bool, review_decision: str | None, in_queue: bool) -> int:
-    """Return how soon a pull request could merge, 0 first: queued, auto-merge, approved, open, draft.
+    """Return how soon a pull request can be merged, 0 first: queued, auto-merge, approved, open, draft.
 
-    `review_decision` is `approved`, `changes_requested`, `review_required`, or None where no review is asked for.
+    `review_decision` is `approved`, `changes_requested`, `review_required`, or None if no review is required.
     """
     if in_queue:
         return QUEUED

@@ -1,7 +1,7 @@
-"""The verdict: may a head be merged now, and if not, because of which freezes.
+"""The verdict: whether a head may be merged now, and if not, because of which freezes.
 
-Everything that answers this question calls this module on the same facts: the reconciler, `GET /v1/freeze-state`, and
-the pull request pages. It sees one instant; it has no clock.
+Everything that answers this question calls this module with the same facts: the reconciler, `GET /v1/freeze-state`, and
+the pull request pages. It evaluates one instant; it has no clock.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,10 +36,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class MergeCandidate:
-    """One way in which a head could reach a branch: a pull request, or a place in the merge queue.
+    """A merge path of a head with its freezes and exceptions: a pull request, or an entry of the merge queue.
 
     `excepted` are the freezes for which every pull request concerned has a granted exception; `grants` are all of their
-    exceptions, to be told of. A queue entry whose members are not known has `members_known=False`: any freeze then
+    exceptions, for the text of the check. A queue entry whose members are not known has `members_known=False`: any freeze then
     blocks it.
     """
 
@@ -51,7 +51,7 @@ class MergeCandidate:
     grants: Sequence[Grant] = ()
 
     def blocking(self) -> list[CoveringFreeze]:
-        """Return the freezes that forbid this way."""
+        """Return the freezes that block this candidate."""
         if not self.members_known:
             return list(self.freezes)
         return [freeze for freeze in self.freezes if freeze.id not in self.excepted]
@@ -59,15 +59,15 @@ class MergeCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the check of a head must say: allowed only if every way the head could take is allowed."""
+    """What the check of a head must say: allowed only if every candidate is allowed."""
 
     blocking: tuple[CoveringFreeze, ...]
     branches: tuple[str, ...]
     """The bases that are blocked; a head shared by pull requests can have several under one check name."""
     excepted: tuple[CoveringFreeze, ...] = ()
-    """The freezes that cover a base of the head, and that an exception lets a pull request pass."""
+    """The freezes that cover a base of the head, and for which a pull request has an exception."""
     grants: tuple[Grant, ...] = ()
-    """Those exceptions; while anything blocks, they are not enough."""
+    """Those exceptions; if anything blocks, they are not sufficient."""
 
     @property
     def conclusion(self) -> Conclusion:
@@ -76,26 +76,26 @@ class Verdict:
 
     @property
     def exceptions_allowed(self) -> bool:
-        """Whether everything that blocks can be passed by an exception."""
+        """Whether all blocking freezes allow exceptions."""
         return all(freeze.exceptions_allowed for freeze in self.blocking)
 
 
-def judge(claims: Iterable[MergeCandidate]) -> Verdict:
-    """Return the verdict of a head that the given claims share under one check name.
+def judge(candidates: Iterable[MergeCandidate]) -> Verdict:
+    """Return the verdict of a head whose merge candidates these are.
 
-    The order of the claims does not matter: the same facts give the same verdict, and the check the same words.
+    The order of the candidates does not matter: the same facts give the same verdict and the same text.
     """
     blocking: dict[str, CoveringFreeze] = {}
     excepted: dict[str, CoveringFreeze] = {}
     branches: set[str] = set()
     grants: set[Grant] = set()
-    for claim in claims:
-        for freeze in claim.blocking():
+    for candidate in candidates:
+        for freeze in candidate.blocking():
             blocking[freeze.id] = freeze
-            branches.add(claim.branch)
-        grants.update(claim.grants)
-        granted = {grant.freeze_id for grant in claim.grants}
-        excepted |= {freeze.id: freeze for freeze in claim.freezes if freeze.id in granted}
+            branches.add(candidate.branch)
+        grants.update(candidate.grants)
+        granted = {grant.freeze_id for grant in candidate.grants}
+        excepted |= {freeze.id: freeze for freeze in candidate.freezes if freeze.id in granted}
     return Verdict(
         _oldest_first(blocking.values()), tuple(sorted(branches)), _oldest_first(excepted.values()), _in_order(grants)
     )

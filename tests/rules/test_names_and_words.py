@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.freezes.check_names import check_name, former_globs, watched_automatically
-from rules.freezes.check_text import SHOWN, instant, summary, title
+from rules.freezes.check_text import MAX_LISTED, instant, summary, title
 from rules.freezes.merge_rank import APPROVED, AUTO_MERGE, DRAFT, NOTHING_OPEN, OPEN, QUEUED, SUPERSEDED, merge_rank
 from rules.freezes.verdict import CoveringFreeze, MergeCandidate, Verdict, judge
 
@@ -85,7 +85,7 @@ class TestCheckText:
         assert "ask a release manager" not in told
 
     def test_many_freezes_are_counted_instead_of_listed(self) -> None:
-        told = summary(blocked(*(freeze(number) for number in range(SHOWN + 3))))
+        told = summary(blocked(*(freeze(number) for number in range(MAX_LISTED + 3))))
         assert "and 3 more" in told
 
     @given(st.text(min_size=8, max_size=1000), st.integers(1, 30))

@@ -39,8 +39,8 @@ class MergeCandidate:
     """A merge path of a head with its freezes and exceptions: a pull request, or an entry of the merge queue.
 
     `excepted` are the freezes for which every pull request concerned has a granted exception; `grants` are all of their
-    exceptions, for the text of the check. A queue entry whose members are not known has `members_known=False`: any freeze then
-    blocks it.
+    exceptions, for the text of the check. A queue entry whose members are not known has `members_known=False`: then any
+    freeze blocks it.
     """
 
     branch: str

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    Sweeper(made, WakeupWatch(config.redis_url).workers_come, config.full_pass_every).run(
+    Sweeper(made, WakeupWatch(config.redis_url).workers_available, config.full_pass_every).run(
         stop, config.sweep_every.total_seconds()
     )
     return 0

@@ -20,7 +20,7 @@ from services.enforcement.probing import probe_due
 from services.mail.delivery import has_mail, send_due
 from services.offboarding.withdrawal import WITHDRAWALS, withdraw_due
 from services.reconcile.leases import BRANCHES
-from services.repository_sync.sync import has_syncs, sync_due
+from services.repository_sync.sync import SYNCS, sync_due
 from services.webhooks.deliveries import DELIVERIES, process
 
 
@@ -57,7 +57,7 @@ JOBS = {
         Job("webhooks", _with_github(process), DELIVERIES.has_work),
         Job("reconcile", lambda context: context.reconciler.run_pass(), BRANCHES.has_work, TIME_SLICE),
         Job("setup", _with_github(apply_due), SETUPS.has_work),
-        Job("sync", _with_github(sync_due), has_syncs),
+        Job("sync", _with_github(sync_due), SYNCS.has_work),
         Job("verify", _with_github(probe_due), PROBES.has_work),
         Job("landings", _with_github(examine_landings), TIPS.has_work),
         Job("mail", lambda context: send_due(context.uow_factory), has_mail, in_background=True),

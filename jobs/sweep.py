@@ -36,9 +36,9 @@ from services.schedules.verification import compare_windows, verify_windows
 
 logger = logging.getLogger(__name__)
 
-SHORTEST_PAUSE = 0.05
+MIN_PAUSE = 0.05
 """Seconds between two looks at the clock, however much is due."""
-SEAL_EVERY = 1.0
+SEAL_INTERVAL = 1.0
 """Seconds between two looks for entries to seal, which are to have their place within five."""
 
 
@@ -47,7 +47,7 @@ class Sweeper:
     """One loop; any number of them may run."""
 
     context: Context
-    workers_come: Callable[[], bool]
+    workers_available: Callable[[], bool]
     """Return whether workers can be woken, and take the wake-ups that they are sent."""
     full_pass_every: timedelta
 
@@ -92,7 +92,7 @@ class Sweeper:
 
     def _run_or_wake_jobs(self) -> None:
         names = jobs_with_work(self.context.uow_factory)
-        if names and self.workers_come():
+        if names and self.workers_available():
             self.context.wakeups.send(set(names))
             return
         for name in names:
@@ -124,13 +124,13 @@ class Sweeper:
     def _seal_until(self, stop: Event) -> None:
         while not stop.is_set():
             self.seal()
-            stop.wait(SEAL_EVERY)
+            stop.wait(SEAL_INTERVAL)
 
     def pause(self, every: float) -> float:
         """Return how many seconds to wait before time is looked at again: until it does something, `every` at most."""
         left: list[float | None] = []
         _attempt(lambda: left.append(seconds_to_next(self.context.uow_factory)))
-        return max(SHORTEST_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
+        return max(MIN_PAUSE, min([every, *(seconds for seconds in left if seconds is not None)]))
 
 
 def _attempt(task: Callable[[], object]) -> bool:

@@ -3,10 +3,11 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey
+from sqlalchemy import BigInteger, ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from models.base import Base
+from models.leases import Leased
 
 
 class Installation(Base):
@@ -34,6 +35,17 @@ class Installation(Base):
     served_at: Mapped[datetime | None]
     """When a worker last claimed work of it: the one served longest ago is next."""
     synced_at: Mapped[datetime | None]
-    sync_requested_at: Mapped[datetime | None]
-    """Since when its list of repositories is to be read anew; done once `synced_at` is not before it."""
-    sync_started_at: Mapped[datetime | None]
+    """When its list of repositories was last read completely."""
+
+
+class RepositorySync(Leased, Base):
+    """A comparison of our repositories with those that an installation covers; due while one is requested."""
+
+    __tablename__ = "repository_syncs"
+    __table_args__ = (Index("ix_repository_syncs_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),)
+
+    installation_id: Mapped[int] = mapped_column(
+        BigInteger, ForeignKey("installations.id"), primary_key=True, autoincrement=False
+    )
+    organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"), index=True)
+    requested_at: Mapped[datetime]

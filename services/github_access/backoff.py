@@ -4,9 +4,9 @@ import random
 from datetime import timedelta
 
 from integrations.github import ErrorKind, GitHubError
+from services.core.work_queue import RetryPolicy
 
-MIN_RETRY_DELAY = timedelta(seconds=2)
-MAX_RETRY_DELAY = timedelta(minutes=5)
+RETRY = RetryPolicy()
 OPERATOR_RETRY_INTERVAL = timedelta(minutes=30)
 NEEDS_OPERATOR = frozenset(
     {ErrorKind.PERMISSION, ErrorKind.INSTALLATION_REMOVED, ErrorKind.APP_REFUSED, ErrorKind.NOT_FOUND}
@@ -23,5 +23,4 @@ def backoff(error: GitHubError, attempts: int) -> timedelta:
         return timedelta(seconds=error.retry_after + random.uniform(0, 1))  # noqa: S311 - spreads load, hides nothing
     if error.kind in NEEDS_OPERATOR:
         return OPERATOR_RETRY_INTERVAL
-    longest: timedelta = min(MAX_RETRY_DELAY, MIN_RETRY_DELAY * (1 << min(attempts, 10)))
-    return longest * random.uniform(0.5, 1)  # noqa: S311 - spreads load, hides nothing
+    return RETRY.delay(attempts)

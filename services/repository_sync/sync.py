@@ -1,36 +1,49 @@
 """The mirror of repositories: compared with what an installation covers, on request and on a webhook's hint.
 
-A comparison is asked for by a mark on the installation, which outlives a lost wake-up and a killed worker. The code
-host is read outside of any transaction, and only while it has not asked us to wait; what was read is written only by
-the comparison that began last, so that a slow one never undoes what a later one has seen. Nothing here ends a freeze
+A requested comparison is a row of the work queue, which outlives a lost wake-up and a killed worker. GitHub is read
+outside of any transaction, and only while it has not limited us; what was read is written only while the lease holds,
+so that a slow comparison never undoes what a later one has read. Nothing here ends a freeze
 or takes a branch out of one (I14).
 """
 
 import logging
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Select, or_, select, text
 
 from integrations.github import ErrorKind, GitHub, GitHubError, RepositoryInfo
-from models.installations import Installation
+from models.installations import Installation, RepositorySync
 from models.organizations import Organization
 from models.repositories import Repository, WatchedBranch
 from rules.access.permissions import CODE_HOST, SYSTEM
 from rules.ids import new_id
 from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.core.work_queue import NOW, Lease, LeaseLostError, WorkQueue
 from services.enforcement.orphans import report_orphans
 from services.freezes.targets import extend_open_freezes
+from services.github_access.backoff import backoff
 from services.github_access.failures import ThrottledError, pause_when_limited
 from services.github_access.rate_limiter import background_client
 from services.installations.status import refresh_status
-from services.installations.sync_requests import SYNC_TIMEOUT, is_running, request_comparison
+from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import watch_default_branches, watch_matching
 from services.repositories.watching import lock_coverage_exclusively, lock_watching
 
 logger = logging.getLogger(__name__)
+
+
+SYNCS = WorkQueue(
+    "sync",
+    RepositorySync,
+    select(RepositorySync.installation_id, RepositorySync.organization_id, RepositorySync.attempts)
+    .join(Installation, Installation.id == RepositorySync.installation_id)
+    .where(or_(Installation.paused_until.is_(None), Installation.paused_until <= NOW))
+    .order_by(RepositorySync.requested_at, RepositorySync.installation_id),
+    lease=timedelta(minutes=5),  # as long as GitHub may take to list the repositories of an installation
+)
 
 
 def request_sync(uow: UnitOfWork) -> dict[str, Any]:
@@ -39,13 +52,15 @@ def request_sync(uow: UnitOfWork) -> dict[str, Any]:
         Installation.organization_id == uow.organization, Installation.state == "active"
     )
     installations = uow.session.scalars(active.order_by(Installation.id).with_for_update()).all()
-    request_comparison(uow, {installation.id for installation in installations}, join=True)
-    requested = [installation.sync_requested_at or uow.now for installation in installations]
-    running = any(is_running(installation, uow.now) for installation in installations)
+    ids = {installation.id for installation in installations}
+    request_comparison(uow, ids, join=True)
+    requested = select(RepositorySync).where(RepositorySync.installation_id.in_(ids))
+    syncs = uow.session.scalars(requested.execution_options(populate_existing=True)).all()
+    running = any(sync.lease_until is not None and sync.lease_until > uow.now for sync in syncs)
     uow.audit("repository.sync_requested", ("organization", uow.organization, uow.organization))
     return {
         "state": "running" if running else "queued",
-        "requested_at": min(requested, default=uow.now),
+        "requested_at": min((sync.requested_at for sync in syncs), default=uow.now),
         "last_synced_at": _last_synced(installation.synced_at for installation in installations),
     }
 
@@ -63,54 +78,35 @@ def ask_every_installation(uow: UnitOfWork) -> None:
 
 
 def sync_due(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
-    """Do one comparison that was asked for; False when none waits. One that fails waits for `LONGEST_SYNC`."""
+    """Run one comparison that was requested; False if none is due."""
     with uow_factory.open(GITHUB_CALLER) as uow:
-        found = _waiting(uow)
-    if found is None:
+        lease = SYNCS.acquire(uow)
+    if lease is None:
         return False
     try:
-        sync_installation(uow_factory, github, found)
+        sync_installation(uow_factory, github, lease)
+    except LeaseLostError:
+        logger.warning("the lease of the comparison of installation %s was lost", lease.row.installation_id)
     except GitHubError as error:
-        logger.warning("the repositories of installation %s could not be read: %s", found, error)
+        logger.warning("the repositories of installation %s could not be read: %s", lease.row.installation_id, error)
         with uow_factory.open(GITHUB_CALLER) as uow:
-            pause_when_limited(uow, found, error)
+            pause_when_limited(uow, lease.row.installation_id, error)
+            lease.fail(uow, error.code, error.message, uow.now + backoff(error, lease.row.attempts))
     return True
 
 
-def has_syncs(uow: UnitOfWork) -> bool:
-    """Return whether a comparison was requested and is not running."""
-    return _waiting(uow) is not None
-
-
-def _waiting(uow: UnitOfWork) -> int | None:
-    return uow.session.scalar(
-        select(Installation.id)
-        .where(
-            Installation.organization_id.is_not(None),
-            Installation.sync_requested_at.is_not(None),
-            or_(Installation.paused_until.is_(None), Installation.paused_until <= uow.now),
-            or_(Installation.synced_at.is_(None), Installation.synced_at < Installation.sync_requested_at),
-            or_(
-                Installation.sync_started_at.is_(None),
-                Installation.sync_started_at < Installation.sync_requested_at,
-                Installation.sync_started_at <= uow.now - SYNC_TIMEOUT,
-            ),
-        )
-        .order_by(Installation.sync_requested_at)
-        .limit(1)
-    )
-
-
-def sync_installation(uow_factory: UnitOfWorkFactory, github: GitHub, installation_id: int) -> None:
+def sync_installation(uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease) -> None:
     """Compare our repositories with those that an installation covers; watch their default branches and globs' matches.
 
-    Raises GitHubError when the code host could not be read; an installation that is gone, or is back, is recorded as
-    such.
+    Raise GitHubError if GitHub could not be read, and LeaseLostError if a later comparison may have read something
+    newer. An installation that is gone, or is back, is recorded as such.
     """
+    installation_id = lease.row.installation_id
     with uow_factory.open(GITHUB_CALLER) as uow:
-        caller, started = _start(uow, installation_id)
-        away = caller is not None and uow.session.get_one(Installation, installation_id).state != "active"
-    if caller is None or (away and refresh_status(uow_factory, github, installation_id) != "active"):
+        caller = _caller(uow, lease.row.organization_id)
+        away = uow.session.get_one(Installation, installation_id).state != "active"
+    if away and refresh_status(uow_factory, github, installation_id) != "active":
+        _postpone(uow_factory, lease)
         return
     try:
         covered = list(background_client(uow_factory, github, installation_id).repositories())
@@ -118,23 +114,23 @@ def sync_installation(uow_factory: UnitOfWorkFactory, github: GitHub, installati
         if error.kind is not ErrorKind.INSTALLATION_REMOVED:
             raise
         refresh_status(uow_factory, github, installation_id)
+        _postpone(uow_factory, lease)
         return
     with uow_factory.open(caller) as uow:
-        _compare(uow, installation_id, covered, started)
+        _compare(uow, lease, covered)
     watch_default_branches(uow_factory, caller, Repository.installation_id == installation_id)
     watch_matching(uow_factory, github, caller, installation_id)
     with uow_factory.open(caller) as uow:
         installation = uow.session.get_one(Installation, installation_id, with_for_update=True)
-        installation.synced_at = max(installation.synced_at or started, started)
+        if lease.release(uow):
+            installation.synced_at = max(installation.synced_at or lease.acquired_at, lease.acquired_at)
     report_orphans(uow_factory, github, replace(caller, actor=SYSTEM, source="system"), installation_id)
 
 
-def _start(uow: UnitOfWork, installation_id: int) -> tuple[Caller | None, datetime]:
-    installation = uow.session.get(Installation, installation_id, with_for_update=True)
-    if installation is None or installation.organization_id is None:
-        return None, uow.now
-    installation.sync_started_at = uow.now
-    return _caller(uow, installation.organization_id), uow.now
+def _postpone(uow_factory: UnitOfWorkFactory, lease: Lease) -> None:
+    """Ask again later about an installation that is suspended or removed."""
+    with uow_factory.open(GITHUB_CALLER) as uow:
+        lease.postpone(uow, uow.now + SYNCS.lease)
 
 
 def _caller(uow: UnitOfWork, organization_id: str) -> Caller:
@@ -142,10 +138,10 @@ def _caller(uow: UnitOfWork, organization_id: str) -> Caller:
     return Caller(organization_id, CODE_HOST, "code_host", plan=plan)
 
 
-def _compare(uow: UnitOfWork, installation_id: int, covered: list[RepositoryInfo], started: datetime) -> None:
+def _compare(uow: UnitOfWork, lease: Lease, covered: list[RepositoryInfo]) -> None:
+    installation_id, started = lease.row.installation_id, lease.acquired_at
     installation = uow.session.get_one(Installation, installation_id, with_for_update=True)
-    if installation.sync_started_at != started:
-        return  # one that began later has read, or will read, something newer
+    lease.require(uow)
     lock_coverage_exclusively(uow)
     known = {row.github_id: row for row in uow.session.scalars(_rows(uow, installation_id, covered))}
     added: list[Repository] = []

@@ -40,7 +40,7 @@ def test_a_redis_that_hangs_is_left_alone_for_a_while() -> None:
 def test_a_redis_that_refuses_is_tried_each_time() -> None:
     wakeups = RedisWakeups("redis://127.0.0.1:1/0")
     wakeups.send({"reconcile"})
-    assert wakeups._rest_until == 0.0
+    assert wakeups._paused_until == 0.0
 
 
 @pytest.fixture
@@ -51,16 +51,16 @@ def wakeups(redis: Redis, redis_url: str) -> Iterator[RedisWakeups]:
 
 def test_workers_that_have_nothing_to_take_are_believed_to_come(redis_url: str, wakeups: RedisWakeups) -> None:
     watch = WakeupWatch(redis_url, patience=0)
-    assert watch.workers_come()
-    assert watch.workers_come()
+    assert watch.workers_available()
+    assert watch.workers_available()
 
 
 def test_workers_that_leave_the_same_wake_up_waiting_do_not_come(redis_url: str, wakeups: RedisWakeups) -> None:
     patient, impatient = WakeupWatch(redis_url), WakeupWatch(redis_url, patience=0)
     wakeups.send({"reconcile"})
-    impatient.workers_come()
-    assert patient.workers_come()
-    assert not impatient.workers_come()
+    impatient.workers_available()
+    assert patient.workers_available()
+    assert not impatient.workers_available()
 
 
 def test_workers_that_are_busy_and_take_one_after_the_other_come(
@@ -68,11 +68,11 @@ def test_workers_that_are_busy_and_take_one_after_the_other_come(
 ) -> None:
     watch = WakeupWatch(redis_url, patience=0.02)
     wakeups.send({"reconcile", "webhooks"})
-    watch.workers_come()
+    watch.workers_available()
     threading.Event().wait(0.05)
     redis.lpop(f"rq:queue:{QUEUE}")
-    assert watch.workers_come()
+    assert watch.workers_available()
 
 
 def test_nobody_comes_where_redis_cannot_be_reached() -> None:
-    assert not WakeupWatch("redis://127.0.0.1:1/0").workers_come()
+    assert not WakeupWatch("redis://127.0.0.1:1/0").workers_available()

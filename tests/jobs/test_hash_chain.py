@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from jobs import context
 from jobs.context import Context
-from jobs.sweep import SEAL_EVERY, Sweeper
+from jobs.sweep import SEAL_INTERVAL, Sweeper
 from tests.jobs.conftest import Builder, Town
 
 WITHIN = 5.0
@@ -22,12 +22,12 @@ def busy_sweeper(town: Town) -> Iterator[threading.Event]:
     """Run a sweeper that gets stuck as soon as there is work for somebody; yields what tells that it is."""
     stuck, free, stop = threading.Event(), threading.Event(), threading.Event()
 
-    def workers_come() -> bool:
+    def workers_available() -> bool:
         stuck.set()
         return free.wait(60)
 
     context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
-    sweeper = Sweeper(context.get_context(), workers_come, timedelta(days=1000))
+    sweeper = Sweeper(context.get_context(), workers_available, timedelta(days=1000))
     running = threading.Thread(target=sweeper.run, args=(stop, 0.05))
     running.start()
     yield stuck
@@ -52,4 +52,4 @@ def test_entries_are_sealed_while_the_sweeper_is_held_up(
 
 
 def test_it_looks_often_enough() -> None:
-    assert SEAL_EVERY < WITHIN / 2
+    assert SEAL_INTERVAL < WITHIN / 2

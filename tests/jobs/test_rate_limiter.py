@@ -117,7 +117,7 @@ def comparing_repositories(town: Town, build: Builder) -> Work:
     town.sql("UPDATE repositories SET auto_watch = '{release/*}'")
     with town.jobs.open(SYSTEM_CALLER) as uow:
         request_comparison(uow, [installation_of(town)])
-    compared = "installations WHERE synced_at >= sync_requested_at"
+    compared = "repository_syncs WHERE due_at IS NULL"
     return Work(partial(sync_due, town.jobs, town.github), lambda: count(town, compared) == 1)
 
 

@@ -33,8 +33,8 @@ SweeperOf = Callable[..., Sweeper]
 def sweeper(town: Town) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
-    def make(*, workers_come: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
-        return Sweeper(context.get_context(), lambda: workers_come, full_pass_every)
+    def make(*, workers_available: bool = True, full_pass_every: timedelta = NEVER) -> Sweeper:
+        return Sweeper(context.get_context(), lambda: workers_available, full_pass_every)
 
     context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
@@ -225,9 +225,9 @@ class TestTwoSweepers:
         build("api", "web")
         work(town)
         town.freeze()
-        both = [sweeper(workers_come=False, full_pass_every=timedelta(0)).sweep for _ in range(2)]
+        both = [sweeper(workers_available=False, full_pass_every=timedelta(0)).sweep for _ in range(2)]
         at_once(*both)
-        sweeper(workers_come=False).sweep()
+        sweeper(workers_available=False).sweep()
         assert set(town.conclusions().values()) == {"failure"}
 
 
@@ -244,7 +244,7 @@ class TestWithoutRedis:
                 receive(uow, delivery.body, signature, delivery.event, delivery.guid)
         heard(town).clear()
         for _ in range(2):
-            sweeper(workers_come=False).sweep()
+            sweeper(workers_available=False).sweep()
         assert set(town.conclusions().values()) == {"failure"}
         assert town.sql("SELECT name FROM repositories") == [("site",)]
         assert jobs_with_work(town.jobs) == []

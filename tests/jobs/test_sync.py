@@ -11,9 +11,12 @@ from models.audit import AuditEntry
 from models.freezes import FreezeTarget
 from models.installations import Installation
 from models.repositories import Repository, WatchedBranch
+from rules.access.permissions import CODE_HOST
 from services.core.lookups import get_repository
-from services.core.unit_of_work import GITHUB_CALLER
-from services.installations.sync_requests import SYNC_TIMEOUT, request_comparison
+from services.core.unit_of_work import GITHUB_CALLER, Caller
+from services.core.work_queue import Lease, LeaseLostError
+from services.github_access.backoff import RETRY
+from services.installations.sync_requests import request_comparison
 from services.repositories.auto_watch import watch_named_branches
 from services.repositories.enabling import enable
 from services.repositories.watching import unwatch
@@ -33,7 +36,16 @@ class Mirror:
     installation: Installation
 
     def sync(self) -> None:
-        repository_sync.sync_installation(self.town.jobs, self.town.github, self.installation.id)
+        repository_sync.sync_installation(self.town.jobs, self.town.github, self.acquire())
+
+    def acquire(self) -> Lease:
+        """Lease a comparison that is requested now."""
+        with self.town.jobs.open(GITHUB_CALLER) as uow:
+            request_comparison(uow, [self.installation.id])
+        with self.town.jobs.open(GITHUB_CALLER) as uow:
+            lease = repository_sync.SYNCS.acquire(uow)
+        assert lease is not None
+        return lease
 
     def at_host(self, name: str) -> RepositoryBuilder:
         return self.town.host.organization("acme").repository(name)
@@ -167,12 +179,12 @@ class TestComparing:
 
     def test_a_slow_one_does_not_undo_what_a_later_one_has_read(self, mirror: Mirror) -> None:
         mirror.at_host("web")
-        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
-            caller, slow = repository_sync._start(uow, mirror.installation.id)
+        slow = mirror.acquire()
+        mirror.town.jobs.clock.ahead += repository_sync.SYNCS.lease  # type: ignore[attr-defined]
         mirror.sync()
-        assert caller is not None
-        with mirror.town.jobs.open(caller) as uow:
-            repository_sync._compare(uow, mirror.installation.id, [], slow)
+        caller = Caller(mirror.town.organization.id, CODE_HOST, "code_host")
+        with mirror.town.jobs.open(caller) as uow, pytest.raises(LeaseLostError):
+            repository_sync._compare(uow, slow, [])
         assert mirror.row("acme/web").removed_at is None
 
     def test_an_installation_that_is_gone_is_recorded_as_gone(self, mirror: Mirror) -> None:
@@ -185,7 +197,9 @@ class TestComparing:
         mirror.at_host("web")
         mirror.installation.organization_id = None
         mirror.town.session.commit()
-        mirror.sync()
+        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
+            request_comparison(uow, [mirror.installation.id])
+        assert not repository_sync.sync_due(mirror.town.jobs, mirror.town.github)
         assert mirror.rows() == {}
 
 
@@ -218,7 +232,7 @@ class TestAsking:
         assert self.pending(mirror)
         assert not self.pending(mirror)
         mirror.town.host.faults.clear()
-        mirror.town.jobs.clock.ahead = SYNC_TIMEOUT  # type: ignore[attr-defined]
+        mirror.town.jobs.clock.ahead = RETRY.longest  # type: ignore[attr-defined]
         assert self.pending(mirror)
         assert set(mirror.rows()) == {"acme/web"}
 
@@ -232,7 +246,7 @@ class TestAsking:
         assert self.pending(mirror)
         [[pause]] = mirror.town.sql("SELECT paused_until - clock_timestamp() FROM installations")
         assert timedelta(seconds=20) < pause <= timedelta(seconds=30)
-        mirror.town.sql("UPDATE installations SET sync_started_at = NULL")
+        mirror.town.sql("UPDATE repository_syncs SET due_at = requested_at")
         assert not self.pending(mirror)
         mirror.town.sql("UPDATE installations SET paused_until = NULL")
         assert self.pending(mirror)
@@ -240,12 +254,15 @@ class TestAsking:
     def test_what_is_asked_for_while_one_runs_is_done_after_it(self, mirror: Mirror) -> None:
         self.ask(mirror)
         with mirror.town.jobs.open(GITHUB_CALLER) as uow:
-            repository_sync._start(uow, mirror.installation.id)
+            lease = repository_sync.SYNCS.acquire(uow)
+        assert lease is not None
         assert not self.pending(mirror)
-        mirror.town.jobs.clock.ahead += SYNC_TIMEOUT / 2  # type: ignore[attr-defined]
         with mirror.town._unit() as uow:
             request_comparison(uow, [mirror.installation.id])
+        with mirror.town.jobs.open(GITHUB_CALLER) as uow:
+            lease.release(uow)
         assert self.pending(mirror)
+        assert not self.pending(mirror)
 
 
 class TestAutoWatch:

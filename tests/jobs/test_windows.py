@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from jobs import context
 from jobs.context import Context
-from jobs.sweep import SHORTEST_PAUSE, Sweeper
+from jobs.sweep import MIN_PAUSE, Sweeper
 from models.schedules import Occurrence
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
@@ -30,8 +30,8 @@ SweeperOf = Callable[..., Sweeper]
 def sweeper(town: Town) -> Iterator[SweeperOf]:
     """Make sweepers whose workers can be woken, or not."""
 
-    def make(*, workers_come: bool = True) -> Sweeper:
-        return Sweeper(context.get_context(), lambda: workers_come, NEVER)
+    def make(*, workers_available: bool = True) -> Sweeper:
+        return Sweeper(context.get_context(), lambda: workers_available, NEVER)
 
     context.set_context(Context(town.jobs, town.github, town.reconciler, lambda _name: None))
     make().sweep()  # takes the chores that a new database has due
@@ -57,18 +57,18 @@ def verdicts(town: Town) -> set[str | None]:
 
 
 class TestAWindow:
-    @pytest.mark.parametrize("workers_come", [True, False], ids=["with Redis", "without Redis"])
+    @pytest.mark.parametrize("workers_available", [True, False], ids=["with Redis", "without Redis"])
     def test_blocks_every_head_and_lets_go_of_them(
-        self, town: Town, build: Builder, sweeper: SweeperOf, *, workers_come: bool
+        self, town: Town, build: Builder, sweeper: SweeperOf, *, workers_available: bool
     ) -> None:
         build("api", "web")
         work(town)
         window(town)
-        sweeping = sweeper(workers_come=workers_come)
+        sweeping = sweeper(workers_available=workers_available)
 
         def settle() -> set[str | None]:
             sweeping.sweep()
-            if workers_come:
+            if workers_available:
                 work(town)
             return verdicts(town)
 
@@ -89,7 +89,7 @@ class TestAWindow:
         window(town, timedelta(hours=2))
         for _ in range(2):
             pass_time(town, hours=1, seconds=1)
-            sweeper(workers_come=False).sweep()
+            sweeper(workers_available=False).sweep()
             assert verdicts(town) == {"failure"}
         written = [write["conclusion"] for write in town.host.calls.writes]
         assert "success" not in written[written.index("failure") :]
@@ -101,11 +101,11 @@ class TestAWindow:
         work(town)
         window(town)
         pass_time(town, hours=1)
-        sweeper(workers_come=False).sweep()
+        sweeper(workers_available=False).sweep()
         [[freeze]] = town.sql("SELECT id FROM freezes")
         town.lift(freeze)
         for _ in range(2):
-            sweeper(workers_come=False).sweep()
+            sweeper(workers_available=False).sweep()
         assert verdicts(town) == {"success"}
         assert town.sql("SELECT count(*) FROM freezes") == [(1,)]
 
@@ -125,7 +125,7 @@ class TestTheSweeper:
     def test_takes_a_breath_however_much_is_due(self, town: Town, sweeper: SweeperOf) -> None:
         window(town, timedelta(milliseconds=-5))
         window(town, timedelta(seconds=1))
-        assert sweeper().pause(2.0) >= SHORTEST_PAUSE
+        assert sweeper().pause(2.0) >= MIN_PAUSE
 
     def test_waits_its_period_while_the_database_is_away(self, town: Town, sweeper: SweeperOf) -> None:
         window(town, timedelta(seconds=10))
@@ -142,7 +142,7 @@ class TestTheSweeper:
         build("web")
         hang = town.host.faults.add("timeout", "graphql", count=1, seconds=HUNG)
         stop = threading.Event()
-        running = threading.Thread(target=sweeper(workers_come=False).run, args=(stop, 0.2))
+        running = threading.Thread(target=sweeper(workers_available=False).run, args=(stop, 0.2))
         running.start()
         try:
             until(lambda: bool(hang.struck))

@@ -13,7 +13,7 @@ from models.enforcement import EnforcementSetup, Landing, WrittenRuleset
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
-from models.installations import Installation
+from models.installations import Installation, RepositorySync
 from models.organizations import Organization, User, Withdrawal
 from models.pull_requests import PullRequest
 from models.repositories import BranchTip, RemoteBranchList, Repository, WatchedBranch
@@ -150,6 +150,7 @@ def found_out(organization: Organization, installation: Installation, branch: Wa
     """Return rows of what jobs write down about rules, landings, and what needs attention."""
     now, words = factories.now(), "x"
     return [
+        RepositorySync(installation_id=installation.id, organization_id=organization.id, requested_at=factories.now()),
         BranchTip(branch_id=branch.id, organization_id=organization.id, sha="x", seen_at=factories.now()),
         WrittenRuleset(
             level="repository",

@@ -13,7 +13,7 @@ from models.audit import AuditEntry
 from models.base import Base
 from models.freezes import Freeze
 from models.identity import OneTimeToken
-from models.installations import Installation
+from models.installations import Installation, RepositorySync
 from models.repositories import Repository
 from rules.rulesets.app_permissions import NEEDED
 from tests import factories
@@ -49,7 +49,8 @@ class TestClaimInstallation:
             "missingPermissions": [],
         }
         row = session.get_one(Installation, body["installationId"])
-        assert (row.organization_id, row.sync_requested_at is not None) == (town.tenant.id, True)
+        assert row.organization_id == town.tenant.id
+        assert session.get_one(RepositorySync, row.id).due_at is not None
         assert {"sync", "reconcile", "verify"} <= wakeups.sent
         assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
+from models.installations import RepositorySync
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
@@ -153,11 +154,12 @@ class TestSyncRepositories:
 
     def test_a_begun_one_is_running_until_it_is_done(self, acme: Tenant, session: Session, later: Any) -> None:
         acme.key().post("/v1/repos/sync")
-        session.refresh(acme.installation)
-        acme.installation.sync_started_at = acme.installation.sync_requested_at
+        sync = session.get_one(RepositorySync, acme.installation.id)
+        sync.lease_token, sync.lease_until = "a worker's", sync.requested_at + timedelta(minutes=5)
         session.flush()
         assert acme.key().post("/v1/repos/sync").json()["state"] == "running"
-        acme.installation.synced_at = acme.installation.sync_started_at
+        acme.installation.synced_at = sync.requested_at
+        sync.due_at = sync.lease_token = sync.lease_until = None
         session.flush()
         later(seconds=5)
         again = acme.key().post("/v1/repos/sync").json()

@@ -6,8 +6,9 @@ from typing import Any, cast
 import pytest
 
 from rules.access.permissions import CODE_HOST
-from services.core.unit_of_work import Caller
+from services.core.unit_of_work import GITHUB_CALLER, Caller
 from services.enforcement.orphans import MIN_REMOVED_FOR, report_orphans
+from services.installations.sync_requests import request_comparison
 from services.repository_sync import sync as repository_sync
 from tests.jobs.conftest import Town, fake_github, private_key, town
 from tests.jobs.setup.requests import ORGANIZATION, add, ask, names, permit, work
@@ -37,7 +38,9 @@ def select(town: Town, *repositories: str) -> None:
 
 
 def sync(town: Town) -> None:
-    repository_sync.sync_installation(town.jobs, town.github, next(iter(town.host.world.installations)))
+    with town.jobs.open(GITHUB_CALLER) as uow:
+        request_comparison(uow, list(town.host.world.installations))
+    assert repository_sync.sync_due(town.jobs, town.github)
 
 
 def look(town: Town) -> None:

@@ -23,7 +23,7 @@ from services.core.password_hashing import PasswordHasher
 from services.core.unit_of_work import Dependencies, UnitOfWork, UnitOfWorkFactory
 from services.freezes.completion import mark_complete
 from services.installations.status import refresh_status
-from services.pull_request_exceptions.ending import see_pushes
+from services.pull_request_exceptions.expiry import try_revoke_stale_pins
 from services.reconcile.observers import PassObservers
 from services.reconcile.reconciler import Reconciler
 
@@ -115,7 +115,7 @@ def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url:
     """Return the reconciler, with what other domains do with the findings of its passes."""
 
     def revoke_stale_pins(uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> None:
-        see_pushes(uow, [branch_id for branch_id, _found in heads])
+        try_revoke_stale_pins(uow, [branch_id for branch_id, _found in heads])
 
     observers = PassObservers(
         heads_read=(revoke_stale_pins, note_tips),

@@ -27,7 +27,7 @@ from services.maintenance.tasks import (
 )
 from services.offboarding.deletion import end_what_came_late
 from services.offboarding.purge import purge_deleted
-from services.pull_request_exceptions.sweeping import end_exceptions
+from services.pull_request_exceptions.expiry import end_exceptions
 from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from services.schedules.overlap_alerts import find_overlaps

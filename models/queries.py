@@ -1,7 +1,8 @@
-"""Queries that several services share: what covers a branch, and raising its generation."""
+"""Queries that several services share: what covers a branch, which exceptions are active, bumping a generation."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -9,8 +10,11 @@ from sqlalchemy import ColumnElement, Text, any_, literal, select, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import Session
 
+from models.exceptions import PullRequestException
 from models.freezes import Freeze, FreezeTarget
+from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
+from rules.freezes.pull_request_exceptions import ExceptionState
 from rules.freezes.scope import BranchFact
 from rules.freezes.verdict import CoveringFreeze
 
@@ -85,3 +89,80 @@ def lock_coverage(session: Session, organization_id: str, *, exclusive: bool) ->
     """
     function = "pg_advisory_xact_lock" if exclusive else "pg_advisory_xact_lock_shared"
     session.execute(text(f"SELECT {function}(hashtextextended(:key, 0))"), {"key": f"coverage {organization_id}"})
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveException:
+    """An active exception: it lets a pull request into one branch pass one freeze."""
+
+    id: str
+    freeze_id: str
+    pull_request_id: str
+    branch_id: str
+    pinned_sha: str | None
+    """The only head that it applies to; None: every head."""
+    granted_by: str
+    """The name of the person or key that granted it."""
+    expires_at: datetime | None
+    """When it ends before its freeze does."""
+    number: int
+    head_sha: str
+    """Number and head of the pull request, as it was last seen."""
+
+    def applies_to(self, sha: str) -> bool:
+        """Return True if it allows this commit of the pull request."""
+        return self.pinned_sha in {None, sha}
+
+
+def select_active_exceptions(
+    session: Session, freeze_ids: Collection[str], branch_ids: Collection[str], now: datetime
+) -> list[ActiveException]:
+    """Return the exceptions from these freezes, for pull requests into these branches, that are active at `now`."""
+    row = PullRequestException
+    rows = session.execute(
+        select(
+            row.id,
+            row.freeze_id,
+            row.pull_request_id,
+            row.branch_id,
+            row.pin_to_head,
+            row.head_sha,
+            row.decided_by,
+            row.expires_at,
+            PullRequest.number,
+            PullRequest.head_sha,
+        )
+        .join(Freeze, Freeze.id == row.freeze_id)
+        .join(PullRequest, PullRequest.id == row.pull_request_id)
+        .where(row.freeze_id.in_(freeze_ids), row.branch_id.in_(branch_ids))
+        .where(row.is_active(now, Freeze.is_in_force(now)))
+        .order_by(row.created_at, row.id)
+    )
+    return [
+        ActiveException(
+            id=exception_id,
+            freeze_id=freeze_id,
+            pull_request_id=pull_request_id,
+            branch_id=branch_id,
+            pinned_sha=(pinned or "") if pins else None,
+            granted_by=str((by or {}).get("name") or "somebody"),
+            expires_at=expires_at,
+            number=number,
+            head_sha=head_sha,
+        )
+        for exception_id, freeze_id, pull_request_id, branch_id, pins, pinned, by, expires_at, number, head_sha in rows
+    ]
+
+
+def freezes_of_exceptions(session: Session, rows: Iterable[PullRequestException]) -> Mapping[str, Freeze]:
+    """Return the freezes that exceptions are from, by id, as they are now."""
+    query = select(Freeze).where(Freeze.id.in_({row.freeze_id for row in rows}))
+    return {freeze.id: freeze for freeze in session.scalars(query.execution_options(populate_existing=True))}
+
+
+def exception_states(
+    session: Session, rows: Sequence[PullRequestException], now: datetime
+) -> dict[str, ExceptionState]:
+    """Return the states of exceptions at `now`, by id."""
+    freezes = freezes_of_exceptions(session, rows)
+    return {row.id: row.state(now, freeze_in_force=freezes[row.freeze_id].is_in_force(now)) for row in rows}

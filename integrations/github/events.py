@@ -69,10 +69,10 @@ class PullRequestHint:
 
 
 @dataclass(frozen=True, slots=True)
-class ButtonHint:
-    """Somebody has pressed a button of a check of ours: the one hint that tells what a person wants.
+class RequestedAction:
+    """The `requested_action` of a check run of ours: a person used its button.
 
-    Only the code host can say so, and whoever may write to the repository can press it.
+    Only GitHub sends this, for persons who may write to the repository.
     """
 
     installation_id: int | None
@@ -83,7 +83,7 @@ class ButtonHint:
     login: str
 
 
-Hint = InstallationHint | RepositoryHint | BranchHint | PullRequestHint | ButtonHint
+Hint = InstallationHint | RepositoryHint | BranchHint | PullRequestHint | RequestedAction
 
 
 class _OddError(Exception):
@@ -237,8 +237,8 @@ def _check_run(payload: _Payload) -> list[Hint]:
     return found
 
 
-def _button(payload: _Payload) -> ButtonHint:
-    return ButtonHint(
+def _button(payload: _Payload) -> RequestedAction:
+    return RequestedAction(
         installation_id=payload.installation_id,
         github_id=payload.github_id,
         check_name=payload.text("check_run", "name"),

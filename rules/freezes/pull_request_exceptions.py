@@ -13,8 +13,8 @@ IneffectiveReason = Literal["shared_head", "other_freeze", "not_written", "head_
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """What is known of the pull request of a granted exception, and of its head."""
+class GrantedException:
+    """A granted exception: what is known of its pull request and of the head of that."""
 
     open: bool
     on_its_base: bool
@@ -24,23 +24,23 @@ class Effect:
     covering: Collection[str]
     """Freezes that cover the branch now."""
     excepted: Collection[str]
-    """Those of them that the pull request has a standing exception from."""
+    """Those of them that the pull request has an active exception from."""
     sharing_blocked: bool
     """Whether another pull request on the same head, under the same check name, is blocked."""
     written: bool
-    """Whether the code host is known to show `success` on the head."""
+    """Whether GitHub is known to show `success` on the head."""
 
 
-def ineffective_reason(effect: Effect) -> IneffectiveReason | None:
-    """Tell why a granted exception does not let its pull request merge; None: it does."""
-    if not effect.open:
+def ineffective_reason(granted: GrantedException) -> IneffectiveReason | None:
+    """Return why a granted exception does not let its pull request merge; None if it does."""
+    if not granted.open:
         return "closed"
-    if not effect.on_its_base:
+    if not granted.on_its_base:
         return "other_base"
-    if not effect.on_its_head:
+    if not granted.on_its_head:
         return "head_moved"
-    if not set(effect.covering) <= set(effect.excepted):
+    if not set(granted.covering) <= set(granted.excepted):
         return "other_freeze"
-    if effect.sharing_blocked:
+    if granted.sharing_blocked:
         return "shared_head"
-    return None if effect.written else "not_written"
+    return None if granted.written else "not_written"

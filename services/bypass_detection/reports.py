@@ -15,7 +15,7 @@ from services.alerts.alerts import Alert, Severity, open_alert
 from services.bypass_detection.evidence import Examined, LandedBranch
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.client import page
-from services.pull_request_exceptions.using import record_use
+from services.pull_request_exceptions.changes import mark_used
 
 ITEMS: dict[str, tuple[str, Severity]] = {
     "bypassed": ("freeze_bypassed", "critical"),
@@ -46,7 +46,7 @@ def report(uow_factory: UnitOfWorkFactory, branch: LandedBranch, examined: Exami
         if landing_id is None:
             return
         if judged.kind not in ITEMS:
-            record_use(uow, examined.exceptions, landing)
+            mark_used(uow, examined.exceptions, landing)
             return
         uow.audit(f"freeze.{judged.kind}", ("branch", branch.id, branch.full_name), **_details(landing, judged))
         open_alert(uow, _item(uow, landing_id, branch, landing, judged))

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 
 from sqlalchemy import ColumnElement, func, select
 
+from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.queries import any_of
 from models.repositories import Repository, WatchedBranch
@@ -77,3 +78,13 @@ def require_schedule(uow: UnitOfWork, schedule_id: str) -> str:
     if uow.session.scalar(known) is None:
         raise ServiceError("schedule_not_found", f"Schedule {schedule_id!r} not found in this organisation.")
     return schedule_id
+
+
+def get_exception(uow: UnitOfWork, exception_id: str) -> PullRequestException:
+    """Return an exception by id, in whatever state; raises `exception_not_found`."""
+    row = PullRequestException
+    query = select(row).where(row.id == exception_id, row.organization_id == uow.organization)
+    found = uow.session.scalar(query)
+    if found is None:
+        raise ServiceError("exception_not_found", f"No exception of this organisation has the id {exception_id!r}.")
+    return found

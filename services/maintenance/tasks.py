@@ -12,7 +12,7 @@ from sqlalchemy import Row, func, select, text
 from models.freezes import Freeze
 from models.schedules import Occurrence
 from rules.access.permissions import SYSTEM
-from services.bypass_detection.reports import clear_what_is_over
+from services.bypass_detection.reports import resolve_outdated_alerts
 from services.core.batch import acquire_periodic, for_each_isolated
 from services.core.lease_holder import remove_dead_holders
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWorkFactory
@@ -20,7 +20,7 @@ from services.enforcement_status.probe_requests import schedule_all_probes
 from services.freezes.completion import repair_completion
 from services.freezes.end import expire_freeze
 from services.identity import signing_keys
-from services.pull_request_exceptions.ending import next_end as next_end_of_exceptions
+from services.pull_request_exceptions.expiry import next_end as next_end_of_exceptions
 from services.repository_sync.sync import ask_every_installation
 
 logger = logging.getLogger(__name__)

@@ -1,15 +1,9 @@
-"""Exceptions: the one pull request that may merge during a freeze, with a name and a reason on it.
+"""Exceptions: single pull requests that may merge during a freeze, each with a person and a reason.
 
-- `requesting` and `granting` make rows, one for each freeze that covers the base, under one request group: all or
-  none. `deciding` and `revoking` act on what is still open of a group.
-- Whoever changes an exception locks in one order (`locking`): the freezes, the branch, the exceptions. A freeze that
-  ends meanwhile, one that starts, another decision and another grant are so seen, or wait.
-- A state is never stored: `rules.freezes.pull_request_exceptions.state_of` derives it from instants, so that an
-  exception ends to the second when its time has come or its freeze has ended, whoever records that and when.
-- Each change raises the generation of the branch and wakes the reconciler, which alone writes checks.
-- `holding` says what exceptions allow, to the reconciler and to whoever shows pull requests: a commit passes a freeze
-  if every pull request that lands with it does. It fails closed: exceptions that cannot be read allow nothing.
-- `ending` records what time, the end of a freeze, or a push to something pinned has ended; `sweeping` has the sweeper
-  do it, and a pass of the reconciler for the pushes that it sees, in the transaction in which it sees them.
-- `pressing` takes requests from the check's own button; `using` notes which merge an exception has allowed.
+- `requests` requests exceptions, one for each freeze that covers the base, under one request group; `check_actions`
+  does it for the button of the check at GitHub. `decisions` grants, denies and revokes.
+- `expiry` records what time, the end of a freeze, or a push to a pinned commit has ended.
+- `changes` holds what all changes have in common: the order of locks, audit entries, and scheduling the checks, which
+  the reconciler alone writes.
+- `verdicts` reads the facts that verdicts follow from, for the reconciler and for views; `views` shows exceptions.
 """

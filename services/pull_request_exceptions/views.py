@@ -1,21 +1,32 @@
-"""Showing exceptions: the contract's `PullRequestException` object."""
+"""Exceptions as clients see them: the contract's `PullRequestException` object, and lists of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.pull_requests import PullRequest
+from models.queries import freezes_of_exceptions
 from models.repositories import Repository, WatchedBranch
-from rules.freezes.pull_request_exceptions import ExceptionState
+from rules.errors import ServiceError
+from rules.freezes.pull_request_exceptions import (
+    ExceptionState,
+    GrantedException,
+    IneffectiveReason,
+    ineffective_reason,
+)
+from rules.freezes.verdict import judge
+from services.core.lookups import get_exception, get_freeze, get_repository
+from services.core.pagination import Page, page_of
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.effects import reasons_against
-from services.pull_request_exceptions.states import freezes_of, get_exception
+from services.pull_request_exceptions.verdicts import read_facts
+from services.repositories.tracked_pull_requests import tracked as tracked_pulls
 
-_AS_IT_IS = (
+_COLUMNS = (
     "id",
     "request_group_id",
     "freeze_id",
@@ -36,40 +47,97 @@ _AS_IT_IS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class ExceptionFilters:
+    """Which exceptions a list shows; None: any."""
+
+    state: ExceptionState | None = None
+    repo: str | None = None
+    branch_id: str | None = None
+    freeze_id: str | None = None
+    pull_request_id: str | None = None
+    request_group_id: str | None = None
+
+
+def list_exceptions(uow: UnitOfWork, operation: str, filters: ExceptionFilters, cursor: str | None, limit: int) -> Page:
+    """Return a page of exceptions, the newest first; `operation` is the list that its cursors belong to.
+
+    Raise `invalid_cursor`, `repository_not_found`, `branch_not_found`, `freeze_not_found`, `pull_request_not_found`,
+    `exception_not_found` (no such group).
+    """
+    query = _filtered(uow, filters)
+    keys = (PullRequestException.created_at, PullRequestException.id)
+    page = page_of(uow, operation, filters, query, keys, cursor=cursor, limit=limit)
+    return Page(views(uow, page.data), page.next_cursor)
+
+
+def _filtered(uow: UnitOfWork, filters: ExceptionFilters) -> Select[Any]:
+    row = PullRequestException
+    query = select(row).join(Freeze, Freeze.id == row.freeze_id).where(row.organization_id == uow.organization)
+    if filters.state is not None:
+        query = query.where(row.has_state(filters.state, uow.now, Freeze.is_in_force(uow.now)))
+    if filters.repo is not None:
+        pulls = select(PullRequest.id).where(PullRequest.repository_id == get_repository(uow, filters.repo).id)
+        query = query.where(row.pull_request_id.in_(pulls))
+    if filters.freeze_id is not None:
+        query = query.where(row.freeze_id == get_freeze(uow, filters.freeze_id).id)
+    if filters.branch_id is not None:
+        query = query.where(row.branch_id == _known(uow, WatchedBranch, filters.branch_id, "branch_not_found"))
+    if filters.pull_request_id is not None:
+        known = _known(uow, PullRequest, filters.pull_request_id, "pull_request_not_found")
+        query = query.where(row.pull_request_id == known)
+    if filters.request_group_id is not None:
+        query = query.where(row.request_group_id == _known_group(uow, filters.request_group_id))
+    return query
+
+
+def _known(uow: UnitOfWork, kind: type[WatchedBranch] | type[PullRequest], known_id: str, code: str) -> str:
+    query = select(kind.id).where(kind.id == known_id, kind.organization_id == uow.organization)
+    if uow.session.scalar(query) is None:
+        raise ServiceError(code, f"Nothing of this organisation has the id {known_id!r}.")
+    return known_id
+
+
+def _known_group(uow: UnitOfWork, group_id: str) -> str:
+    row = PullRequestException
+    query = select(row.id).where(row.organization_id == uow.organization, row.request_group_id == group_id)
+    if uow.session.scalar(query.limit(1)) is None:
+        raise ServiceError("exception_not_found", f"No exception of this organisation has the group {group_id!r}.")
+    return group_id
+
+
 def show(uow: UnitOfWork, exception_id: str) -> dict[str, Any]:
-    """Return one exception, in whatever state; raises `exception_not_found`."""
+    """Return one exception, in whatever state; raise `exception_not_found`."""
     return views(uow, [get_exception(uow, exception_id)])[0]
 
 
 def views(uow: UnitOfWork, rows: Sequence[PullRequestException]) -> list[dict[str, Any]]:
-    """Return exceptions as the contract's objects: a few queries, however many they are."""
-    freezes = freezes_of(uow, rows)
-    states = {row.id: row.state(uow.now, freeze_in_force=freezes[row.freeze_id].is_in_force(uow.now)) for row in rows}
+    """Return exceptions as the contract's objects: a few queries, however many there are."""
+    freezes = freezes_of_exceptions(uow.session, rows)
+    in_force = {freeze.id: freeze.is_in_force(uow.now) for freeze in freezes.values()}
+    states = {row.id: row.state(uow.now, freeze_in_force=in_force[row.freeze_id]) for row in rows}
     places = _places(uow, rows)
     granted = [row for row in rows if states[row.id] == "granted"]
-    pulls = {row.pull_request_id: places[row.id][0] for row in granted}
-    against = reasons_against(uow, granted, pulls) if granted else {}
-    shown = []
-    for row in rows:
-        pull, repository, branch = places[row.id]
-        shown.append(
-            {name: getattr(row, name) for name in _AS_IT_IS}
-            | {
-                "state": states[row.id],
-                "effective": row.id in against and against[row.id] is None,
-                "ineffective_reason": against.get(row.id),
-                "branch": branch.name,
-                "pull_request": {
-                    "id": pull.id,
-                    "repository": repository.full_name,
-                    "number": pull.number,
-                    "url": pull.url,
-                    "title": pull.title,
-                },
-                "expired_at": _expired_at(row, freezes[row.freeze_id], states[row.id]),
-            }
-        )
-    return shown
+    reasons = _ineffective_reasons(uow, granted, {row.id: places[row.id][0] for row in granted})
+    return [
+        {name: getattr(row, name) for name in _COLUMNS}
+        | {
+            "state": states[row.id],
+            "effective": row.id in reasons and reasons[row.id] is None,
+            "ineffective_reason": reasons.get(row.id),
+            "branch": branch.name,
+            "pull_request": {
+                "id": pull.id,
+                "repository": repository.full_name,
+                "number": pull.number,
+                "url": pull.url,
+                "title": pull.title,
+            },
+            "expired_at": _expired_at(row, freezes[row.freeze_id], states[row.id]),
+        }
+        for row in rows
+        for pull, repository, branch in (places[row.id],)
+    ]
 
 
 def _places(
@@ -85,9 +153,37 @@ def _places(
     return {found: (pull, repository, branch) for found, pull, repository, branch in uow.session.execute(query)}
 
 
-def _expired_at(row: PullRequestException, freeze: Freeze, its_state: ExceptionState) -> datetime | None:
+def _ineffective_reasons(
+    uow: UnitOfWork, granted: Sequence[PullRequestException], pull_of: Mapping[str, PullRequest]
+) -> dict[str, IneffectiveReason | None]:
+    """Return, by id, why granted exceptions have no effect; None for those that let their pull request merge."""
+    if not granted:
+        return {}
+    tracked = {each.pull.id: each for each in tracked_pulls(uow, {row.pull_request_id for row in granted})}
+    facts = read_facts(uow, list(tracked.values()))
+    reasons = {}
+    for row in granted:
+        pull, base = pull_of[row.id], tracked.get(row.pull_request_id)
+        verdict = judge(facts.candidates(base)) if base else None
+        excepted = {one.freeze_id for one in facts.exceptions.of_pull(row.branch_id, pull.number, pull.head_sha)}
+        covering = {freeze.id for freeze in facts.freezes.get(row.branch_id, ())}
+        reasons[row.id] = ineffective_reason(
+            GrantedException(
+                open=pull.state == "open",
+                on_its_base=base is not None and base.branch.id == row.branch_id,
+                on_its_head=not row.pin_to_head or row.head_sha == pull.head_sha,
+                covering=covering,
+                excepted=excepted,
+                sharing_blocked=covering <= excepted and verdict is not None and bool(verdict.blocking),
+                written=base is not None and verdict is not None and facts.check_state(base, verdict) == "written",
+            )
+        )
+    return reasons
+
+
+def _expired_at(row: PullRequestException, freeze: Freeze, state: ExceptionState) -> datetime | None:
     """Return when an expired exception came to its end, also before that is recorded."""
-    if its_state != "expired":
+    if state != "expired":
         return None
     ends = (row.expires_at, freeze.ended_at or freeze.ends_at)
     return row.expired_at or min(end for end in ends if end is not None)

@@ -17,7 +17,7 @@ from rules.access.entitlements import plan_named
 from rules.freezes.check_text import SUPERSEDED_SUMMARY, SUPERSEDED_TITLE, summary, title
 from rules.freezes.verdict import Conclusion, MergeCandidate, Verdict, judge
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.holding import Covering, Held, held_exceptions
+from services.pull_request_exceptions.verdicts import ActiveExceptions, FreezesByBranch, active_exceptions
 from services.reconcile.heads import Head, HeadKey, MergePath
 from services.reconcile.leases import LeasedTransaction, schedule_reread
 from services.reconcile.tracked_heads import add_sibling_paths
@@ -106,8 +106,8 @@ def evaluate(leased: LeasedTransaction, heads: Sequence[Head]) -> list[CheckUpda
 class _Facts:
     """What verdicts are made of."""
 
-    freezes: Covering
-    exceptions: Held
+    freezes: FreezesByBranch
+    exceptions: ActiveExceptions
     entitled: Collection[str]
     """The organisations whose plan has exceptions."""
 
@@ -115,13 +115,13 @@ class _Facts:
         """Return a merge path of a head with the freezes and exceptions that apply to it."""
         base = (path.branch_id, path.branch)
         if path.queued or path.numbers is None:
-            return self.exceptions.claim_of_group(base, path.numbers, self.freezes)
-        return self.exceptions.claim(base, path.numbers[0], head.key.sha, self.freezes)
+            return self.exceptions.queue_candidate(base, path.numbers, self.freezes)
+        return self.exceptions.candidate(base, path.numbers[0], head.key.sha, self.freezes)
 
 
 def _read_facts(uow: UnitOfWork, heads: Sequence[Head], branch_ids: Collection[str]) -> _Facts:
     freezes = covering_freezes(uow.session, branch_ids, uow.now)
-    exceptions = held_exceptions(uow.session, freezes, uow.now)
+    exceptions = active_exceptions(uow.session, freezes, uow.now)
     of = {head.organization_id for head in heads} if freezes else set()
     plans = uow.session.execute(select(Organization.id, Organization.plan).where(Organization.id.in_(of))) if of else ()
     return _Facts(freezes, exceptions, {one for one, plan in plans if "pr_exceptions" in plan_named(plan).entitlements})

@@ -17,7 +17,7 @@ import orjson
 from sqlalchemy import select, text, update
 
 from integrations.github import GitHub, GitHubError
-from integrations.github.events import BranchHint, ButtonHint, Hint, InstallationHint, RepositoryHint, read_event
+from integrations.github.events import BranchHint, Hint, InstallationHint, RepositoryHint, RequestedAction, read_event
 from integrations.github.signatures import verify
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
@@ -27,7 +27,7 @@ from services.enforcement_status.probe_requests import schedule_installation_pro
 from services.github_access import client
 from services.installations.status import refresh_status
 from services.installations.sync_requests import request_comparison
-from services.pull_request_exceptions.pressing import press
+from services.pull_request_exceptions.check_actions import handle_check_action
 from services.repositories.auto_watch import watch_named_branches
 from services.repository_sync import sync
 
@@ -186,8 +186,8 @@ def _follow(uow_factory: UnitOfWorkFactory, github: GitHub, hint: Hint) -> GitHu
             if refresh_status(uow_factory, github, hint.installation_id) == "active":
                 with uow_factory.open(GITHUB_CALLER) as uow:
                     request_comparison(uow, [hint.installation_id])
-        elif isinstance(hint, ButtonHint):
-            press(uow_factory, hint)
+        elif isinstance(hint, RequestedAction):
+            handle_check_action(uow_factory, hint)
         elif isinstance(hint, RepositoryHint):
             sync.refresh_repository(uow_factory, github, hint.github_id)
     except GitHubError as error:

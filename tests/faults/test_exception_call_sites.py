@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from integrations.github import GitHub
-from services.pull_request_exceptions.sweeping import end_exceptions
+from services.pull_request_exceptions.expiry import end_exceptions
 from tests.faults.test_call_sites import each_failure, fail_at_every_call, lose_the_database_at_every_statement
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town

@@ -22,12 +22,9 @@ from rules.access.permissions import Actor as Somebody
 from rules.errors import ServiceError
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
 from services.maintenance.tasks import end_freezes
-from services.pull_request_exceptions.covering import Wanted
-from services.pull_request_exceptions.deciding import Decision, decide
-from services.pull_request_exceptions.granting import grant
-from services.pull_request_exceptions.requesting import request
-from services.pull_request_exceptions.revoking import revoke
-from services.pull_request_exceptions.sweeping import end_exceptions
+from services.pull_request_exceptions.decisions import ExceptionDecision, decide, grant, revoke
+from services.pull_request_exceptions.expiry import end_exceptions
+from services.pull_request_exceptions.requests import ExceptionInput, request
 from tests.faults.machines import BASES, TownMachine, explore, some
 from tests.jobs.conftest import Town
 from tests.support.exceptions_model import Frozen, Granted, Model, only
@@ -128,8 +125,8 @@ class Machine(TownMachine):
     def _by(self, actor: Somebody) -> Any:
         return self.town.uow_factory.open(Caller(self.town.organization.id, actor, "api", "business"))
 
-    def _wanted(self, uow: UnitOfWork, minutes: int | None, *, pin: bool) -> Wanted:
-        return Wanted(REASON, uow.now + timedelta(minutes=minutes) if minutes else None, pin)
+    def _wanted(self, uow: UnitOfWork, minutes: int | None, *, pin: bool) -> ExceptionInput:
+        return ExceptionInput(REASON, uow.now + timedelta(minutes=minutes) if minutes else None, pin)
 
     def _learn(self, rows: Sequence[PullRequestException], pull: PullRequest) -> None:
         for row in rows:
@@ -180,7 +177,7 @@ class Machine(TownMachine):
         name = self.asked[which % len(self.asked)]
         try:
             with self._by(PIPELINE) as uow:
-                rows = decide(uow, name, Decision(granted, only_this=only_this))
+                rows = decide(uow, name, ExceptionDecision(granted, only_this=only_this))
         except ServiceError as error:
             only(error, "invalid_state", "exceptions_not_permitted")
             return

@@ -25,10 +25,9 @@ from rules.access.permissions import Actor as Somebody
 from rules.errors import ServiceError
 from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork
 from services.maintenance.tasks import end_freezes
-from services.pull_request_exceptions.covering import Wanted
-from services.pull_request_exceptions.granting import grant
-from services.pull_request_exceptions.revoking import revoke
-from services.pull_request_exceptions.sweeping import end_exceptions
+from services.pull_request_exceptions.decisions import grant, revoke
+from services.pull_request_exceptions.expiry import end_exceptions
+from services.pull_request_exceptions.requests import ExceptionInput
 from services.reconcile.check_writes import write_checks
 from services.reconcile.leases import acquire
 from services.reconcile.reconciler import Pass
@@ -138,7 +137,7 @@ class Machine(TownMachine):
         with suppress(ServiceError), self._pipeline() as uow:
             until = uow.now + timedelta(minutes=minutes) if minutes else None
             name = f"{self.town.host.world.full_name(repository)}#{pull.number}"
-            grant(uow, name, None, Wanted("The hotfix that has to go in", until, pin))
+            grant(uow, name, None, ExceptionInput("The hotfix that has to go in", until, pin))
 
     @rule(which=some)
     def revoke_an_exception(self, which: int) -> None:

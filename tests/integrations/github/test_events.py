@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from integrations.github.events import (
     _READERS,
     BranchHint,
-    ButtonHint,
     InstallationHint,
     PullRequestHint,
     RepositoryHint,
+    RequestedAction,
     read_event,
 )
 
@@ -140,7 +140,7 @@ def test_a_button_that_was_pressed_says_who_and_where() -> None:
     run = RUN | {"name": "change-freeze/main"}
     pressed = {"action": "requested_action", "check_run": run, "requested_action": {"identifier": "request_exception"}}
     found = read_event("check_run", {**pressed, **BASE, "sender": {"login": "octocat"}}, app_id=42)
-    button = ButtonHint(7, 9, "change-freeze/main", SHA, "request_exception", "octocat")
+    button = RequestedAction(7, 9, "change-freeze/main", SHA, "request_exception", "octocat")
     assert found == [branches(head_sha=SHA), button]
     assert read_event("check_run", {**pressed, **BASE, "sender": None}, app_id=42) == []
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.core.unit_of_work import SYSTEM_CALLER
-from services.pull_request_exceptions.sweeping import end_exceptions
+from services.pull_request_exceptions.expiry import end_exceptions
 from tests.faults.test_merge_queue import enqueue
 from tests.jobs.bypass_detection.landing import Clocks, Notice, frozen, items, merge
 from tests.jobs.conftest import Town

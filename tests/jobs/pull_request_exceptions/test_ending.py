@@ -10,9 +10,8 @@ from models.pull_requests import PullRequest as PullRow
 from rules.access.permissions import SYSTEM
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.maintenance.tasks import end_freezes, seconds_to_next
-from services.pull_request_exceptions import ending
-from services.pull_request_exceptions.ending import end, next_end
-from services.pull_request_exceptions.sweeping import end_exceptions
+from services.pull_request_exceptions import expiry
+from services.pull_request_exceptions.expiry import end_exceptions, end_on_branch, next_end
 from tests import factories
 from tests.faults.test_new_branches import push
 from tests.jobs.conftest import Builder, Town
@@ -89,7 +88,7 @@ def test_many_that_end_with_one_freeze_ask_few_questions(town: Town, build: Buil
         statements: list[str] = []
         with town.jobs.open(Caller(town.organization.id, SYSTEM, "system")) as uow:
             listen(uow.session.connection(), "before_cursor_execute", lambda *event: statements.append(event[2]))
-            assert end(uow, town.branches["acme/web"].id) == many
+            assert end_on_branch(uow, town.branches["acme/web"].id) == many
             uow.session.flush()
         return len(statements)
 
@@ -116,7 +115,7 @@ def test_the_check_turns_red_even_if_the_end_cannot_be_recorded(town: Town, free
 def test_however_many_branches_have_some_none_waits_for_the_next_look(
     town: Town, build: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "AT_ONCE", 1)
+    monkeypatch.setattr(expiry, "BATCH_SIZE", 1)
     build("web", "api", "docs", pulls=1)
     places = ("acme/api", "acme/docs", "acme/web")
     town.settle()

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 from models.repositories import Repository
 from services.core.unit_of_work import Caller
-from services.pull_request_exceptions import requesting
-from services.pull_request_exceptions.covering import Wanted
-from services.pull_request_exceptions.sweeping import end_exceptions
+from services.pull_request_exceptions import requests
+from services.pull_request_exceptions.expiry import end_exceptions
+from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
 from tests.jobs.conftest import ADA, Town
 from tests.jobs.passes import leased_pass
@@ -18,7 +18,7 @@ from tools.fake_github.model.records import PullRequest
 def ask(town: Town, number: int) -> str:
     """Request exceptions, as a person; returns the id of the first."""
     with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
-        return requesting.request(uow, f"acme/web#{number}", None, Wanted("It failed again, after the end"))[0].id
+        return requests.request(uow, f"acme/web#{number}", None, ExceptionInput("It failed again, after the end"))[0].id
 
 
 def test_who_asks_again_before_the_end_is_recorded_leaves_no_green_check(

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rules.freezes.pull_request_exceptions import Effect, ineffective_reason
+from rules.freezes.pull_request_exceptions import GrantedException, ineffective_reason
 
-GOOD = Effect(
+GOOD = GrantedException(
     open=True,
     on_its_base=True,
     on_its_head=True,

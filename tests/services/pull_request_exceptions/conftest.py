@@ -19,8 +19,8 @@ from rules.ids import new_id
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.freezes.end import lift
 from services.freezes.start import NewFreeze, start
-from services.pull_request_exceptions import deciding, granting, requesting, revoking
-from services.pull_request_exceptions.covering import Wanted
+from services.pull_request_exceptions import decisions, requests
+from services.pull_request_exceptions.requests import ExceptionInput
 from tests import factories
 
 Step = Callable[[UnitOfWork], Any]
@@ -98,22 +98,24 @@ def scene(session: Session, uow_factory: UnitOfWorkFactory, acme: Organization) 
 
 def grant(uow: UnitOfWork, **wanted: Any) -> list[str]:
     """Grant acme/web#7 its exceptions; returns the freezes that they are from."""
-    return [row.freeze_id for row in granting.grant(uow, "acme/web#7", None, Wanted(REASON, **wanted))]
+    return [row.freeze_id for row in decisions.grant(uow, "acme/web#7", None, ExceptionInput(REASON, **wanted))]
 
 
 def request(uow: UnitOfWork, **wanted: Any) -> str:
     """Request exceptions for acme/web#7; returns the id of the first."""
-    return requesting.request(uow, "acme/web#7", None, Wanted(REASON, **wanted))[0].id
+    return requests.request(uow, "acme/web#7", None, ExceptionInput(REASON, **wanted))[0].id
 
 
 def decision(exception_id: str, *, granted: bool) -> Step:
     """Return the step of deciding on a request."""
-    return lambda uow: [row.decision for row in deciding.decide(uow, exception_id, deciding.Decision(granted=granted))]
+    return lambda uow: [
+        row.decision for row in decisions.decide(uow, exception_id, decisions.ExceptionDecision(granted=granted))
+    ]
 
 
 def revocation(exception_id: str) -> Step:
     """Return the step of revoking an exception."""
-    return lambda uow: len(revoking.revoke(uow, exception_id, None))
+    return lambda uow: len(decisions.revoke(uow, exception_id, None))
 
 
 def begin_freeze(uow: UnitOfWork) -> str:

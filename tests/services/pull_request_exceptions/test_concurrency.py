@@ -10,7 +10,7 @@ from sqlalchemy.exc import OperationalError
 from models.exceptions import PullRequestException
 from rules.freezes.pull_request_exceptions import OPEN_STATES
 from services.core.unit_of_work import UnitOfWork
-from services.pull_request_exceptions.listing import ExceptionFilters, list_exceptions
+from services.pull_request_exceptions.views import ExceptionFilters, list_exceptions
 from services.repositories.branches import update as update_branch
 from tests.services.pull_request_exceptions.conftest import (
     Scene,

@@ -1,0 +1,78 @@
+"""The action on a check at GitHub that requests an exception, as the person who takes it there."""
+
+import logging
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from integrations.github.events import RequestedAction
+from models.organizations import Organization
+from models.pull_requests import PullRequest
+from models.repositories import Repository, WatchedBranch
+from rules.access.entitlements import plan_named
+from rules.access.permissions import Actor
+from rules.errors import ServiceError
+from rules.freezes.check_text import REQUEST_EXCEPTION
+from services.core.unit_of_work import GITHUB_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.pull_request_exceptions.requests import ExceptionInput, request_for
+from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
+
+logger = logging.getLogger(__name__)
+
+REASON = "Requested at GitHub, with the button of the check."
+
+
+def handle_check_action(uow_factory: UnitOfWorkFactory, action: RequestedAction) -> None:
+    """Request an exception, as the sender, for each open pull request whose head has the check.
+
+    Pull requests on the same head share the check, and only exceptions for all of them turn it green. A pull request
+    that has an exception or a request, or cannot have one, is left as it is: a delivery may come twice, or again after
+    it was handled in part.
+    """
+    if action.identifier != REQUEST_EXCEPTION:
+        return
+    with uow_factory.open(GITHUB_CALLER) as uow:
+        organizations = uow.session.execute(
+            select(Organization.id, Organization.plan)
+            .join(Repository, Repository.organization_id == Organization.id)
+            .where(Repository.github_id == action.github_id, Repository.removed_at.is_(None), Repository.enabled)
+            .where(Organization.deleted_at.is_(None))
+        ).all()
+    for organization_id, plan in organizations:
+        if "pr_exceptions" not in plan_named(plan).entitlements:
+            continue
+        caller = Caller(organization_id, Actor("code_host", action.login, action.login), "code_host", plan)
+        with uow_factory.open(caller) as uow:
+            pull_ids = [tracked.pull.id for tracked in _pull_requests(uow, action)]
+        for pull_id in pull_ids:
+            _request(uow_factory, caller, action, pull_id)
+
+
+def _request(uow_factory: UnitOfWorkFactory, caller: Caller, action: RequestedAction, pull_id: str) -> None:
+    try:
+        with uow_factory.open(caller) as uow:
+            for tracked in _pull_requests(uow, action):
+                if tracked.pull.id == pull_id:
+                    request_for(uow, tracked, ExceptionInput(REASON))
+    except ServiceError as error:
+        logger.info("check action ignored: %s", error.code)
+
+
+def _pull_requests(uow: UnitOfWork, action: RequestedAction) -> Sequence[TrackedPullRequest]:
+    """Return the open pull requests of the organisation whose head has the check."""
+    rows = uow.session.execute(
+        select(PullRequest, WatchedBranch, Repository)
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .join(WatchedBranch, is_base())
+        .where(
+            Repository.organization_id == uow.organization,
+            Repository.github_id == action.github_id,
+            Repository.removed_at.is_(None),
+            PullRequest.state == "open",
+            PullRequest.head_sha == action.head_sha,
+            WatchedBranch.check_name == action.check_name,
+            WatchedBranch.unwatched_at.is_(None),
+        )
+        .order_by(PullRequest.number)
+    )
+    return [TrackedPullRequest(*row) for row in rows]

@@ -1,0 +1,149 @@
+"""The ends of exceptions that follow from time and from pushes: expiry, the end of a freeze, a stale pin.
+
+An exception ends by itself, to the second: its state follows from its instants. These functions record the end once,
+audit it, and have the checks written again. Locks are taken in the order of `changes`: branches, then exceptions.
+"""
+
+import logging
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from sqlalchemy import Select, and_, not_, or_, select
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.sql.elements import SQLCoreOperations
+
+from models.exceptions import PullRequestException
+from models.freezes import Freeze
+from models.pull_requests import PullRequest
+from models.queries import freezes_of_exceptions
+from rules.access.permissions import SYSTEM
+from services.core.batch import for_each_isolated
+from services.core.row_locks import lock_branches
+from services.core.unit_of_work import SYSTEM_CALLER, Caller, UnitOfWork, UnitOfWorkFactory
+from services.pull_request_exceptions.changes import (
+    REVOKED_BY_PUSH,
+    expire_row,
+    pull_request_names,
+    revoke_rows,
+    schedule_checks,
+)
+
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE = 1000
+"""Branches whose exceptions are ended before the database is read again."""
+
+_STALE = and_(PullRequestException.pin_to_head, PullRequestException.head_sha != PullRequest.head_sha)
+"""Pinned to a commit that is no longer the head of the pull request."""
+
+
+def end_exceptions(uow_factory: UnitOfWorkFactory) -> int:
+    """Record the ends of exceptions, one transaction for each branch; return of how many branches.
+
+    If that fails, the checks are scheduled nevertheless: they must not stay green because an end is not recorded.
+    """
+    ended = 0
+    while True:
+        with uow_factory.open(SYSTEM_CALLER) as uow:
+            found = find_expired_or_stale(uow)
+        now_ended = for_each_isolated(sorted(found), lambda of: _try_end_on_branch(uow_factory, *of))
+        if not now_ended:
+            return ended
+        ended += now_ended
+
+
+def find_expired_or_stale(uow: UnitOfWork) -> Collection[tuple[str, str]]:
+    """Return organisation and branch of exceptions whose end is to be recorded, `BATCH_SIZE` branches at most."""
+    row = PullRequestException
+    found = _select_open().with_only_columns(row.organization_id, row.branch_id)
+    branches = found.where(or_(not_(_lasts(uow.now)), _STALE)).order_by(None).distinct().limit(BATCH_SIZE)
+    return {(organization_id, branch_id) for organization_id, branch_id in uow.session.execute(branches)}
+
+
+def _try_end_on_branch(uow_factory: UnitOfWorkFactory, organization_id: str, branch_id: str) -> int:
+    caller = Caller(organization_id, SYSTEM, "system")
+    try:
+        with uow_factory.open(caller) as uow:
+            return end_on_branch(uow, branch_id)
+    except OperationalError:
+        raise
+    except Exception:
+        with uow_factory.open(caller) as uow:  # the exceptions have ended although that cannot be recorded
+            schedule_checks(uow, [branch_id])
+        raise
+
+
+def end_on_branch(uow: UnitOfWork, branch_id: str) -> int:
+    """Record every end of an exception for a branch of the organisation; return how many exceptions ended."""
+    lock_branches(uow, [branch_id])
+    uow.refresh_now()
+    return _expire(uow, branch_id) + revoke_stale_pins(uow, [branch_id])
+
+
+def _expire(uow: UnitOfWork, branch_id: str) -> int:
+    rows = _lock_open(uow, [branch_id], not_(_lasts(uow.now)))
+    freezes, names = (
+        freezes_of_exceptions(uow.session, rows),
+        pull_request_names(uow, {row.pull_request_id for row in rows}),
+    )
+    for row in rows:
+        freeze = freezes[row.freeze_id]
+        ends = (row.expires_at, freeze.ended_at or freeze.ends_at, uow.now)
+        expire_row(uow, row, min(end for end in ends if end is not None), names[row.pull_request_id])
+    if any(row.decision == "granted" for row in rows):
+        schedule_checks(uow, [branch_id])
+    return len(rows)
+
+
+def try_revoke_stale_pins(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
+    """Do `revoke_stale_pins` in a savepoint: a failure is logged, and left to `end_exceptions`."""
+    try:
+        with uow.session.begin_nested():
+            revoke_stale_pins(uow, branch_ids)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        logger.exception("stale pins of exceptions cannot be revoked")
+
+
+def revoke_stale_pins(uow: UnitOfWork, branch_ids: Collection[str]) -> int:
+    """Revoke the open exceptions that are pinned to a commit which is no longer the head; return how many.
+
+    A request for such a commit could not be granted any more. The branches are locked. No check has to be written: the
+    check on the new head never followed from the pin to the old one.
+    """
+    stale = _lock_open(uow, branch_ids, and_(_STALE, _lasts(uow.now))) if branch_ids else ()
+    groups: dict[tuple[str, str], list[PullRequestException]] = {}
+    for row in stale:
+        groups.setdefault((row.organization_id, row.request_group_id), []).append(row)
+    for (organization_id, _group_id), rows in groups.items():
+        with uow.act_as_service(organization_id=organization_id):
+            head = uow.session.get_one(PullRequest, rows[0].pull_request_id, populate_existing=True).head_sha
+            revoke_rows(uow, rows, reason=REVOKED_BY_PUSH, newHeadSha=head)
+    return len(stale)
+
+
+def next_end(uow: UnitOfWork) -> datetime | None:
+    """Return when the next exception expires, so that the sweeper is awake by then."""
+    row = PullRequestException
+    query = select(row.expires_at).where(row.is_open, row.expires_at > uow.now).order_by(row.expires_at).limit(1)
+    return uow.session.scalar(query)
+
+
+def _lasts(now: datetime) -> SQLCoreOperations[bool]:
+    return PullRequestException.lasts(now, Freeze.is_in_force(now))
+
+
+def _select_open() -> Select[PullRequestException]:
+    row = PullRequestException
+    joined = select(row).join(Freeze, Freeze.id == row.freeze_id)
+    return joined.join(PullRequest, PullRequest.id == row.pull_request_id).where(row.is_open).order_by(row.id)
+
+
+def _lock_open(
+    uow: UnitOfWork, branch_ids: Collection[str], condition: SQLCoreOperations[bool]
+) -> Sequence[PullRequestException]:
+    """Lock and return open exceptions for locked branches that meet a condition."""
+    query = _select_open().where(PullRequestException.branch_id.in_(branch_ids), condition)
+    locking = query.with_for_update(of=PullRequestException).execution_options(populate_existing=True)
+    return uow.session.scalars(locking).all()

@@ -1,0 +1,177 @@
+"""The facts that verdicts on pull requests follow from: freezes, active exceptions, shared heads, written checks.
+
+The reconciler decides from them what to write; lists and single objects show them. Exceptions that cannot be read allow
+nothing: freezes go on blocking, and the check says why.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import select, tuple_
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from models.pull_requests import HeadCheck, PullRequest
+from models.queries import ActiveException, covering_freezes, select_active_exceptions
+from models.repositories import Repository, WatchedBranch
+from rules.freezes.verdict import CoveringFreeze, Grant, MergeCandidate, Verdict
+from services.core.unit_of_work import UnitOfWork
+from services.repositories.tracked_pull_requests import TrackedPullRequest, is_base
+
+logger = logging.getLogger(__name__)
+
+FreezesByBranch = Mapping[str, Sequence[CoveringFreeze]]
+"""The freezes in force that cover each branch."""
+CheckState = Literal["written", "failed", "pending"]
+
+TRANSIENT_ERRORS = frozenset({"github_rate_limited", "github_secondary_rate_limit"})
+"""Errors that pass by themselves: the check is late, it has not failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveExceptions:
+    """The active exceptions, by branch and number of the pull request."""
+
+    rows: Mapping[tuple[str, int], Sequence[ActiveException]] = field(default_factory=dict)
+    readable: bool = True
+    """False if it is not known whether there are any."""
+
+    def of_pull(self, branch_id: str, number: int, sha: str) -> list[ActiveException]:
+        """Return those of one pull request into a branch that apply to this commit of it."""
+        return [row for row in self.rows.get((branch_id, number), ()) if row.applies_to(sha)]
+
+    def candidate(self, base: tuple[str, str], number: int, sha: str, freezes: FreezesByBranch) -> MergeCandidate:
+        """Return a pull request whose head is `sha` as a merge candidate; `base` is id and name of its branch."""
+        return _candidate(base, freezes, {number: self.of_pull(base[0], number, sha)}, number)
+
+    def queue_candidate(
+        self, base: tuple[str, str], numbers: Sequence[int] | None, freezes: FreezesByBranch
+    ) -> MergeCandidate:
+        """Return an entry of the merge queue as a merge candidate; `numbers` are its members, None if they are unknown.
+
+        All members land together. The entry has a commit of its own, so pins are compared with the heads of its members
+        as they were last seen.
+        """
+        branch_id, name = base
+        if not numbers:
+            return MergeCandidate(name, None, freezes.get(branch_id, ()), members_known=False)
+        active = {
+            number: [row for row in self.rows.get((branch_id, number), ()) if row.applies_to(row.head_sha)]
+            for number in numbers
+        }
+        return _candidate(base, freezes, active, numbers[-1])
+
+
+def _candidate(
+    base: tuple[str, str],
+    freezes: FreezesByBranch,
+    active: Mapping[int, Sequence[ActiveException]],
+    number: int | None,
+) -> MergeCandidate:
+    branch_id, name = base
+    excepted = [{row.freeze_id for row in rows} for rows in active.values()]
+    grants = tuple(
+        Grant(row.freeze_id, row.number, row.granted_by, row.expires_at) for rows in active.values() for row in rows
+    )
+    covering = freezes.get(branch_id, ())
+    return MergeCandidate(name, number, covering, frozenset(set.intersection(*excepted)), grants=grants)
+
+
+def active_exceptions(session: Session, freezes: FreezesByBranch, now: datetime) -> ActiveExceptions:
+    """Return the exceptions from these freezes that are active at `now`; none if they cannot be read."""
+    freeze_ids = {freeze.id for covering in freezes.values() for freeze in covering}
+    if not freeze_ids:
+        return ActiveExceptions()
+    try:
+        with session.begin_nested():
+            found = select_active_exceptions(session, freeze_ids, list(freezes), now)
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        logger.exception("exceptions cannot be read; none is applied")
+        return ActiveExceptions(readable=False)
+    rows: dict[tuple[str, int], list[ActiveException]] = defaultdict(list)
+    for row in found:
+        rows[row.branch_id, row.number].append(row)
+    return ActiveExceptions(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequestFacts:
+    """What was read for a number of pull requests at once."""
+
+    siblings: Mapping[tuple[str, str], Sequence[TrackedPullRequest]]
+    """The open pull requests on each head, whatever their base."""
+    freezes: FreezesByBranch
+    exceptions: ActiveExceptions
+    checks: Mapping[tuple[str, str, str], HeadCheck]
+    """By repository, head and name: the checks that are recorded as written."""
+
+    def others_on_head(self, row: TrackedPullRequest) -> list[TrackedPullRequest]:
+        """Return the other open pull requests on the head of this one."""
+        return [other for other in self.siblings.get(row.head, ()) if other.pull.id != row.pull.id]
+
+    def candidates(self, row: TrackedPullRequest) -> list[MergeCandidate]:
+        """Return the pull requests that share the check of this one as merge candidates, this one first."""
+        sharing = [other for other in self.others_on_head(row) if other.branch.check_name == row.branch.check_name]
+        return [
+            self.exceptions.candidate(
+                (each.branch.id, each.branch.name), each.pull.number, each.pull.head_sha, self.freezes
+            )
+            for each in (row, *sharing)
+        ]
+
+    def check(self, row: TrackedPullRequest) -> HeadCheck | None:
+        """Return the check that is recorded as written on the head."""
+        return self.checks.get((*row.head, row.branch.check_name))
+
+    def check_state(self, row: TrackedPullRequest, verdict: Verdict) -> CheckState:
+        """Return whether GitHub shows the verdict; on the head of a closed pull request nothing more is written.
+
+        Where a `success` may have been written that is not recorded, a recorded `failure` is not known to be shown.
+        """
+        check = self.check(row)
+        shown = check is not None and check.conclusion == verdict.conclusion
+        if check is not None and (row.pull.state != "open" or (shown and not (check.unconfirmed and verdict.blocking))):
+            return "written"
+        error = row.branch.last_error_code
+        return (
+            "failed" if error is not None and row.branch.attempts > 0 and error not in TRANSIENT_ERRORS else "pending"
+        )
+
+
+def read_facts(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> PullRequestFacts:
+    """Return the facts of pull requests: four queries, however many there are."""
+    siblings = _siblings(uow, rows)
+    branch_ids = {row.branch.id for row in rows} | {row.branch.id for group in siblings.values() for row in group}
+    freezes = covering_freezes(uow.session, branch_ids, uow.now)
+    exceptions = active_exceptions(uow.session, freezes, uow.now)
+    return PullRequestFacts(siblings, freezes, exceptions, _written_checks(uow, rows))
+
+
+def _siblings(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str], list[TrackedPullRequest]]:
+    heads = {row.head for row in rows}
+    query = (
+        select(PullRequest, WatchedBranch, Repository)
+        .join(Repository, Repository.id == PullRequest.repository_id)
+        .join(WatchedBranch, is_base())
+        .where(PullRequest.state == "open", tuple_(PullRequest.repository_id, PullRequest.head_sha).in_(heads))
+        .order_by(PullRequest.number)
+    )
+    found: dict[tuple[str, str], list[TrackedPullRequest]] = {}
+    for row in uow.session.execute(query) if heads else ():
+        found.setdefault(TrackedPullRequest(*row).head, []).append(TrackedPullRequest(*row))
+    return found
+
+
+def _written_checks(uow: UnitOfWork, rows: Sequence[TrackedPullRequest]) -> dict[tuple[str, str, str], HeadCheck]:
+    """Return what is recorded as written; a row without an evaluation only holds the intent to write."""
+    wanted = {(*row.head, row.branch.check_name) for row in rows}
+    key = tuple_(HeadCheck.repository_id, HeadCheck.head_sha, HeadCheck.check_name)
+    recorded = select(HeadCheck).where(key.in_(wanted), HeadCheck.evaluation > 0)
+    found = uow.session.scalars(recorded) if wanted else ()
+    return {(check.repository_id, check.head_sha, check.check_name): check for check in found}

@@ -16,7 +16,7 @@ from integrations.mail.smtp import MailServer
 from integrations.wakeups import RedisWakeups
 from jobs.context import Context
 from rules.rate_budget import RateLimits
-from services.bypass_detection.detection import note_tips
+from services.bypass_detection.detection import record_branch_tips
 from services.core.clock import DatabaseClock
 from services.core.lease_holder import HolderLock
 from services.core.password_hashing import PasswordHasher
@@ -118,7 +118,7 @@ def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url:
         try_revoke_stale_pins(uow, [branch_id for branch_id, _found in heads])
 
     observers = PassObservers(
-        heads_read=(revoke_stale_pins, note_tips),
+        heads_read=(revoke_stale_pins, record_branch_tips),
         targets_written=(mark_complete,),
         installation_removed=(partial(refresh_status, uow_factory, github),),
     )

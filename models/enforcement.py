@@ -1,4 +1,4 @@
-"""What is known of the code host's rules: whether our check is required, the rulesets that we wrote, what landed."""
+"""The rules at GitHub: whether our check is required, the rulesets that we wrote, pushes to frozen branches."""
 
 from datetime import datetime
 from typing import Any
@@ -88,10 +88,10 @@ class EnforcementSetup(Leased, Base):
     )
 
 
-class Landing(Base):
-    """A commit that arrived on a branch while a freeze covered it, and what is to be thought of that."""
+class FrozenBranchPush(Base):
+    """A push to a branch while a freeze covered it, and its classification."""
 
-    __tablename__ = "landings"
+    __tablename__ = "frozen_branch_pushes"
 
     id: Mapped[Id]
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
@@ -104,6 +104,6 @@ class Landing(Base):
     details: Mapped[dict[str, Any]]
 
     __table_args__ = (
-        Index("ix_landings_organization_id", "organization_id", "landed_at"),
-        Index("uq_landings_commit", "branch_id", "sha", "landed_at", unique=True),
+        Index("ix_frozen_branch_pushes_organization_id", "organization_id", "landed_at"),
+        Index("uq_frozen_branch_pushes_commit", "branch_id", "sha", "landed_at", unique=True),
     )

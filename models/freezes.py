@@ -34,7 +34,7 @@ class Freeze(Base):
     ended_by: Mapped[dict[str, Any] | None]
     enforced_at: Mapped[datetime | None]
     released_at: Mapped[datetime | None]
-    partly_covered: Mapped[bool] = mapped_column(server_default="false")
+    targets_pending: Mapped[bool] = mapped_column(server_default="false")
     """Whether branches of its scope are still to be covered: a schedule's freeze covers very many in batches."""
 
     __table_args__ = (
@@ -50,7 +50,7 @@ class Freeze(Base):
         Index(
             "uq_freezes_occurrence_id", "occurrence_id", unique=True, postgresql_where=text("occurrence_id IS NOT NULL")
         ),
-        Index("ix_freezes_partly_covered", "id", postgresql_where=text("partly_covered")),
+        Index("ix_freezes_targets_pending", "id", postgresql_where=text("targets_pending")),
         Index("ix_freezes_ends_at", "ends_at", postgresql_where=text("ended_at IS NULL")),
     )
 

@@ -69,7 +69,7 @@ class Schedule(Base):
     windows: Mapped[list[Range[datetime]] | None] = mapped_column(Windows, deferred=True)
     """Its windows of the next 400 days, to find overlaps by; None while it is not enabled. Read only when it is asked
     for: hundreds of ranges take milliseconds to become objects."""
-    overlaps_looked_for_at: Mapped[datetime | None]
+    overlaps_checked_at: Mapped[datetime | None]
     """When it was last compared with the others, for overlaps that arise after it was saved; None: not yet."""
 
     __table_args__ = (
@@ -91,7 +91,7 @@ class Schedule(Base):
         return and_(self.enabled, is_null(self.deleted_at), not_(self.allow_overlap))
 
 
-Index("ix_schedules_overlaps", Schedule.overlaps_looked_for_at, postgresql_where=Schedule.is_compared)
+Index("ix_schedules_overlaps", Schedule.overlaps_checked_at, postgresql_where=Schedule.is_compared)
 
 COMPARED: LiteralString = as_text(aliased(Schedule, name="s").is_compared)
 """`Schedule.is_compared` for statements written as text: of the table `schedules` as `s`."""

@@ -1,15 +1,15 @@
-"""What is to be thought of a commit that landed on a frozen branch: a bypass, our own delay, or our own mistake.
+"""Classifies a push to a frozen branch: a bypass of the freeze, a delay of ours, or an error of ours.
 
-The evidence is the code host's own: when the commit landed, and which runs of our check its head showed then. GitHub
-tells these times in whole seconds, so what happened within one second has no order; such a tie accuses nobody.
+The evidence is GitHub's own: when the commit was pushed, and which runs of our check its head had then. GitHub gives
+these times in whole seconds, so events within one second have no order; such a tie is never counted as a bypass.
 
-- A direct or forced push goes around the check, so it is `bypassed`.
-- A merge is `bypassed` if the head's newest run had been a `failure` since an earlier second, or if there was no run at
-  all and a rule required one: nobody gets past that without being let past the rule.
-- A merge after a `success` that was completed while the freeze was already in force is our mistake, `enforcement_gap`.
-- Every other one came before we had blocked the head: `landed_before_block`, with the delay.
+- A direct or forced push does not pass the check, so it is `bypassed`.
+- A merge is `bypassed` if the newest run on the head had been a `failure` since an earlier second, or if there was no
+  run and a rule required one: such a merge needs the right to bypass the rule.
+- A merge after a `success` that was completed while the freeze was already in force is our error, `enforcement_gap`.
+- Every other merge came before the head was blocked: `landed_before_block`, with the delay.
 
-A queue merges its own commit, so a run on that one counts more than those on the head of the pull request.
+A merge queue merges its own commit, so a run on that counts more than those on the head of the pull request.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,18 +23,18 @@ _ONE_SECOND = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Landing:
-    """A commit that arrived on a branch, as the code host tells it."""
+class Push:
+    """A push to a branch, also by a merge, as GitHub records it."""
 
     commit: str
     instant: datetime
-    """The code host's clock, in whole seconds: it landed somewhere within that second."""
+    """By GitHub's clock, in whole seconds: the push happened within that second."""
     actor: str
     how: str
     """`pr_merge`, `merge_queue_merge`, `push`, `force_push` or `branch_creation` (of a branch that was deleted)."""
     pull_request: int | None = None
     head_sha: str | None = None
-    """The head that was merged; None for a push, and where the code host does not name the pull request."""
+    """The head that was merged; None for a direct push, and if GitHub does not name the pull request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Run:
     sha: str
     conclusion: str
     completed_at: datetime
-    """The code host's clock, in whole seconds."""
+    """By GitHub's clock, in whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cover:
-    """A freeze, from when until when it covered the branch."""
+class FreezePeriod:
+    """A freeze, and the time during which it covered the branch."""
 
     freeze_id: str
     since: datetime
@@ -58,8 +58,8 @@ class Cover:
 
 
 @dataclass(frozen=True, slots=True)
-class Exemption:
-    """A granted exception: which pull request could pass which freeze, from when until when."""
+class ExceptionPeriod:
+    """A granted exception: which pull request could pass which freeze, and during which time."""
 
     id: str
     freeze_id: str
@@ -67,16 +67,16 @@ class Exemption:
     since: datetime
     until: datetime | None
     pinned_sha: str | None = None
-    """The only head that it was for; None: any."""
+    """The only head that it applied to; None: any."""
 
-    def is_of(self, landing: "Landing") -> bool:
-        """Tell whether it was for what landed, whenever."""
-        return self.number == landing.pull_request and self.pinned_sha in {None, landing.head_sha}
+    def applies_to(self, push: Push) -> bool:
+        """Return True if it was for the pull request and head that were pushed, at whatever time."""
+        return self.number == push.pull_request and self.pinned_sha in {None, push.head_sha}
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
-    """The judgement, and the freezes that it is about."""
+class Classification:
+    """The kind of a push, and the freezes that it concerns."""
 
     kind: Kind
     freezes: tuple[str, ...]
@@ -84,7 +84,7 @@ class Classified:
     """For `landed_before_block`: the seconds since the first of them began."""
 
 
-def covers(freezes: Collection[Cover], instant: datetime) -> list[Cover]:
+def freezes_at(freezes: Collection[FreezePeriod], instant: datetime) -> list[FreezePeriod]:
     """Return the freezes in force at some time of that second, and still at its end."""
     return [
         freeze
@@ -93,84 +93,84 @@ def covers(freezes: Collection[Cover], instant: datetime) -> list[Cover]:
     ]
 
 
-def held(landing: Landing, exemptions: Collection[Exemption]) -> list[Exemption]:
-    """Return the exceptions of what landed that held at some time of that second."""
-    end = landing.instant + _ONE_SECOND
+def exceptions_at(push: Push, exceptions: Collection[ExceptionPeriod]) -> list[ExceptionPeriod]:
+    """Return the exceptions for the push that were active at some time of that second."""
+    end = push.instant + _ONE_SECOND
     return [
         each
-        for each in exemptions
-        if each.is_of(landing) and each.since < end and (each.until is None or landing.instant < each.until)
+        for each in exceptions
+        if each.applies_to(push) and each.since < end and (each.until is None or push.instant < each.until)
     ]
 
 
-def without_exemptions(
-    landing: Landing, freezes: Collection[Cover], exemptions: Collection[Exemption]
-) -> Collection[Cover]:
-    """Return the freezes as they stood against what landed: one whose exception had ended began anew with that end.
+def reduce_by_ended_exceptions(
+    push: Push, freezes: Collection[FreezePeriod], exceptions: Collection[ExceptionPeriod]
+) -> Collection[FreezePeriod]:
+    """Return the freezes as they applied to the push: from the end of an exception on, if one had ended before.
 
-    Our check said `success` rightly until then, and had to be turned: what got in meanwhile came before that.
+    Our check said `success` rightly until then and had to be changed: a push in between came before that.
     """
     ends: dict[str, datetime] = {}
-    for each in exemptions:
-        if each.is_of(landing) and each.until is not None and each.until <= landing.instant:
+    for each in exceptions:
+        if each.applies_to(push) and each.until is not None and each.until <= push.instant:
             ends[each.freeze_id] = max(each.until, ends.get(each.freeze_id, each.until))
     return [replace(freeze, since=max(freeze.since, ends.get(freeze.freeze_id, freeze.since))) for freeze in freezes]
 
 
 def classify(
-    landing: Landing,
+    push: Push,
     runs: Sequence[Run],
-    freezes: Collection[Cover],
+    freezes: Collection[FreezePeriod],
     excepted: Collection[str] = frozenset(),
     *,
     required: bool = False,
-) -> Classified | None:
-    """Judge a landing; None if no freeze was in force.
+) -> Classification | None:
+    """Classify a push; return None if no freeze was in force.
 
     `runs` are those of the branch's check on the head, and on the commit itself. `excepted` are the freezes for which
-    the pull request had a granted exception. `required`: a rule required the check when the commit landed.
+    the pull request had a granted exception. `required`: a rule required the check at the time of the push.
     """
-    covering = covers(freezes, landing.instant)
+    covering = freezes_at(freezes, push.instant)
     blocking = [freeze for freeze in covering if freeze.freeze_id not in excepted]
     if not covering:
         return None
     if not blocking:
-        return Classified("excepted", _ids(covering))
+        return Classification("excepted", _ids(covering))
     since = min(freeze.since for freeze in blocking)
-    kind = _kind(landing, runs, since, required=required)
-    delay = max(0, int((landing.instant - since).total_seconds())) if kind == "landed_before_block" else None
-    return Classified(kind, _ids(blocking), delay)
+    kind = _kind(push, runs, since, required=required)
+    delay = max(0, int((push.instant - since).total_seconds())) if kind == "landed_before_block" else None
+    return Classification(kind, _ids(blocking), delay)
 
 
-def _ids(freezes: Collection[Cover]) -> tuple[str, ...]:
+def _ids(freezes: Collection[FreezePeriod]) -> tuple[str, ...]:
     return tuple(freeze.freeze_id for freeze in sorted(freezes, key=lambda freeze: (freeze.since, freeze.freeze_id)))
 
 
-def _kind(landing: Landing, runs: Sequence[Run], since: datetime, *, required: bool) -> Kind:
-    if landing.instant < since:  # the freeze began within this very second
+def _kind(push: Push, runs: Sequence[Run], since: datetime, *, required: bool) -> Kind:
+    if push.instant < since:  # the freeze began within this very second
         return "landed_before_block"
-    if landing.how not in MERGES:
+    if push.how not in MERGES:
         return "bypassed"
-    if landing.head_sha is None:  # whoever cannot be heard is not accused
+    if push.head_sha is None:  # without evidence it is no bypass
         return "landed_before_block"
-    shown = _shown(landing, runs)
-    if shown is None:
+    run = _decisive_run(push, runs)
+    if run is None:
         return "bypassed" if required else "landed_before_block"
-    if shown.conclusion == "success":
-        return "enforcement_gap" if shown.completed_at >= since else "landed_before_block"
-    told = shown.completed_at + _ONE_SECOND > since  # else it tells of an earlier freeze, and may have been let stand
-    return "bypassed" if required or told else "landed_before_block"
+    if run.conclusion == "success":
+        return "enforcement_gap" if run.completed_at >= since else "landed_before_block"
+    of_this_freeze = run.completed_at + _ONE_SECOND > since  # else it may be left from an earlier freeze
+    return "bypassed" if required or of_this_freeze else "landed_before_block"
 
 
-def _shown(landing: Landing, runs: Sequence[Run]) -> Run | None:
-    """Return the run that counted when it landed: of two that may have, the one that accuses nobody."""
-    known = [run for run in runs if _came_first(run, landing.instant)]
-    of_the_queue = [run for run in known if run.sha == landing.commit]
-    counted = of_the_queue if landing.how == "merge_queue_merge" and of_the_queue else known
+def _decisive_run(push: Push, runs: Sequence[Run]) -> Run | None:
+    """Return the run that counted at the time of the push; in doubt, the one that makes it no bypass."""
+    known = [run for run in runs if _is_earlier(run, push.instant)]
+    of_the_queue = [run for run in known if run.sha == push.commit]
+    counted = of_the_queue if push.how == "merge_queue_merge" and of_the_queue else known
     return max(counted, key=lambda run: (run.completed_at, run.id), default=None)
 
 
-def _came_first(run: Run, instant: datetime) -> bool:
+def _is_earlier(run: Run, instant: datetime) -> bool:
     if run.conclusion == "success":
         return run.completed_at <= instant
     return run.completed_at < instant

@@ -1,11 +1,11 @@
-"""Landings: commits that arrive on frozen branches, who brought them there, and what is to be thought of it.
+"""Detects pushes to frozen branches, has them classified, and reports them.
 
-Each pass of the reconciler notes the commits that the branches point at. One that has moved while a freeze covered it
-is due; `examine_landings` then reads what the code host itself recorded (its activity, the pull request, all runs of
-our check), `rules/freezes/bypass.py` judges it, and `services/bypass_detection/reports.py` writes it down once.
+Each pass of the reconciler records the commits that the branches point at. A branch that has moved while a freeze
+covered it is due; `detect_bypasses` then reads what GitHub itself recorded (its activity, the pull request, all runs of
+our check), `rules/freezes/bypass.py` classifies it, and `services/bypass_detection/reports.py` records it once.
 
-What is not noticed: a branch that was moved and moved back between two looks, and what landed before a branch that has
-just begun to be watched was first seen. Deleting a branch lands nothing; making it anew at another commit is a push.
+What is not noticed: a branch that was moved and moved back between two reads, and pushes to a branch that has just
+begun to be watched, before it was first read. Deleting a branch is no push; creating it again at another commit is.
 """
 
 import logging
@@ -17,7 +17,7 @@ from sqlalchemy import or_, select, text, update
 from integrations.github import BranchHeads, GitHub, GitHubError
 from models.installations import Installation
 from models.repositories import BranchTip, Repository, WatchedBranch
-from services.bypass_detection.evidence import Examined, IncompleteError, LandedBranch, examine
+from services.bypass_detection.evidence import ClassifiedPush, IncompleteError, PushedBranch, classify_pushes
 from services.bypass_detection.reports import report
 from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFactory
 from services.core.work_queue import NOW, REQUEST, Lease, WorkQueue
@@ -27,12 +27,12 @@ from services.github_access.rate_limiter import background_client
 
 logger = logging.getLogger(__name__)
 
-LOOKING = timedelta(minutes=5)
-"""A branch was looked at so long, at most, before that was written down."""
+MAX_READ_AGE = timedelta(minutes=5)
+"""The longest time between the read of a branch and the record of it."""
 MAX_BRANCHES = 10
 """Branches that one lease holds."""
 MAX_INCOMPLETE_ATTEMPTS = 8
-"""Attempts after which the code host is taken at its word, though it does not tell how the commit came."""
+"""Attempts after which a push is classified although GitHub does not list how the commit came."""
 
 # A freeze that ended since the branch was last seen counts as well; each moved branch costs one look into an index.
 _NOTE = text(f"""
@@ -45,7 +45,7 @@ _NOTE = text(f"""
         SELECT f.id FROM freezes f
         WHERE f.organization_id IN (SELECT organization_id FROM seen WHERE moved) AND f.started_at <= :now
           AND coalesce(least(f.ended_at, f.ends_at), 'infinity')
-              > (SELECT min(seen_at) FROM seen WHERE moved) - CAST(:looking AS interval)
+              > (SELECT min(seen_at) FROM seen WHERE moved) - CAST(:read_age AS interval)
     ), landed AS (
         SELECT DISTINCT t.branch_id AS id FROM recent JOIN freeze_targets t ON t.freeze_id = recent.id
         WHERE t.branch_id IN (SELECT id FROM seen WHERE moved)
@@ -62,15 +62,15 @@ _NOTE = text(f"""
 """)  # noqa: S608 - a constant of ours
 
 
-def note_tips(uow: UnitOfWork, seen: Iterable[tuple[str, BranchHeads]]) -> None:
-    """Write down the commits that branches (by id) point at; one that moved under a freeze is looked into.
+def record_branch_tips(uow: UnitOfWork, seen: Iterable[tuple[str, BranchHeads]]) -> None:
+    """Record the commits that branches (by id) point at; a branch that moved during a freeze becomes due.
 
-    A branch that is seen for the first time only gets a commit to compare with; one that is not there keeps it.
+    The first read of a branch only gives a commit to compare with; a branch that does not exist keeps its commit.
     """
     tips = {branch_id: heads.sha for branch_id, heads in seen if heads.sha is not None}
     if not tips:
         return
-    values = {"ids": list(tips), "shas": list(tips.values()), "now": uow.now, "looking": LOOKING}
+    values = {"ids": list(tips), "shas": list(tips.values()), "now": uow.now, "read_age": MAX_READ_AGE}
     if any(uow.session.scalars(_NOTE, values).all()):
         uow.wake("landings")
 
@@ -103,8 +103,8 @@ TIPS = WorkQueue(
 )
 
 
-def examine_landings(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
-    """Examine the due branches of one installation; False if none is due that is not leased already."""
+def detect_bypasses(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
+    """Classify the pushes to due branches of one installation; False if none is due that is not leased already."""
     with uow_factory.open(SYSTEM_CALLER) as uow:
         first = TIPS.first(uow)
         if first is None:
@@ -113,14 +113,15 @@ def examine_landings(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     if lease is None:
         return False
     client = background_client(uow_factory, github, first.installation_id)
-    pending = [LandedBranch(*tuple(row)[:9]) for row in lease.rows]
+    pending = [PushedBranch(*tuple(row)[:9]) for row in lease.rows]
     while pending:
         branch = pending[0]
         with uow_factory.open(SYSTEM_CALLER) as uow:
             lease.renew(uow, [each.id for each in pending])
         try:
-            patient = branch.attempts < MAX_INCOMPLETE_ATTEMPTS
-            found = examine(uow_factory, client, github.settings.app_id, branch, patient=patient)
+            accept_incomplete = branch.attempts >= MAX_INCOMPLETE_ATTEMPTS
+            app_id = github.settings.app_id
+            found = classify_pushes(uow_factory, client, app_id, branch, accept_incomplete=accept_incomplete)
         except GitHubError as error:
             failed = pending if is_installation_wide(error) else [branch]
             _fail(uow_factory, first.installation_id, lease, failed, error)
@@ -131,9 +132,9 @@ def examine_landings(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     return True
 
 
-def _finish(uow_factory: UnitOfWorkFactory, lease: Lease, branch: LandedBranch, found: Sequence[Examined]) -> None:
-    for examined in found:
-        report(uow_factory, branch, examined)
+def _finish(uow_factory: UnitOfWorkFactory, lease: Lease, branch: PushedBranch, found: Sequence[ClassifiedPush]) -> None:
+    for push in found:
+        report(uow_factory, branch, push)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         if lease.release(uow, [branch.id]):
             done = update(BranchTip).where(BranchTip.branch_id == branch.id, BranchTip.due_at.is_(None))
@@ -144,7 +145,7 @@ def _fail(
     uow_factory: UnitOfWorkFactory,
     installation_id: int,
     lease: Lease,
-    branches: Sequence[LandedBranch],
+    branches: Sequence[PushedBranch],
     error: GitHubError,
 ) -> None:
     """Retry when GitHub allows it, else after a back-off, seldom where only a person can help.
@@ -153,7 +154,7 @@ def _fail(
     """
     if not isinstance(error, IncompleteError):
         level = logging.WARNING if error.kind in NEEDS_OPERATOR else logging.INFO
-        logger.log(level, "what landed on %s cannot be read: %s", [branch.full_name for branch in branches], error)
+        logger.log(level, "pushes to %s cannot be read: %s", [branch.full_name for branch in branches], error)
     with uow_factory.open(SYSTEM_CALLER) as uow:
         pause_when_limited(uow, installation_id, error)
         for branch in sorted(branches, key=lambda branch: branch.id):

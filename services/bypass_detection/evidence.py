@@ -1,4 +1,4 @@
-"""The evidence of a landing: what the code host recorded of it, beside the freezes that covered the branch then."""
+"""The evidence on a push: what GitHub recorded of it, and the freezes that covered the branch at the time."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,33 +10,33 @@ from integrations.github import Activity, CheckState, ErrorKind, GitHubError, In
 from rules.access.permissions import SYSTEM
 from rules.freezes.bypass import (
     MERGES,
-    Classified,
-    Cover,
-    Exemption,
-    Landing,
+    Classification,
+    ExceptionPeriod,
+    FreezePeriod,
+    Push,
     Run,
     classify,
-    covers,
-    held,
-    without_exemptions,
+    exceptions_at,
+    freezes_at,
+    reduce_by_ended_exceptions,
 )
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 
 MARGIN = timedelta(minutes=15)
-"""How far the code host's clock may be behind ours, and a look before what was noted of it; costs no call."""
+"""How far GitHub's clock may be behind ours, and a read of a branch before it was recorded; costs no call."""
 DELETED_ACCOUNT = "ghost"
-"""Who GitHub shows where an account is no more."""
+"""The account that GitHub shows in place of a deleted one."""
 
 
 class IncompleteError(GitHubError):
-    """The code host does not list yet what has just happened."""
+    """GitHub does not list the push yet."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorKind.UNAVAILABLE, "GitHub does not tell yet how the commit came to the branch")
+        super().__init__(ErrorKind.UNAVAILABLE, "GitHub does not list the push of the commit yet")
 
 
 @dataclass(frozen=True, slots=True)
-class LandedBranch:
+class PushedBranch:
     """A branch that has moved while a freeze covered it."""
 
     id: str
@@ -47,7 +47,7 @@ class LandedBranch:
     check_name: str
     tip_sha: str
     since: datetime
-    """When it was last seen before it moved."""
+    """When it was last read before it moved."""
     attempts: int
 
     @property
@@ -58,54 +58,60 @@ class LandedBranch:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What the database knows of a branch since it was last seen."""
+    """What the database holds on a branch since it was last read."""
 
-    freezes: Collection[Cover]
+    freezes: Collection[FreezePeriod]
     known: Collection[tuple[str, datetime]]
-    """Commit and instant of landings that were judged before."""
+    """Commit and instant of the pushes that were classified before."""
     required_since: datetime | None
-    """A rule required the check when that was last looked at, which was then."""
-    exemptions: Collection[Exemption]
-    """The exceptions that were granted into the branch, ended ones as well."""
+    """When the rules of the branch were last verified, if one required the check then."""
+    exceptions: Collection[ExceptionPeriod]
+    """The exceptions that were granted for the branch, also those that have ended."""
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """What landed, what is to be thought of it, and by which exceptions it could."""
+class ClassifiedPush:
+    """A push, its classification, and the exceptions that allowed it."""
 
-    landing: Landing
-    judged: Classified
+    push: Push
+    classification: Classification
     exceptions: tuple[str, ...] = ()
 
 
-def examine(
-    uow_factory: UnitOfWorkFactory, client: InstallationClient, app_id: int, branch: LandedBranch, *, patient: bool
-) -> list[Examined]:
-    """Judge everything that landed on a branch since it was last seen and was not judged before, the oldest first.
+def classify_pushes(
+    uow_factory: UnitOfWorkFactory,
+    client: InstallationClient,
+    app_id: int,
+    branch: PushedBranch,
+    *,
+    accept_incomplete: bool,
+) -> list[ClassifiedPush]:
+    """Classify every push to a branch since it was last read that was not classified before, the oldest first.
 
-    Raises `GitHubError`; while `patient`, also when the code host has yet to list what it must know.
+    Raise `GitHubError`, and `IncompleteError` if GitHub does not list everything yet, unless `accept_incomplete`.
     """
     listed = client.activity(branch.owner, branch.repository, branch.name, branch.since - MARGIN)
-    if patient and branch.tip_sha not in {each.after for each in listed}:
+    if not accept_incomplete and branch.tip_sha not in {each.after for each in listed}:
         raise IncompleteError
     history = _read_history(uow_factory, branch)
     found = []
-    for activity in _landings(listed[::-1]):
-        if (activity.after, activity.instant) in history.known or not covers(history.freezes, activity.instant):
+    for activity in _pushes(listed[::-1]):
+        if (activity.after, activity.instant) in history.known or not freezes_at(history.freezes, activity.instant):
             continue
-        landing, runs = _Reader(client, app_id, branch).evidence(activity, patient=patient)
+        push, runs = _EvidenceReader(client, app_id, branch).evidence(activity, accept_incomplete=accept_incomplete)
         required = history.required_since is not None and history.required_since <= activity.instant
-        used = held(landing, history.exemptions)
-        freezes = without_exemptions(landing, history.freezes, history.exemptions)
-        judged = classify(landing, runs, freezes, {each.freeze_id for each in used}, required=required)
-        if judged is not None:
-            by = tuple(each.id for each in used if judged.kind == "excepted" and each.freeze_id in judged.freezes)
-            found.append(Examined(landing, judged, by))
+        used = exceptions_at(push, history.exceptions)
+        freezes = reduce_by_ended_exceptions(push, history.freezes, history.exceptions)
+        classification = classify(push, runs, freezes, {each.freeze_id for each in used}, required=required)
+        if classification is not None:
+            about = classification.freezes if classification.kind == "excepted" else ()
+            by = tuple(each.id for each in used if each.freeze_id in about)
+            found.append(ClassifiedPush(push, classification, by))
     return found
 
 
-def _landings(oldest_first: list[Activity]) -> list[Activity]:
-    """Leave out deletions, branches that were created for the first time, and those that came back unchanged."""
+def _pushes(oldest_first: list[Activity]) -> list[Activity]:
+    """Return the activities that are pushes: no deletion, first creation, or creation again at the same commit."""
     found: list[Activity] = []
     deleted: str | None = None
     for activity in oldest_first:
@@ -117,19 +123,19 @@ def _landings(oldest_first: list[Activity]) -> list[Activity]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads what belongs to one landing."""
+class _EvidenceReader:
+    """Reads from GitHub what belongs to one push."""
 
     client: InstallationClient
     app_id: int
-    branch: LandedBranch
+    branch: PushedBranch
 
-    def evidence(self, activity: Activity, *, patient: bool) -> tuple[Landing, list[Run]]:
-        """Return the landing with its pull request, and the runs of our check on its head and the queue's commit."""
+    def evidence(self, activity: Activity, *, accept_incomplete: bool) -> tuple[Push, list[Run]]:
+        """Return the push with its pull request, and the runs of our check on its head and the queue's commit."""
         pull = self._pull(activity) if activity.how in MERGES else None
-        if pull is None and activity.how in MERGES and patient:
+        if pull is None and activity.how in MERGES and not accept_incomplete:
             raise IncompleteError
-        landing = Landing(
+        push = Push(
             commit=activity.after,
             instant=activity.instant,
             actor=activity.actor or DELETED_ACCOUNT,
@@ -140,7 +146,7 @@ class _Reader:
         runs = self._runs(pull.head_sha) if pull else []
         if activity.how == "merge_queue_merge":
             runs += self._runs(activity.after)
-        return landing, runs
+        return push, runs
 
     def _pull(self, activity: Activity) -> PullOfCommit | None:
         """Return the pull request that brought the commit to this branch; of several in a queue, the last one."""
@@ -162,7 +168,7 @@ class _Reader:
         return Run(state.id, sha, state.conclusion, state.completed_at)
 
 
-# A branch that began to be covered while the freeze was in force was free until then; the audit tells when.
+# A branch that was added while the freeze was in force was not frozen before; the audit says when.
 _FREEZES = text("""
     SELECT f.id, greatest(f.started_at, (
         SELECT max(a.at) FROM audit_entries a
@@ -173,8 +179,8 @@ _FREEZES = text("""
     WHERE f.organization_id = :organization AND t.branch_id = :branch AND f.started_at <= :now
       AND coalesce(least(f.ended_at, f.ends_at), 'infinity') > :since
 """)
-_KNOWN = text("SELECT sha, landed_at FROM landings WHERE branch_id = :branch AND landed_at >= :since")
-_EXEMPTIONS = text("""
+_KNOWN = text("SELECT sha, landed_at FROM frozen_branch_pushes WHERE branch_id = :branch AND landed_at >= :since")
+_EXCEPTIONS = text("""
     SELECT e.id, e.freeze_id, p.number, e.decided_at, least(e.revoked_at, e.expired_at, e.expires_at),
            CASE WHEN e.pin_to_head THEN coalesce(e.head_sha, '') END
     FROM exceptions e JOIN pull_requests p ON p.id = e.pull_request_id
@@ -183,7 +189,7 @@ _EXEMPTIONS = text("""
 _REQUIRED = text("SELECT verified_at FROM branch_enforcement WHERE branch_id = :branch AND required")
 
 
-def _read_history(uow_factory: UnitOfWorkFactory, branch: LandedBranch) -> _History:
+def _read_history(uow_factory: UnitOfWorkFactory, branch: PushedBranch) -> _History:
     with uow_factory.open(Caller(branch.organization_id, SYSTEM, "system")) as uow:
         values = {
             "organization": branch.organization_id,
@@ -191,11 +197,11 @@ def _read_history(uow_factory: UnitOfWorkFactory, branch: LandedBranch) -> _Hist
             "since": branch.since - MARGIN,
             "now": uow.now,
         }
-        freezes = [Cover(*row) for row in uow.session.execute(_FREEZES, values)]
+        freezes = [FreezePeriod(*row) for row in uow.session.execute(_FREEZES, values)]
         ids = [freeze.freeze_id for freeze in freezes]
         return _History(
             freezes=freezes,
             known={(sha, landed_at) for sha, landed_at in uow.session.execute(_KNOWN, values)},
             required_since=uow.session.scalar(_REQUIRED, values),
-            exemptions=[Exemption(*row) for row in uow.session.execute(_EXEMPTIONS, {**values, "freezes": ids})],
+            exceptions=[ExceptionPeriod(*row) for row in uow.session.execute(_EXCEPTIONS, {**values, "freezes": ids})],
         )

@@ -1,31 +1,31 @@
-"""Telling of a landing, once: a row that makes it known, an audit entry, and an item that asks for attention."""
+"""Reports a classified push once: a row, an audit entry, and an alert."""
 
 from datetime import timedelta
 
 from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert
 
-from models.enforcement import Landing as LandingRow
+from models.enforcement import FrozenBranchPush
 from models.freezes import IN_FORCE
 from rules.access.permissions import Actor
-from rules.freezes.bypass import Classified, Landing
+from rules.freezes.bypass import Classification, Push
 from rules.ids import new_id
 from rules.time.instants import format_instant
 from services.alerts.alerts import Alert, Severity, open_alert
-from services.bypass_detection.evidence import Examined, LandedBranch
+from services.bypass_detection.evidence import ClassifiedPush, PushedBranch
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.github_access.client import page
 from services.pull_request_exceptions.changes import mark_used
 
-ITEMS: dict[str, tuple[str, Severity]] = {
+ALERTS: dict[str, tuple[str, Severity]] = {
     "bypassed": ("freeze_bypassed", "critical"),
     "enforcement_gap": ("enforcement_gap", "warning"),
     "landed_before_block": ("landed_before_block", "info"),
 }
-"""What asks for attention: the item's type and severity. What an exception allowed asks for none."""
-SHOWN = timedelta(hours=24)
-"""An item stays open for so long at least: a freeze may end minutes after it was bypassed."""
-DEEDS = {
+"""The alert of each kind: its type and severity. A push that an exception allowed has none."""
+MIN_ALERT_DURATION = timedelta(hours=24)
+"""An alert stays open at least as long: a freeze may end minutes after it was bypassed."""
+ACTIVITIES = {
     "pr_merge": "merged{pull} into",
     "merge_queue_merge": "merged{pull} through the merge queue into",
     "push": "pushed to",
@@ -34,96 +34,98 @@ DEEDS = {
 }
 
 
-def report(uow_factory: UnitOfWorkFactory, branch: LandedBranch, examined: Examined) -> None:
-    """Write the landing down, audit it and raise its item, all at once; one that is known already changes nothing.
+def report(uow_factory: UnitOfWorkFactory, branch: PushedBranch, found: ClassifiedPush) -> None:
+    """Record, audit and alert in one transaction; do nothing if the push is recorded already.
 
-    What an exception allowed asks for no attention: the exception tells that it was used.
+    A push that an exception allowed raises no alert: the exception records that it was used.
     """
-    landing, judged = examined.landing, examined.judged
-    actor = Actor("code_host", None, landing.actor)
+    push, classification = found.push, found.classification
+    actor = Actor("code_host", None, push.actor)
     with uow_factory.open(Caller(branch.organization_id, actor, "code_host")) as uow:
-        landing_id = _insert(uow, branch, landing, judged)
-        if landing_id is None:
+        push_id = _insert(uow, branch, push, classification)
+        if push_id is None:
             return
-        if judged.kind not in ITEMS:
-            mark_used(uow, examined.exceptions, landing)
+        if classification.kind not in ALERTS:
+            mark_used(uow, found.exceptions, push)
             return
-        uow.audit(f"freeze.{judged.kind}", ("branch", branch.id, branch.full_name), **_details(landing, judged))
-        open_alert(uow, _item(uow, landing_id, branch, landing, judged))
+        uow.audit(
+            f"freeze.{classification.kind}", ("branch", branch.id, branch.full_name), **_details(push, classification)
+        )
+        open_alert(uow, _alert(uow, push_id, branch, push, classification))
 
 
-def _insert(uow: UnitOfWork, branch: LandedBranch, landing: Landing, judged: Classified) -> str | None:
-    statement = insert(LandingRow).values(
+def _insert(uow: UnitOfWork, branch: PushedBranch, push: Push, classification: Classification) -> str | None:
+    statement = insert(FrozenBranchPush).values(
         id=new_id("lan"),
         organization_id=branch.organization_id,
         branch_id=branch.id,
-        sha=landing.commit,
-        kind=judged.kind,
-        landed_at=landing.instant,
+        sha=push.commit,
+        kind=classification.kind,
+        landed_at=push.instant,
         found_at=uow.now,
-        details=_details(landing, judged),
+        details=_details(push, classification),
     )
-    return uow.session.scalar(statement.on_conflict_do_nothing().returning(LandingRow.id))
+    return uow.session.scalar(statement.on_conflict_do_nothing().returning(FrozenBranchPush.id))
 
 
-def _details(landing: Landing, judged: Classified) -> dict[str, object]:
+def _details(push: Push, classification: Classification) -> dict[str, object]:
     return {
-        "commit": landing.commit,
-        "landedAt": format_instant(landing.instant),
-        "how": landing.how,
-        "who": landing.actor,
-        "pullRequest": landing.pull_request,
-        "headSha": landing.head_sha,
-        "freezeIds": list(judged.freezes),
-        "delaySeconds": judged.delay,
+        "commit": push.commit,
+        "landedAt": format_instant(push.instant),
+        "how": push.how,
+        "who": push.actor,
+        "pullRequest": push.pull_request,
+        "headSha": push.head_sha,
+        "freezeIds": list(classification.freezes),
+        "delaySeconds": classification.delay,
     }
 
 
-def _item(uow: UnitOfWork, landing_id: str, branch: LandedBranch, landing: Landing, judged: Classified) -> Alert:
-    kind, severity = ITEMS[judged.kind]
+def _alert(uow: UnitOfWork, push_id: str, branch: PushedBranch, push: Push, classification: Classification) -> Alert:
+    kind, severity = ALERTS[classification.kind]
     return Alert(
-        key=f"{kind} {landing_id}",
+        key=f"{kind} {push_id}",
         type=kind,
         severity=severity,
         subject=("branch", branch.id, branch.full_name),
-        message=_message(branch, landing, judged),
-        action=_action(uow, branch, landing),
+        message=_message(branch, push, classification),
+        action=_action(uow, branch, push),
     )
 
 
-def _action(uow: UnitOfWork, branch: LandedBranch, landing: Landing) -> tuple[str, str]:
-    """Lead to what landed, where people see it, talk about it and can revert it."""
-    if landing.pull_request:
-        number = str(landing.pull_request)
+def _action(uow: UnitOfWork, branch: PushedBranch, push: Push) -> tuple[str, str]:
+    """Link to the pull request or commit, where people discuss it and can revert it."""
+    if push.pull_request:
+        number = str(push.pull_request)
         return f"Open pull request #{number}", page(uow, branch.owner, branch.repository, "pull", number)
-    return "Open the commit", page(uow, branch.owner, branch.repository, "commit", landing.commit)
+    return "Open the commit", page(uow, branch.owner, branch.repository, "commit", push.commit)
 
 
-def _message(branch: LandedBranch, landing: Landing, judged: Classified) -> str:
-    pull = f" #{landing.pull_request}" if landing.pull_request else ""
-    deed = DEEDS.get(landing.how, "changed").format(pull=pull)
-    told = f"{landing.actor} {deed} {branch.full_name} while it was frozen (commit {landing.commit[:7]})"
-    if judged.kind == "bypassed":
-        return f"{told}, past the freeze."
-    if judged.kind == "enforcement_gap":
-        return f"{told}: our check said success by mistake."
-    if not judged.delay:
-        return f"{told}, within the second in which the freeze began."
-    return f"{told}, {judged.delay} s after it had to be blocked and before our check said so."
+def _message(branch: PushedBranch, push: Push, classification: Classification) -> str:
+    pull = f" #{push.pull_request}" if push.pull_request else ""
+    activity = ACTIVITIES.get(push.how, "changed").format(pull=pull)
+    fact = f"{push.actor} {activity} {branch.full_name} while it was frozen (commit {push.commit[:7]})"
+    if classification.kind == "bypassed":
+        return f"{fact}, past the freeze."
+    if classification.kind == "enforcement_gap":
+        return f"{fact}: our check said success by mistake."
+    if not classification.delay:
+        return f"{fact}, within the second in which the freeze began."
+    return f"{fact}, {classification.delay} s after it had to be blocked and before our check said so."
 
 
-_OVER = text(f"""
+_RESOLVE = text(f"""
     UPDATE attention_items a SET cleared_at = :now
-    FROM landings l
-    WHERE a.cleared_at IS NULL AND a.since <= :before AND a.type = ANY(:types) AND l.id = split_part(a.key, ' ', 2)
+    FROM frozen_branch_pushes p
+    WHERE a.cleared_at IS NULL AND a.since <= :before AND a.type = ANY(:types) AND p.id = split_part(a.key, ' ', 2)
       AND NOT EXISTS (
         SELECT FROM freezes f
-        WHERE f.id IN (SELECT jsonb_array_elements_text(l.details -> 'freezeIds')) AND {IN_FORCE}
+        WHERE f.id IN (SELECT jsonb_array_elements_text(p.details -> 'freezeIds')) AND {IN_FORCE}
       )
 """)  # noqa: S608 - a constant
 
 
-def clear_what_is_over(uow: UnitOfWork) -> None:
-    """Close the items of landings whose freezes have all ended and that were shown for a day."""
-    types = [kind for kind, _severity in ITEMS.values()]
-    uow.session.execute(_OVER, {"now": uow.now, "before": uow.now - SHOWN, "types": types})
+def resolve_outdated_alerts(uow: UnitOfWork) -> None:
+    """Resolve the alerts of pushes whose freezes have all ended and that were open for a day."""
+    types = [kind for kind, _severity in ALERTS.values()]
+    uow.session.execute(_RESOLVE, {"now": uow.now, "before": uow.now - MIN_ALERT_DURATION, "types": types})

@@ -126,7 +126,7 @@ def purge_expired(uow_factory: UnitOfWorkFactory) -> bool:
             ("DELETE FROM mails WHERE created_at < :before", MAIL_RETENTION),
         ):
             uow.session.execute(text(statement), {"before": uow.now - age})
-        clear_what_is_over(uow)
+        resolve_outdated_alerts(uow)
         remove_dead_holders(uow.session, uow.now)
     return True
 

@@ -20,7 +20,7 @@ from models.pull_requests import PullRequest
 from models.queries import covering_freezes, mark_dirty
 from models.repositories import Repository, WatchedBranch
 from rules.errors import ServiceError
-from rules.freezes.bypass import Landing
+from rules.freezes.bypass import Push
 from rules.freezes.verdict import CoveringFreeze
 from services.core.unit_of_work import UnitOfWork
 from services.repositories.tracked_pull_requests import TrackedPullRequest
@@ -165,13 +165,13 @@ def expire_row(uow: UnitOfWork, row: PullRequestException, ended_at: datetime, n
         uow.audit("exception.expired", ("exception", row.id, name), rows=[change])
 
 
-def mark_used(uow: UnitOfWork, exception_ids: Collection[str], landing: Landing) -> None:
+def mark_used(uow: UnitOfWork, exception_ids: Collection[str], push: Push) -> None:
     """Record, once, the merge that exceptions of one pull request have allowed; `usedAt` is by GitHub's clock."""
     row = PullRequestException
     unused = select(row).where(row.id.in_(exception_ids), row.used_at.is_(None)).order_by(row.id).with_for_update()
     rows = uow.session.scalars(unused).all() if exception_ids else []
     for one in rows:
-        one.used_at, one.used_commit = landing.instant, landing.commit
+        one.used_at, one.used_commit = push.instant, push.commit
     if not rows:
         return
     name = pull_request_name(uow, rows[0].pull_request_id)
@@ -179,7 +179,7 @@ def mark_used(uow: UnitOfWork, exception_ids: Collection[str], landing: Landing)
         "exception.used",
         _audit_target(rows, name),
         pullRequest=name,
-        commit=landing.commit,
-        landedAt=landing.instant,
+        commit=push.commit,
+        landedAt=push.instant,
         rows=[{"id": one.id, "freezeId": one.freeze_id} for one in rows],
     )

@@ -155,7 +155,7 @@ def change(uow: UnitOfWork, schedule: Schedule, changes: Mapping[str, Any]) -> S
 
 
 def _require_no_overlap(uow: UnitOfWork, schedule: Schedule) -> None:
-    schedule.overlaps_looked_for_at = None
+    schedule.overlaps_checked_at = None
     uow.session.flush()
     if schedule.enabled and not schedule.allow_overlap:
         require_no_overlap(uow, schedule)

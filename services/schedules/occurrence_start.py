@@ -160,7 +160,7 @@ def _skip(uow: UnitOfWork, schedule: Schedule, occurrence: Occurrence) -> None:
 def cover_remaining(uow_factory: UnitOfWorkFactory) -> None:
     """Add the remaining targets of very large freezes, one batch per freeze in turn, for a limited time."""
     end = monotonic() + COVERING_SECONDS
-    query = select(Freeze.id, Freeze.organization_id).where(Freeze.partly_covered).order_by(Freeze.id)
+    query = select(Freeze.id, Freeze.organization_id).where(Freeze.targets_pending).order_by(Freeze.id)
     while monotonic() < end:
         with uow_factory.open(SYSTEM_CALLER) as uow:
             left = uow.session.execute(query).all()

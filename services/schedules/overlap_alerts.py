@@ -34,20 +34,20 @@ def find_overlaps(uow_factory: UnitOfWorkFactory) -> int:
     with uow_factory.open(SYSTEM_CALLER) as uow:
         uow.session.execute(_GONE, {"now": uow.now, "type": TYPE})
         waiting = or_(
-            Schedule.overlaps_looked_for_at.is_(None), Schedule.overlaps_looked_for_at <= uow.now - RECHECK_INTERVAL
+            Schedule.overlaps_checked_at.is_(None), Schedule.overlaps_checked_at <= uow.now - RECHECK_INTERVAL
         )
         query = (
             select(Schedule)
             .join(Organization, Organization.id == Schedule.organization_id)
             .where(Schedule.is_compared)
             .where(waiting, Organization.deleted_at.is_(None))
-            .order_by(Schedule.overlaps_looked_for_at.nulls_first())
+            .order_by(Schedule.overlaps_checked_at.nulls_first())
             .limit(MAX_COMPARED)
             .with_for_update(of=Schedule, key_share=True, skip_locked=True)
         )
         turn = uow.session.scalars(query).all()
         for schedule in turn:
-            schedule.overlaps_looked_for_at = uow.now
+            schedule.overlaps_checked_at = uow.now
     return for_each_isolated(
         [(row.id, row.organization_id) for row in turn], lambda each: _compare_one(uow_factory, *each)
     )

@@ -86,7 +86,7 @@ def windows_to_start(windows: Sequence[Interval], now: datetime) -> list[Interva
 def exclude_skipped(uow: UnitOfWork, schedule: Schedule) -> None:
     """Exclude skipped windows from the ranges of a locked schedule, by which overlaps are detected."""
     schedule.windows = ranges(not_skipped(look_ahead(uow, schedule), skipped_rows(uow, schedule.id)))
-    schedule.overlaps_looked_for_at = None
+    schedule.overlaps_checked_at = None
 
 
 def skipped_rows(uow: UnitOfWork, schedule_id: str) -> Sequence[Occurrence]:

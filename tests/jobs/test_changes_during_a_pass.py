@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from integrations.github import ErrorKind, GitHubError
-from services.bypass_detection.detection import examine_landings
+from services.bypass_detection.detection import detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.installations.status import schedule_reread
 from services.maintenance.tasks import full_resync
@@ -132,7 +132,7 @@ class TestWhileAllBranchesAreLocked:
         town.sql("UPDATE branch_tips SET due_at = now() - interval '1 s', moved_since = now()")
         with town.jobs.open(SYSTEM_CALLER) as uow:
             uow.session.execute(text("SELECT FROM branch_tips FOR UPDATE"))
-            assert examine_landings(town.jobs, town.github) is False
+            assert detect_bypasses(town.jobs, town.github) is False
 
 
 def test_freeze_and_record_do_not_deadlock(town: Town, build: Builder) -> None:

@@ -15,7 +15,7 @@ import services
 from integrations.github import GitHub
 from rules.errors import ServiceError
 from rules.rate_budget import MUTATION_POINTS, QUERY_POINTS, RateLimits
-from services.bypass_detection.detection import examine_landings
+from services.bypass_detection.detection import detect_bypasses
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
 from services.enforcement.applying import apply_due
 from services.enforcement.probing import probe_due
@@ -109,7 +109,7 @@ def looking_into_landings(town: Town, build: Builder) -> Work:
         clocks.pass_by()
     town.settle()
     told = "audit_entries WHERE action = 'freeze.bypassed'"
-    return Work(partial(examine_landings, town.jobs, town.github), lambda: count(town, told) == 1)
+    return Work(partial(detect_bypasses, town.jobs, town.github), lambda: count(town, told) == 1)
 
 
 def comparing_repositories(town: Town, build: Builder) -> Work:

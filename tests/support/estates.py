@@ -9,7 +9,7 @@ from models.api_keys import ApiKey
 from models.attention import AttentionItem
 from models.audit import AuditEntry, AuditSeal
 from models.base import Base
-from models.enforcement import EnforcementSetup, Landing, WrittenRuleset
+from models.enforcement import EnforcementSetup, FrozenBranchPush, WrittenRuleset
 from models.exceptions import PullRequestException
 from models.freezes import Freeze
 from models.identity import DeviceAuthorization, Invitation, Mail, OneTimeToken
@@ -168,7 +168,7 @@ def found_out(organization: Organization, installation: Installation, branch: Wa
             requested_by=factories.SYSTEM,
             created_at=now,
         ),
-        Landing(
+        FrozenBranchPush(
             id=new_id("lnd"),
             organization_id=organization.id,
             branch_id=branch.id,

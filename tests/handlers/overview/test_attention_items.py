@@ -81,7 +81,7 @@ class TestListAttentionItems:
 
     def test_every_type_that_is_raised_is_in_the_contract(self) -> None:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["enum"])
-        raised_types = {kind for kind, _ in reports.ITEMS.values()}
+        raised_types = {kind for kind, _ in reports.ALERTS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
         raised_types |= {"unenforced_branch", "missing_permissions"} | set(attention_sources.TYPES)
         assert raised_types == known

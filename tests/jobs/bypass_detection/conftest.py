@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.jobs.bypass_detection.landing import Clocks, Notice, examine
+from tests.jobs.bypass_detection.pushes import Clocks, Notice, examine
 from tests.jobs.conftest import Builder, Town
 from tests.support.post import Post, look_everywhere
 from tools.fake_github.model.records import PullRequest

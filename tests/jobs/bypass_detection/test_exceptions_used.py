@@ -8,14 +8,17 @@ import pytest
 from services.core.unit_of_work import SYSTEM_CALLER
 from services.pull_request_exceptions.expiry import end_exceptions
 from tests.faults.test_merge_queue import enqueue
-from tests.jobs.bypass_detection.landing import Clocks, Notice, frozen, items, merge
+from tests.jobs.bypass_detection.pushes import Clocks, Notice, frozen, items, merge
 from tests.jobs.conftest import Town
 from tests.jobs.pull_request_exceptions.granting import grant
 from tools.fake_github.model.records import PullRequest
 
 
 def kinds(town: Town) -> list[tuple[str, Any]]:
-    return [(row[0], row[1]) for row in town.sql("SELECT kind, details -> 'delaySeconds' FROM landings ORDER BY id")]
+    return [
+        (row[0], row[1])
+        for row in town.sql("SELECT kind, details -> 'delaySeconds' FROM frozen_branch_pushes ORDER BY id")
+    ]
 
 
 def used(town: Town) -> list[tuple[str, Any, Any]]:

@@ -159,10 +159,10 @@ def test_noting_the_tips_of_many_branches_is_one_statement(town: Town, build: Bu
     ]
     statements: list[str] = []
     with town.jobs.open(SYSTEM_CALLER) as uow:
-        note_tips(uow, heads)
+        record_branch_tips(uow, heads)
         listen(uow.session.connection(), "before_cursor_execute", lambda *event: statements.append(event[2]))
-        note_tips(uow, [(branch_id, replace(found, sha="f" * 40)) for branch_id, found in heads])
-        note_tips(uow, [(branch_id, replace(found, sha=None)) for branch_id, found in heads])
+        record_branch_tips(uow, [(branch_id, replace(found, sha="f" * 40)) for branch_id, found in heads])
+        record_branch_tips(uow, [(branch_id, replace(found, sha=None)) for branch_id, found in heads])
     assert len(statements) == 1
     assert uow.wakeups == {"landings"}
     due = town.sql("SELECT count(*) FROM branch_tips WHERE due_at IS NOT NULL AND sha = repeat('f', 40)")

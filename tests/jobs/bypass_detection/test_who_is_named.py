@@ -6,7 +6,7 @@ import pytest
 
 from services.core.unit_of_work import Caller
 from services.maintenance.tasks import purge_expired
-from tests.jobs.bypass_detection.landing import (
+from tests.jobs.bypass_detection.pushes import (
     MAIN,
     Clocks,
     Notice,

@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.freezes.bypass import Classified, Cover, Landing, Run, classify
+from rules.freezes.bypass import Classification, FreezePeriod, Push, Run, classify
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HEAD, GROUP = "a" * 40, "b" * 40
-FREEZE = Cover("frz_a", NOON, None)
+FREEZE = FreezePeriod("frz_a", NOON, None)
 
 
 def at(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def merged(seconds: int, how: str = "pr_merge", head: str | None = HEAD) -> Landing:
-    return Landing(GROUP, at(seconds), "ada", how, 7, head)
+def merged(seconds: int, how: str = "pr_merge", head: str | None = HEAD) -> Push:
+    return Push(GROUP, at(seconds), "ada", how, 7, head)
 
 
-def pushed(seconds: int, how: str = "push") -> Landing:
-    return Landing(GROUP, at(seconds), "ada", how)
+def pushed(seconds: int, how: str = "push") -> Push:
+    return Push(GROUP, at(seconds), "ada", how)
 
 
 def run(conclusion: str, seconds: int, number: int = 1, sha: str = HEAD) -> Run:
@@ -39,7 +39,7 @@ def success(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("landing", "runs", "kind", "delay"),
+    ("push", "runs", "kind", "delay"),
     [
         pytest.param(pushed(9), [], "bypassed", None, id="a direct push goes around the check"),
         pytest.param(pushed(9, "force_push"), [], "bypassed", None, id="a forced push does too"),
@@ -101,8 +101,8 @@ def success(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
         ),
     ],
 )
-def test_what_is_thought_of_it(landing: Landing, runs: list[Run], kind: Any, delay: int | None) -> None:
-    assert classify(landing, runs, [FREEZE]) == Classified(kind, ("frz_a",), delay)
+def test_what_is_thought_of_it(push: Push, runs: list[Run], kind: Any, delay: int | None) -> None:
+    assert classify(push, runs, [FREEZE]) == Classification(kind, ("frz_a",), delay)
 
 
 @pytest.mark.parametrize(
@@ -123,29 +123,29 @@ def test_where_a_rule_requires_the_check(runs: list[Run], kind: str) -> None:
 @pytest.mark.parametrize(
     ("freeze", "expected"),
     [
-        pytest.param(Cover("frz_a", at(-60), None), "bypassed", id="in force before and after"),
-        pytest.param(Cover("frz_a", at(0), None), "bypassed", id="in force from the start of that second"),
-        pytest.param(Cover("frz_a", at(0.001), None), "landed_before_block", id="begun within that second"),
-        pytest.param(Cover("frz_a", at(1), None), None, id="begun after it"),
-        pytest.param(Cover("frz_a", at(-60), at(1)), "bypassed", id="ended after it"),
-        pytest.param(Cover("frz_a", at(-60), at(0.999)), None, id="ended within that second"),
-        pytest.param(Cover("frz_a", at(-60), at(-1)), None, id="ended before it"),
+        pytest.param(FreezePeriod("frz_a", at(-60), None), "bypassed", id="in force before and after"),
+        pytest.param(FreezePeriod("frz_a", at(0), None), "bypassed", id="in force from the start of that second"),
+        pytest.param(FreezePeriod("frz_a", at(0.001), None), "landed_before_block", id="begun within that second"),
+        pytest.param(FreezePeriod("frz_a", at(1), None), None, id="begun after it"),
+        pytest.param(FreezePeriod("frz_a", at(-60), at(1)), "bypassed", id="ended after it"),
+        pytest.param(FreezePeriod("frz_a", at(-60), at(0.999)), None, id="ended within that second"),
+        pytest.param(FreezePeriod("frz_a", at(-60), at(-1)), None, id="ended before it"),
     ],
 )
-def test_which_freezes_count_for_a_push(freeze: Cover, expected: str | None) -> None:
+def test_which_freezes_count_for_a_push(freeze: FreezePeriod, expected: str | None) -> None:
     found = classify(pushed(0), [], [freeze])
     assert (found and found.kind) == expected
 
 
 class TestExceptions:
-    two = (Cover("frz_a", at(-60), None), Cover("frz_b", at(-5), None))
+    two = (FreezePeriod("frz_a", at(-60), None), FreezePeriod("frz_b", at(-5), None))
 
     def test_an_exception_of_every_freeze_excuses(self) -> None:
-        expected = Classified("excepted", ("frz_a", "frz_b"))
+        expected = Classification("excepted", ("frz_a", "frz_b"))
         assert classify(merged(9), [success(-1)], self.two, {"frz_a", "frz_b"}) == expected
 
     def test_an_exception_of_one_leaves_the_other_and_its_delay(self) -> None:
-        expected = Classified("landed_before_block", ("frz_b",), 14)
+        expected = Classification("landed_before_block", ("frz_b",), 14)
         assert classify(merged(9), [success(-20)], self.two, {"frz_a"}) == expected
 
     def test_what_an_exception_allowed_is_no_gap_of_the_freeze_that_it_was_for(self) -> None:
@@ -160,7 +160,7 @@ all_runs = st.lists(
 )
 covers = st.lists(
     st.builds(
-        lambda number, since, length: Cover(
+        lambda number, since, length: FreezePeriod(
             f"frz_{number}", at(since / 10), None if length is None else at((since + length) / 10)
         ),
         st.integers(1, 3),
@@ -174,28 +174,28 @@ merges = st.builds(merged, seconds, st.sampled_from(["pr_merge", "merge_queue_me
 
 @given(merges, all_runs, covers)
 def test_no_merge_is_called_a_bypass_unless_a_failure_was_shown_strictly_before(
-    landing: Landing, runs: list[Run], freezes: list[Cover]
+    push: Push, runs: list[Run], freezes: list[FreezePeriod]
 ) -> None:
-    found = classify(landing, runs, freezes)
+    found = classify(push, runs, freezes)
     if found is not None and found.kind == "bypassed":
-        assert any(one.conclusion == "failure" and one.completed_at < landing.instant for one in runs)
+        assert any(one.conclusion == "failure" and one.completed_at < push.instant for one in runs)
 
 
 @given(merges, all_runs, covers, st.booleans())
 def test_a_success_in_the_very_second_of_a_merge_always_excuses_it(
-    landing: Landing, runs: list[Run], freezes: list[Cover], required: bool
+    push: Push, runs: list[Run], freezes: list[FreezePeriod], required: bool
 ) -> None:
-    green = Run(100, landing.commit, "success", landing.instant)
-    found = classify(landing, [*runs, green], freezes, required=required)
+    green = Run(100, push.commit, "success", push.instant)
+    found = classify(push, [*runs, green], freezes, required=required)
     assert found is None or found.kind != "bypassed"
 
 
 @given(st.one_of(merges, st.builds(pushed, seconds)), all_runs, covers, st.booleans(), st.sets(st.integers(1, 3)))
 def test_a_judgement_names_the_freezes_that_it_is_about_and_only_a_delay_is_counted(
-    landing: Landing, runs: list[Run], freezes: list[Cover], required: bool, numbers: set[int]
+    push: Push, runs: list[Run], freezes: list[FreezePeriod], required: bool, numbers: set[int]
 ) -> None:
     excepted = {f"frz_{number}" for number in numbers}
-    found = classify(landing, runs, freezes, excepted, required=required)
+    found = classify(push, runs, freezes, excepted, required=required)
     if found is None:
         return
     assert found.freezes
@@ -207,7 +207,7 @@ def test_a_judgement_names_the_freezes_that_it_is_about_and_only_a_delay_is_coun
 
 @given(merges, all_runs, covers, st.booleans())
 def test_what_happens_after_it_landed_changes_nothing(
-    landing: Landing, runs: list[Run], freezes: list[Cover], required: bool
+    push: Push, runs: list[Run], freezes: list[FreezePeriod], required: bool
 ) -> None:
-    earlier = [one for one in runs if one.completed_at <= landing.instant]
-    assert classify(landing, runs, freezes, required=required) == classify(landing, earlier, freezes, required=required)
+    earlier = [one for one in runs if one.completed_at <= push.instant]
+    assert classify(push, runs, freezes, required=required) == classify(push, earlier, freezes, required=required)

@@ -171,10 +171,10 @@ class TestVeryManyBranches:
         planned.come()
         planned.begin()
         [freeze] = planned.freezes()
-        assert (len(planned.covered(freeze)), freeze.partly_covered) == (2, True)
+        assert (len(planned.covered(freeze)), freeze.targets_pending) == (2, True)
         cover_remaining(planned.jobs)
         [freeze] = planned.freezes()
-        assert (len(planned.covered(freeze)), freeze.partly_covered) == (few_at_once, False)
+        assert (len(planned.covered(freeze)), freeze.targets_pending) == (few_at_once, False)
         assert [entry.details["targets"] for entry in planned.audit("freeze.grew")] == [2, 1]
 
     def test_have_no_receipt_before_all_are_covered(self, planned: Planned, few_at_once: int) -> None:
@@ -196,7 +196,7 @@ class TestVeryManyBranches:
             lift(uow, freeze.id, None)
         cover_remaining(planned.jobs)
         [freeze] = planned.freezes()
-        assert (len(planned.covered(freeze)), freeze.partly_covered) == (2, False)
+        assert (len(planned.covered(freeze)), freeze.targets_pending) == (2, False)
 
 
 def at_once(count: int, step: Callable[[], int]) -> int:

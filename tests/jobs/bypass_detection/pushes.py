@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.bypass_detection.detection import examine_landings
+from services.bypass_detection.detection import detect_bypasses
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
 from tools.fake_github.model.checks import create_check_run
@@ -38,9 +38,9 @@ class Clocks:
 
 def examine(town: Town) -> None:
     turns = 0
-    while examine_landings(town.jobs, town.github):
+    while detect_bypasses(town.jobs, town.github):
         turns += 1
-        assert turns < 20, "a landing is looked into again and again"
+        assert turns < 20, "a push is looked into again and again"
 
 
 def frozen(town: Town, clocks: Clocks) -> str:

@@ -69,7 +69,7 @@ async def get_freeze_state(
     branch_id: str | None,
     organization: str | None,
 ) -> object:
-    """Tell whether a repository, a branch or the organisation is frozen."""
+    """Return whether a repository, a branch or the organisation is frozen."""
     freeze_state.choose_form(repo, branch, branch_id, organization)
     if repo is not None:
         return await freeze_state.of_repository(context, repo, branch)

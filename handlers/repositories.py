@@ -15,7 +15,7 @@ def list_repositories(uow: UnitOfWork, limit: int, cursor: str | None, **filters
 
 
 def sync_repositories(uow: UnitOfWork) -> object:
-    """Have the list of repositories compared with the code host's."""
+    """Sync the list of repositories with GitHub."""
     return sync.request_sync(uow)
 
 
@@ -30,7 +30,7 @@ def disable_repositories(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 
 def preview_glob(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Tell which repositories patterns match."""
+    """Return which repositories patterns match."""
     return repositories.preview_glob(uow, body["patterns"])
 
 
@@ -51,4 +51,4 @@ def list_pull_requests(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | 
 
 def lookup_pull_request(uow: UnitOfWork, ref: str, repo: str | None) -> object:
     """Find a pull request by its address, `owner/repo#7`, or `7`."""
-    return pull_requests.look_up(uow, ref, repo)
+    return pull_requests.lookup(uow, ref, repo)

@@ -15,7 +15,7 @@ from models.freezes import Freeze, FreezeTarget
 from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from rules.freezes.pull_request_exceptions import ExceptionState
-from rules.freezes.scope import BranchFact
+from rules.freezes.scope import BranchRef
 from rules.freezes.verdict import CoveringFreeze
 
 
@@ -49,7 +49,7 @@ def covering_freezes(
     return covering
 
 
-def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[BranchFact]:
+def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[BranchRef]:
     """Return what scopes can reach, or what of it meets conditions: the watched branches of enabled repositories."""
     rows = session.execute(
         select(WatchedBranch.id, Repository.id, Repository.owner, Repository.name, WatchedBranch.name)
@@ -63,7 +63,7 @@ def watched_branches(session: Session, organization_id: str, *narrowed: ColumnEl
         )
         .order_by(Repository.owner, Repository.name, WatchedBranch.name)
     )
-    return [BranchFact(branch, repository, f"{owner}/{name}", ref) for branch, repository, owner, name, ref in rows]
+    return [BranchRef(branch, repository, f"{owner}/{name}", ref) for branch, repository, owner, name, ref in rows]
 
 
 def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> None:

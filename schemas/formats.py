@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from rules.freezes.globs import fault
-from rules.freezes.reasons import SHORTEST_REASON, is_reason
+from rules.freezes.globs import pattern_error
+from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from schemas.instants import is_date, is_instant
 
 _LONGEST_GLOB = 256
@@ -12,18 +12,18 @@ _LONGEST_DATE = 10
 FORMATS: Mapping[str, Callable[[str], bool]] = {
     "date-time": is_instant,
     "date": lambda text: len(text) > _LONGEST_DATE or is_date(text),
-    "repository-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or fault(text, "repository") is None,
-    "branch-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or fault(text, "branch") is None,
-    "reason": lambda text: len(text) < SHORTEST_REASON or is_reason(text),
+    "repository-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "repository") is None,
+    "branch-glob": lambda text: not 0 < len(text) <= _LONGEST_GLOB or pattern_error(text, "branch") is None,
+    "reason": lambda text: len(text) < MIN_REASON_LENGTH or is_reason(text),
 }
 
 
 def explain(name: str, text: str) -> str | None:
     """Return what is wrong with a text; None for a format whose name says it."""
     if name == "repository-glob":
-        return fault(text, "repository")
+        return pattern_error(text, "repository")
     if name == "branch-glob":
-        return fault(text, "branch")
+        return pattern_error(text, "branch")
     if name == "reason":
-        return f"must have at least {SHORTEST_REASON} characters, without the white space at both ends"
+        return f"must have at least {MIN_REASON_LENGTH} characters, without the white space at both ends"
     return None

@@ -1,4 +1,4 @@
-"""Tables of the domain are called by the terms of the field.
+"""Tables and columns of the domain are called by the terms of the field.
 
 Revision ID: 0011
 Revises: 0010
@@ -11,7 +11,12 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
+COLUMNS = (
+    ("freezes", "partly_covered", "targets_pending"),
+    ("schedules", "overlaps_looked_for_at", "overlaps_checked_at"),
+)
 INDEXES = (
+    ("ix_freezes_partly_covered", "ix_freezes_targets_pending"),
     ("pk_landings", "pk_frozen_branch_pushes"),
     ("ix_landings_organization_id", "ix_frozen_branch_pushes_organization_id"),
     ("uq_landings_commit", "uq_frozen_branch_pushes_commit"),
@@ -23,6 +28,8 @@ CONSTRAINTS = (
 
 
 def upgrade() -> None:
+    for table, old, new in COLUMNS:
+        op.execute(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
     op.execute("ALTER TABLE landings RENAME TO frozen_branch_pushes")
     for old, new in INDEXES:
         op.execute(f"ALTER INDEX {old} RENAME TO {new}")
@@ -36,3 +43,5 @@ def downgrade() -> None:
     for old, new in INDEXES:
         op.execute(f"ALTER INDEX {new} RENAME TO {old}")
     op.execute("ALTER TABLE frozen_branch_pushes RENAME TO landings")
+    for table, old, new in COLUMNS:
+        op.execute(f"ALTER TABLE {table} RENAME COLUMN {new} TO {old}")

@@ -27,7 +27,7 @@ class Glob:
     patterns: tuple[tuple[bool, re.Pattern[str]], ...]
 
     def matches(self, text: str) -> bool:
-        """Tell whether the last pattern that matches the whole of `text` includes it."""
+        """Return True if the last pattern that matches the whole of `text` includes it."""
         return next((include for include, pattern in reversed(self.patterns) if pattern.fullmatch(text)), False)
 
 
@@ -40,7 +40,7 @@ def _compile(pattern: str, kind: Kind) -> tuple[bool, re.Pattern[str]]:
 
 
 def _expression(parts: list[str]) -> str:
-    """Join `literal, stars, literal, …, literal` so that only a `**` may look for another start of what follows it."""
+    """Join `literal, stars, literal, …, literal` so that only a `**` may try another start of what follows it."""
     expression = re.escape(parts[0])
     closing = ""
     last = len(parts) - 1
@@ -64,28 +64,30 @@ def _more_crossings(parts: list[str], index: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def fault(pattern: str, kind: Kind) -> str | None:
-    """Return what is wrong with one pattern, or None."""
+def pattern_error(pattern: str, kind: Kind) -> str | None:
+    """Return why one pattern is invalid, or None."""
     text = pattern.removeprefix("!")
-    faults = (
+    errors = (
         (not text, "is empty"),
         ("***" in text, "has a run of more than two asterisks"),
         (text.startswith("!"), "begins with more than one exclamation mark"),
-        *(_branch_faults(text) if kind == "branch" else _repository_faults(text)),
+        *(_branch_errors(text) if kind == "branch" else _repository_errors(text)),
     )
-    return next((message for wrong, message in faults if wrong), None)
+    return next((message for wrong, message in errors if wrong), None)
 
 
-def _branch_faults(text: str) -> tuple[tuple[bool, str], ...]:
+def _branch_errors(text: str) -> tuple[tuple[bool, str], ...]:
     bad = _NOT_IN_BRANCHES.search(text)
-    return ((bad is not None, f"has {bad[0] if bad else ''!r}, which no branch name holds; only * and ** are special"),)
+    return (
+        (bad is not None, f"has {bad[0] if bad else ''!r}, which no branch name contains; only * and ** are special"),
+    )
 
 
-def _repository_faults(text: str) -> tuple[tuple[bool, str], ...]:
+def _repository_errors(text: str) -> tuple[tuple[bool, str], ...]:
     return (
         (
             not _REPOSITORY_CHARACTERS.fullmatch(text),
-            "may hold letters, digits, '.', '_', '-', '/', and the wildcards * and **",
+            "may contain letters, digits, '.', '_', '-', '/', and the wildcards * and **",
         ),
         (text.count("/") > 1 or ("/" not in text and "**" not in text), "has the form owner/name"),
     )
@@ -96,15 +98,15 @@ def compile_globs(patterns: Sequence[str], kind: Kind, path: str) -> Glob:
 
     Raises `invalid_glob` with one row for each pattern that does not parse, or when no pattern includes anything.
     """
-    faults = [
+    details = [
         Detail(f"{path}/{index}", f"{pattern!r} {wrong}", "invalid_glob")
         for index, pattern in enumerate(patterns)
-        if (wrong := fault(pattern, kind))
+        if (wrong := pattern_error(pattern, kind))
     ]
-    if faults:
-        raise ServiceError("invalid_glob", f"The pattern {faults[0].message}", details=tuple(faults))
+    if details:
+        raise ServiceError("invalid_glob", f"The pattern {details[0].message}", details=tuple(details))
     if all(pattern.startswith("!") for pattern in patterns):
         start = "*/*" if kind == "repository" else "**"
-        message = f"Patterns that only exclude match nothing; begin with {start!r}"
+        message = f"Patterns that only exclude match nothing; start with {start!r}"
         raise ServiceError("invalid_glob", message, details=(Detail(path, message, "invalid_glob"),))
     return Glob(tuple(_compile(pattern, kind) for pattern in patterns))

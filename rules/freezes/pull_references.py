@@ -1,10 +1,10 @@
-"""The ways of naming a pull request: its address, `owner/repo#7`, `#7`, or a bare number."""
+"""References to a pull request: its address, `owner/repo#7`, `#7`, or a bare number."""
 
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
-LARGEST = 2**31 - 1
+MAX_NUMBER = 2**31 - 1
 """No pull request has a higher number; GitHub's are 32-bit."""
 
 _NUMBER = r"(?P<number>[0-9]{1,10})"
@@ -16,19 +16,19 @@ _PATH = re.compile(rf"/(?:[^/]+/)*?{_OWNER_AND_NAME}/pulls?/{_NUMBER}(?:/.*)?")
 
 @dataclass(frozen=True, slots=True)
 class PullReference:
-    """A repository (`owner/name`, None where it was not said) and a number in it."""
+    """A repository (`owner/name`, None if it was not given) and a number in it."""
 
     repository: str | None
     number: int
 
 
 def read_reference(text: str) -> PullReference | None:
-    """Return what the text names, or None when it has none of the forms.
+    """Return the reference that the text is, or None if it has none of the forms.
 
-    Of an address only the path counts, whoever the host: `…/owner/repo/pull/7`, with anything after it.
+    Of an address only the path counts, whatever the host: `…/owner/repo/pull/7`, with anything after it.
     """
     match = _BARE.fullmatch(text) or _SHORT.fullmatch(text) or _in_address(text)
-    if match is None or not 0 < int(match["number"]) <= LARGEST:
+    if match is None or not 0 < int(match["number"]) <= MAX_NUMBER:
         return None
     return PullReference(match.groupdict().get("repository"), int(match["number"]))
 

@@ -1,9 +1,9 @@
-"""The reason of a freeze: what somebody who is stopped by it reads."""
+"""The reason of a freeze, which is shown to everyone whom it blocks."""
 
-SHORTEST_REASON = 8
-"""Characters, once the white space around them is gone (specification, section 8)."""
+MIN_REASON_LENGTH = 8
+"""Characters, without surrounding white space."""
 
 
 def is_reason(text: str) -> bool:
-    """Tell whether a text says enough."""
-    return len(text.strip()) >= SHORTEST_REASON
+    """Return True if the text is long enough to be a reason."""
+    return len(text.strip()) >= MIN_REASON_LENGTH

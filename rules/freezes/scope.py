@@ -14,13 +14,13 @@ OPEN_ENDED = frozenset({"organization", "glob"})
 
 
 @dataclass(frozen=True, slots=True)
-class BranchFact:
-    """A watched branch of an enabled repository, as scopes see it."""
+class BranchRef:
+    """A watched branch of an enabled repository, as scopes match it."""
 
     branch_id: str
     repository_id: str
     repository: str
-    """`owner/name`, as the code host spells it."""
+    """`owner/name`, as GitHub spells it."""
     branch: str
 
 
@@ -36,15 +36,15 @@ class Scope:
 
     @property
     def open_ended(self) -> bool:
-        """Whether a branch that begins to match while the freeze is in force is taken in."""
+        """Whether a branch that begins to match while the freeze is in force is added to it."""
         return self.type in OPEN_ENDED
 
-    def covers(self, fact: BranchFact) -> bool:
-        """Tell whether the scope reaches this branch."""
+    def covers(self, fact: BranchRef) -> bool:
+        """Return True if the scope reaches this branch."""
         return _REACHES[self.type](self, fact) and (self.branch_glob is None or self.branch_glob.matches(fact.branch))
 
 
-_REACHES: dict[str, Callable[[Scope, BranchFact], bool]] = {
+_REACHES: dict[str, Callable[[Scope, BranchRef], bool]] = {
     "organization": lambda _scope, _fact: True,
     "glob": lambda scope, fact: scope.repository_glob is not None and scope.repository_glob.matches(fact.repository),
     "repositories": lambda scope, fact: fact.repository_id in scope.repositories,
@@ -74,7 +74,7 @@ def compile_scope(
 
 
 def scope_contains(outer: dict[str, Any], inner: dict[str, Any]) -> bool | None:
-    """Tell whether every branch that `inner` can ever reach lies in `outer`; None: only its targets can tell.
+    """Return whether every branch that `inner` can ever reach lies in `outer`; None if only its targets decide.
 
     Organisation freezes lie only in an organisation scope, glob freezes in that or in the same list of patterns;
     an outer scope that is narrowed to some branches holds an open-ended one only if that is narrowed alike.

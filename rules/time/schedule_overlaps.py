@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rules.freezes.globs import compile_globs
-from rules.freezes.scope import BranchFact
+from rules.freezes.scope import BranchRef
 
 _AFTER_ALL = "\U0010ffff"
 
-Facts = Iterable[BranchFact]
+Facts = Iterable[BranchRef]
 
 
 class BranchIndex:
@@ -24,14 +24,14 @@ class BranchIndex:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = {fact.branch_id: fact for fact in facts}
-        self._of_repository: dict[str, list[BranchFact]] = defaultdict(list)
+        self._of_repository: dict[str, list[BranchRef]] = defaultdict(list)
         for fact in self._facts.values():
             self._of_repository[fact.repository_id].append(fact)
         self.repositories = {key: of[0].repository.lower() for key, of in self._of_repository.items()}
         """The lower-case names of all its repositories, by id."""
         self._names = sorted((name, key) for key, name in self.repositories.items())
 
-    def reached(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterator[BranchFact]:
+    def reached(self, scope: Mapping[str, Any], repositories: Mapping[str, str]) -> Iterator[BranchRef]:
         """Yield the branches that a scope covers, given as the stored object of the contract.
 
         `repositories` maps the names in scopes to ids; a name that is missing covers nothing.
@@ -56,7 +56,7 @@ class BranchIndex:
         facts = self._of_repository.get(repositories.get(scope["repository"], ""), ())
         return (fact for fact in facts if fact.branch == scope["branch"])
 
-    def _matching(self, patterns: Sequence[str]) -> Iterator[BranchFact]:
+    def _matching(self, patterns: Sequence[str]) -> Iterator[BranchRef]:
         places = {place for pattern in patterns if not pattern.startswith("!") for place in self._places(pattern)}
         if not places:
             return

@@ -30,7 +30,7 @@ ACTIVITIES = {
     "merge_queue_merge": "merged{pull} through the merge queue into",
     "push": "pushed to",
     "force_push": "force-pushed to",
-    "branch_creation": "deleted and created anew",
+    "branch_creation": "deleted and re-created",
 }
 
 

@@ -1,7 +1,7 @@
-"""The receipts of a freeze as a whole: since when all of it is enforced, and since when all of it is released.
+"""The completion of a freeze as a whole: since when it is enforced, or released, on all of its branches.
 
-They are given in a transaction of their own. A pass holds branches and targets when it finishes the last one, while
-somebody who lifts the freeze holds the freeze and waits for the branches: locking both ways would be a deadlock.
+It is recorded in a transaction of its own. A pass of the reconciler holds branches and targets when it finishes the
+last one, while a lift of the freeze holds the freeze and waits for the branches: both orders together would deadlock.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from services.core.unit_of_work import UnitOfWork
 _LOCK = text("SELECT id FROM freezes WHERE id = ANY(:freezes) ORDER BY id FOR NO KEY UPDATE")
 _ENFORCED = text("""
     UPDATE freezes f SET enforced_at = :now
-    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.partly_covered
+    WHERE f.id = ANY(:freezes) AND f.enforced_at IS NULL AND f.ended_at IS NULL AND NOT f.targets_pending
       AND NOT EXISTS (
         SELECT FROM freeze_targets t WHERE t.freeze_id = f.id AND t.state IN ('pending', 'failed'))
 """)
@@ -34,7 +34,7 @@ _INCOMPLETE = text(f"""
 
 
 def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
-    """Write down of these freezes whether they are enforced or released as a whole, as of now."""
+    """Record which of these freezes are enforced or released on all of their branches."""
     if freeze_ids:
         listed = {"freezes": sorted(freeze_ids), "now": uow.now}
         uow.session.execute(_LOCK, listed)
@@ -43,5 +43,5 @@ def mark_complete(uow: UnitOfWork, freeze_ids: Collection[str]) -> None:
 
 
 def repair_completion(uow: UnitOfWork) -> None:
-    """Give the receipts that a worker was about to give when it died."""
+    """Record completions that a worker was about to record when it died."""
     mark_complete(uow, uow.session.scalars(_INCOMPLETE).all())

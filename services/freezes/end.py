@@ -1,7 +1,7 @@
-"""Ending freezes: one, every one inside a scope, or those whose time has come.
+"""Ending freezes: one, all inside a scope, or those whose end has come.
 
 Ending one never touches another (I6): the branches of the ended freeze become due, and the reconciler writes whatever
-verdict the remaining freezes give. That is a fan-out of its own, with receipts (`releasedAt`).
+verdict the remaining freezes give. That is a fan-out of its own, with its own completion (`releasedAt`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from services.freezes.scopes import resolve
 from services.freezes.start import checked_reason
 from services.freezes.views import ended_by_time, views
 
-SHOWN = 100
+MAX_LISTED = 100
 """Branches that are named as still frozen."""
 
 
@@ -60,7 +60,7 @@ def _trimmed(reason: str | None) -> str | None:
 
 
 def lock_branches(uow: UnitOfWork, freezes: Collection[Freeze]) -> None:
-    """Lock the branches of several freezes that are about to end, in the order in which everybody locks them."""
+    """Lock the branches of several freezes that are about to end, in the order in which all transactions lock them."""
     covered = select(FreezeTarget.branch_id).where(FreezeTarget.freeze_id.in_([freeze.id for freeze in freezes]))
     uow.session.execute(
         select(WatchedBranch.id)
@@ -118,7 +118,7 @@ def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) ->
         "data": views(uow, inside),
         "still_frozen": [
             {"branch_id": branch_id, "freeze_ids": [freeze.id for freeze in freezes]}
-            for branch_id, freezes in sorted(still.items())[:SHOWN]
+            for branch_id, freezes in sorted(still.items())[:MAX_LISTED]
         ],
         "still_frozen_count": len(still),
     }
@@ -127,7 +127,7 @@ def lift_matching(uow: UnitOfWork, scope: dict[str, Any], reason: str | None) ->
 def _lock_running(uow: UnitOfWork) -> Sequence[Freeze]:
     """Lock every freeze of the organisation that is in force, and return them.
 
-    Waiting for the locks takes time, in which another freeze can start; then they are locked anew, so that what is
+    Waiting for the locks takes time, in which another freeze can start; then they are locked again, so that what is
     decided on them and what is read afterwards agree.
     """
     while True:
@@ -168,7 +168,7 @@ def _nothing_to_lift(covering: Mapping[str, Iterable[CoveringFreeze]]) -> Servic
 
 
 def expire_freeze(uow: UnitOfWork, freeze_id: str) -> bool:
-    """Record the end of a freeze whose time has passed; False if somebody else has ended or extended it meanwhile."""
+    """Record the end of a freeze whose time has passed; return False if it was ended or extended meanwhile."""
     freeze = get_freeze(uow, freeze_id, lock=True)
     if freeze.ended_at is not None or freeze.ends_at is None or uow.now < freeze.ends_at:
         return False

@@ -1,4 +1,4 @@
-"""Resolving a scope: from what a client wrote to the watched branches that it reaches now."""
+"""Resolving a scope to the watched branches that it reaches now, and previewing it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from models.pull_requests import PullRequest
 from models.queries import covering_freezes, watched_branches
 from models.repositories import Repository, WatchedBranch
 from rules.errors import Detail, ServiceError
-from rules.freezes.scope import BranchFact, Scope, compile_scope
+from rules.freezes.scope import BranchRef, Scope, compile_scope
 from services.core.lookups import find_repositories
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.status import count_unenforced
 
-PREVIEWED = 100
+MAX_LISTED = 100
 """Repositories listed in a preview."""
 
 
@@ -24,7 +24,7 @@ class Resolved:
     """A compiled scope and the branches that it reaches."""
 
     scope: Scope
-    branches: list[BranchFact]
+    branches: list[BranchRef]
 
     @property
     def ids(self) -> list[str]:
@@ -36,8 +36,8 @@ def resolve(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = False) -> 
     """Resolve the contract's scope object.
 
     Raises `invalid_glob`; `invalid_parameter` (with pointers) for references that this organisation does not have.
-    A `stored` one was good when it was written: what it names and has gone since is passed over.
-    What is known may cover no watched branch of an enabled repository: the answer is then empty.
+    A `stored` scope was valid when it was saved: references to what no longer exists are ignored.
+    The result is empty if the scope covers no watched branch of an enabled repository.
     """
     compiled = _compile(uow, scope, stored=stored)
     found = watched_branches(uow.session, uow.organization, *_narrowed(compiled))
@@ -45,7 +45,7 @@ def resolve(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = False) -> 
 
 
 def _narrowed(scope: Scope) -> Iterator[ColumnElement[bool]]:
-    """Yield what tells the database which rows a scope of few names can cover: there may be very many others."""
+    """Yield conditions that narrow the query where a scope names its branches: there may be very many others."""
     if scope.type == "repositories":
         yield WatchedBranch.repository_id.in_(scope.repositories)
     elif scope.type == "branch":
@@ -53,9 +53,9 @@ def _narrowed(scope: Scope) -> Iterator[ColumnElement[bool]]:
 
 
 def resolve_targets(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool = False) -> Resolved:
-    """Resolve a scope that has to reach something; raises `no_targets_in_scope` besides.
+    """Resolve a scope that has to reach a branch; raises `no_targets_in_scope` as well.
 
-    A stored one that is open-ended need not: what it will reach is taken in when it comes.
+    A stored scope that is open-ended need not: branches that match later are added to the freeze.
     """
     resolved = resolve(uow, scope, stored=stored)
     if not resolved.branches and not (stored and resolved.scope.open_ended):
@@ -103,18 +103,18 @@ def _branch(uow: UnitOfWork, scope: dict[str, Any], *, stored: bool) -> str | No
 def _unknown(references: Any) -> ServiceError:
     details = tuple(Detail(path, f"this organisation has no {what}", "invalid_parameter") for path, what in references)
     return ServiceError(
-        "invalid_parameter", f"The scope names what is not there: {details[0].message}.", details=details
+        "invalid_parameter", f"The scope references unknown resources: {details[0].message}.", details=details
     )
 
 
 def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
-    """Tell what a freeze with this scope would reach now; changes nothing."""
+    """Return what a freeze with this scope would reach now; changes nothing."""
     resolved = resolve(uow, scope)
     frozen = covering_freezes(uow.session, resolved.ids, uow.now)
-    by_repository: dict[str, list[BranchFact]] = {}
+    by_repository: dict[str, list[BranchRef]] = {}
     for fact in resolved.branches:
         by_repository.setdefault(fact.repository_id, []).append(fact)
-    shown = list(by_repository.items())[:PREVIEWED]
+    shown = list(by_repository.items())[:MAX_LISTED]
     return {
         "repository_count": len(by_repository),
         "branch_count": len(resolved.branches),
@@ -127,12 +127,12 @@ def preview(uow: UnitOfWork, scope: dict[str, Any]) -> dict[str, Any]:
                 "full_name": facts[0].repository,
                 "branches": [
                     {"id": fact.branch_id, "name": fact.branch, "frozen": fact.branch_id in frozen}
-                    for fact in facts[:PREVIEWED]
+                    for fact in facts[:MAX_LISTED]
                 ],
             }
             for repository_id, facts in shown
         ],
-        "truncated": len(by_repository) > PREVIEWED,
+        "truncated": len(by_repository) > MAX_LISTED,
     }
 
 

@@ -1,4 +1,4 @@
-"""Starting and extending freezes. Ending them is in `lifting.py`, showing them in `freeze_views.py`."""
+"""Starting and extending freezes."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from sqlalchemy import select, text
 from models.freezes import Freeze, FreezeTarget
 from models.queries import lock_coverage, mark_dirty
 from rules.errors import Detail, ServiceError
-from rules.freezes.reasons import SHORTEST_REASON, is_reason
+from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from rules.freezes.scope import OPEN_ENDED
 from rules.ids import new_id
 from services.core.lookups import get_freeze
@@ -19,7 +19,7 @@ from services.freezes.scopes import resolve_targets
 
 @dataclass(frozen=True, slots=True)
 class NewFreeze:
-    """What a client, a schedule or an operator asks for."""
+    """The freeze that a client, a schedule or an operator wants."""
 
     scope: dict[str, Any]
     reason: str
@@ -31,19 +31,19 @@ class NewFreeze:
     schedule_id: str | None = None
     occurrence_id: str | None = None
     seconds_late: int | None = None
-    """How long after its window had begun a schedule comes to it; None: in time."""
+    """How long after the start of its window a schedule starts the freeze; None: in time."""
 
 
 def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
     """Start a freeze now on every branch of its scope.
 
-    Faults are told in the order of the request's properties. Raises what resolving a scope raises,
-    `no_targets_in_scope`, `reason_required`, `invalid_parameter` (an end that is not in the future),
-    `impact_preview_required`, `too_many_targets`.
+    Raise, in the order of the request's properties, what resolving a scope raises, `no_targets_in_scope`,
+    `reason_required`, `invalid_parameter` (an end that is not in the future), `impact_preview_required`,
+    `too_many_targets`.
 
-    A schedule's was wanted long ago, and nobody waits for an answer: what its scope names and is not there any more
-    is passed over, an open-ended one need not reach anything yet, and of more than `most_targets` branches the others
-    follow in batches (`targets.cover_more`).
+    A schedule's freeze starts without a client: references of its scope that no longer exist are ignored, an open-ended
+    scope need not reach a branch yet, and branches beyond `max_targets` follow in batches
+    (`targets.add_remaining_targets`).
     """
     scheduled = wanted.source == "schedule"
     lock_coverage(uow.session, uow.organization, exclusive=False)
@@ -57,7 +57,7 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
             f"The scope reaches {len(resolved.branches)} watched branches; one freeze request takes {max_targets}.",
         )
     freeze = _insert(uow, wanted, reason)
-    freeze.partly_covered = len(resolved.branches) > max_targets
+    freeze.targets_pending = len(resolved.branches) > max_targets
     add_targets(uow, freeze, resolved.ids[:max_targets])
     uow.audit(
         "freeze.started",
@@ -73,7 +73,7 @@ def start(uow: UnitOfWork, wanted: NewFreeze, *, max_targets: int) -> Freeze:
 
 
 def _window(wanted: NewFreeze) -> dict[str, Any]:
-    """Return what the audit tells of the window that a freeze is started for."""
+    """Return what the audit says of the window that a freeze is started for."""
     if wanted.occurrence_id is None:
         return {}
     of = {"scheduleId": wanted.schedule_id, "occurrenceId": wanted.occurrence_id}
@@ -102,10 +102,10 @@ def _insert(uow: UnitOfWork, wanted: NewFreeze, reason: str) -> Freeze:
 
 
 def checked_reason(reason: str) -> str:
-    """Return the reason without the white space around it; raises `reason_required` if it is then too short."""
+    """Return the reason without surrounding white space; raises `reason_required` if it is then too short."""
     trimmed = reason.strip()
     if not is_reason(trimmed):
-        message = f"has to have at least {SHORTEST_REASON} characters"
+        message = f"must have at least {MIN_REASON_LENGTH} characters"
         raise ServiceError(
             "reason_required", f"The reason {message}.", details=(Detail("/reason", message, "reason_required"),)
         )
@@ -115,7 +115,7 @@ def checked_reason(reason: str) -> str:
 def require_future(uow: UnitOfWork, end: datetime | None, name: str = "endsAt") -> None:
     """Raise `invalid_parameter` for an end, the property `name` of a body, that is not in the future."""
     if end is not None and end <= uow.now:
-        message = "has to be in the future"
+        message = "must be in the future"
         raise ServiceError(
             "invalid_parameter", f"{name} {message}.", details=(Detail(f"/{name}", message, "invalid_parameter"),)
         )
@@ -127,16 +127,16 @@ def _require_preview(wanted: NewFreeze) -> None:
     if wanted.previewed_repo_count is None and not wanted.impact_acknowledged:
         raise ServiceError(
             "impact_preview_required",
-            "A freeze of an organisation or a glob says what it reaches: send previewedRepoCount from "
+            "A freeze of an organisation or a glob requires a preview: send previewedRepoCount from "
             "POST /v1/scope/preview, or impactAcknowledged: true.",
             details=(
-                Detail("/previewedRepoCount", "is needed, or impactAcknowledged: true", "impact_preview_required"),
+                Detail("/previewedRepoCount", "is required, or impactAcknowledged: true", "impact_preview_required"),
             ),
         )
 
 
 def add_targets(uow: UnitOfWork, freeze: Freeze, branch_ids: list[str]) -> None:
-    """Cover the branches with the freeze, and make the reconciler look at them at once."""
+    """Add the branches to the freeze, and have the reconciler evaluate them at once."""
     mark_dirty(uow.session, branch_ids, uow.now)
     uow.session.execute(
         text(

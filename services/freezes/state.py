@@ -1,4 +1,4 @@
-"""Is it frozen? The question that pipelines poll all day: one query each, off the worker threads.
+"""The freeze state, which pipelines poll: one query each, on the event loop instead of worker threads.
 
 The queries read the same facts as the reconciler, by the same definition of a freeze in force (`Freeze.is_in_force`).
 """
@@ -12,8 +12,8 @@ from rules.errors import Detail, ServiceError
 from rules.ids import has_prefix
 from services.core.read_context import ReadContext
 
-FREEZES_SHOWN = 20
-BRANCHES_SHOWN = 100
+MAX_FREEZES = 20
+MAX_BRANCHES = 100
 
 Row = Mapping[str, Any]
 
@@ -117,16 +117,18 @@ async def of_organization(context: ReadContext) -> dict[str, Any]:
 
 
 def choose_form(repo: str | None, branch: str | None, branch_id: str | None, organization: str | None) -> None:
-    """Raise unless exactly one form was asked: `missing_parameter` for none, `invalid_parameter` for several."""
+    """Raise unless exactly one form is given: `missing_parameter` for none, `invalid_parameter` for several."""
     given = [name for name, value in (("repo", repo), ("branchId", branch_id), ("organization", organization)) if value]
     if not given:
-        message = "is needed, or branchId, or organization=current"
+        message = "is required, or branchId, or organization=current"
         code = "missing_parameter"
         raise ServiceError(code, f"Parameter repo {message}.", details=(Detail("repo", message, code),))
     extra = given[1:] + (["branch"] if branch is not None and "repo" not in given else [])
     if extra:
         details = tuple(Detail(name, f"cannot be combined with {given[0]}", "invalid_parameter") for name in extra)
-        raise ServiceError("invalid_parameter", "Ask for a repository, a branch or the organisation.", details=details)
+        raise ServiceError(
+            "invalid_parameter", "Give only one of a repository, a branch or the organisation.", details=details
+        )
 
 
 def _branch_state(rows: Sequence[Row]) -> dict[str, Any]:
@@ -147,10 +149,9 @@ def _repository_state(rows: Sequence[Row]) -> dict[str, Any]:
     state = _state(subject, len(frozen), sum(frozen.values()), rows)
     listed = sorted(names.items(), key=lambda item: item[1])
     state["branches"] = [
-        {"branch_id": branch_id, "name": name, "frozen": frozen[branch_id]}
-        for branch_id, name in listed[:BRANCHES_SHOWN]
+        {"branch_id": branch_id, "name": name, "frozen": frozen[branch_id]} for branch_id, name in listed[:MAX_BRANCHES]
     ]
-    state["branches_truncated"] = len(listed) > BRANCHES_SHOWN
+    state["branches_truncated"] = len(listed) > MAX_BRANCHES
     return state
 
 
@@ -166,9 +167,9 @@ def _state(subject: tuple[str, str, str], watched: int, frozen: int, rows: Itera
         "subject": {"type": subject[0], "id": subject[1], "name": subject[2]},
         "freezes": [
             {name: row[name] for name in ("id", "reason", "started_at", "ends_at", "exceptions_allowed")}
-            for row in newest[:FREEZES_SHOWN]
+            for row in newest[:MAX_FREEZES]
         ],
-        "freezes_truncated": len(newest) > FREEZES_SHOWN,
+        "freezes_truncated": len(newest) > MAX_FREEZES,
         "branches": [],
         "branches_truncated": False,
         "next_change_at": min(ends, default=None),

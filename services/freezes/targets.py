@@ -1,4 +1,4 @@
-"""The targets of a freeze: listing them, retrying the failed ones, and covering branches that begin to match."""
+"""The targets of a freeze: listing them, retrying the failed ones, and adding branches that begin to match."""
 
 from collections.abc import Collection
 from typing import Any
@@ -76,10 +76,10 @@ def retry(uow: UnitOfWork, freeze_id: str) -> Freeze:
 
 
 def extend_open_freezes(uow: UnitOfWork, branch_ids: Collection[str]) -> None:
-    """Judge branches anew, and cover them with every open-ended freeze in force whose scope reaches them.
+    """Evaluate branches again, and add them to every open-ended freeze in force whose scope reaches them.
 
-    The caller holds the coverage lock exclusively. The freezes are locked against ending, so that none of them
-    gains a target after its release has begun; and before the branches, in the order in which an ending locks them.
+    The caller holds the coverage lock exclusively. The freezes are locked against ending, so that no target
+    is added after a release has begun; and before the branches, in the order in which `end` locks them.
     """
     wanted = set(branch_ids)
     facts = [fact for fact in watched_branches(uow.session, uow.organization) if fact.branch_id in wanted]
@@ -107,22 +107,22 @@ def _covered(uow: UnitOfWork, freeze: Freeze, branch_ids: Collection[str]) -> se
 
 
 def add_remaining_targets(uow: UnitOfWork, freeze_id: str, *, max_targets: int) -> bool:
-    """Cover another batch of what a freeze that began partly covered reaches; False when none of it is left.
+    """Add the next batch of targets to a freeze that started with targets pending; return False if none is left.
 
-    A branch that begins to be watched meanwhile is taken in by whoever watches it, or is found here: the coverage lock
-    orders the two. The freeze is locked against ending.
+    A branch that begins to be watched meanwhile is added by that transaction, or found here: the coverage lock orders
+    the two. The freeze is locked against ending.
     """
     lock_coverage(uow.session, uow.organization, exclusive=False)
     uow.refresh_now()
     freeze = get_freeze(uow, freeze_id, lock=True)
     running = freeze.is_in_force(uow.now)
-    if not (freeze.partly_covered and running):
-        freeze.partly_covered = False
+    if not (freeze.targets_pending and running):
+        freeze.targets_pending = False
         return False
     reached = resolve(uow, freeze.scope, stored=True).ids
     covered = _covered(uow, freeze, reached)
     left = [branch_id for branch_id in reached if branch_id not in covered]
     add_targets(uow, freeze, left[:max_targets])
     uow.audit("freeze.grew", ("freeze", freeze.id, freeze.reason), targets=len(left[:max_targets]))
-    freeze.partly_covered = len(left) > max_targets
-    return freeze.partly_covered
+    freeze.targets_pending = len(left) > max_targets
+    return freeze.targets_pending

@@ -71,12 +71,12 @@ def show(uow: UnitOfWork, freeze_id: str) -> dict[str, Any]:
 
 
 def view(uow: UnitOfWork, freeze: Freeze) -> dict[str, Any]:
-    """Return the freeze with its receipts."""
+    """Return the freeze with the counts of its targets."""
     return views(uow, [freeze])[0]
 
 
 def views(uow: UnitOfWork, freezes: Sequence[Freeze]) -> list[dict[str, Any]]:
-    """Return the freezes with their receipts, counted in one query."""
+    """Return the freezes with the counts of their targets, by one query."""
     counts: dict[str, dict[str, int]] = {freeze.id: dict.fromkeys(STATES, 0) for freeze in freezes}
     rows = uow.session.execute(
         select(FreezeTarget.freeze_id, FreezeTarget.state, func.count())
@@ -92,7 +92,7 @@ def _view(freeze: Freeze, counts: dict[str, int], now: datetime) -> dict[str, An
     shown = {column.key: getattr(freeze, column.key) for column in Freeze.__table__.columns}
     running = freeze.is_in_force(now)
     if not running and freeze.ended_at is None:
-        # Its time has passed and the sweeper has not recorded it yet: every read says already what it will record.
+        # Its end has come and is not recorded yet: the view shows already what the sweeper will record.
         shown |= ended_by_time(freeze)
     shown["state"] = "in_force" if running else "ended"
     shown["targets"] = {"total": sum(counts.values()), **counts}

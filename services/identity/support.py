@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 from models.organizations import LoginSession, Organization, User
 from rules.access.permissions import Actor
 from rules.errors import ServiceError
-from rules.freezes.reasons import SHORTEST_REASON, is_reason
+from rules.freezes.reasons import MIN_REASON_LENGTH, is_reason
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
 from services.identity.access_tokens import issue_access_token
@@ -41,7 +41,7 @@ def start(uow: UnitOfWork, reference: str, *, by: str, reason: str, lifetime: ti
     """
     organization = find_organization(uow, reference)
     if not is_reason(reason):
-        raise ServiceError("reason_required", f"The reason must have at least {SHORTEST_REASON} characters.")
+        raise ServiceError("reason_required", f"The reason must have at least {MIN_REASON_LENGTH} characters.")
     operator = _operator(uow, by)
     expires_at = uow.now.replace(microsecond=0) + lifetime // _SECOND * _SECOND
     session = LoginSession(

@@ -1,4 +1,4 @@
-"""Tracked pull requests: listing them, and finding the one that somebody names. `pull_views.py` shows them."""
+"""Tracked pull requests: listing them, and looking one up by a reference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from services.pull_requests.views import views
 from services.repositories.repositories import get_visible
 from services.repositories.tracked_pull_requests import TrackedPullRequest, find, select_tracked
 
-JUDGED_AT_ONCE = 200
-"""Pull requests read at a time when only those of one verdict are wanted."""
+BATCH_SIZE = 200
+"""Pull requests read at a time when a list is filtered by verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class PullFilters:
 def list_pulls(uow: UnitOfWork, reference: str, filters: PullFilters, cursor: str | None, limit: int) -> Page:
     """Return a page of a repository's tracked pull requests, the highest number first.
 
-    Raises `repository_not_found`. The verdict is no column: rows are judged until the page is full.
+    Raises `repository_not_found`. The verdict is no column: verdicts are computed until the page is full.
     """
     repository = get_visible(uow, reference)
     secret, bound = uow.dependencies.cursor_secret, ("list_pull_requests", uow.organization, (repository.id, filters))
     below = None if cursor is None else read_cursor(secret, bound, cursor)[0]
-    size = limit + 1 if filters.verdict is None else max(limit + 1, JUDGED_AT_ONCE)
+    size = limit + 1 if filters.verdict is None else max(limit + 1, BATCH_SIZE)
     shown: list[dict[str, Any]] = []
     while len(shown) <= limit:
         rows = _rows(uow, repository, filters, below, size)
@@ -59,6 +59,6 @@ def _rows(
     return [TrackedPullRequest(*row) for row in rows]
 
 
-def look_up(uow: UnitOfWork, reference: str, repo: str | None) -> dict[str, Any]:
+def lookup(uow: UnitOfWork, reference: str, repo: str | None) -> dict[str, Any]:
     """Return the pull request that a client names; see `find`."""
     return views(uow, [find(uow, reference, repo, path="ref")])[0]

@@ -21,7 +21,7 @@ from models.repositories import Repository
 from models.schedule_queries import existing
 from models.schedules import Schedule, as_multirange
 from rules.errors import Detail, ServiceError
-from rules.freezes.scope import BranchFact
+from rules.freezes.scope import BranchRef
 from rules.time.schedule_overlaps import BranchIndex, named_repositories
 from services.core.lookups import find_repositories
 from services.core.unit_of_work import UnitOfWork
@@ -95,7 +95,7 @@ def _detail(overlap: Overlap) -> Detail:
 
 
 def overlaps_of(
-    uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool], reached: Sequence[BranchFact] | None = None
+    uow: UnitOfWork, schedule: Schedule, *conditions: ColumnElement[bool], reached: Sequence[BranchRef] | None = None
 ) -> Overlaps:
     """Return the other enabled schedules that one overlaps with, whether allowed or not.
 

@@ -23,7 +23,7 @@ BEGUN = text(
 )
 COVERED = text(
     "SELECT (SELECT count(*) FROM freeze_targets), (SELECT count(*) FROM watched_branches WHERE due_at IS NOT NULL), "
-    "(SELECT count(*) FROM freezes WHERE partly_covered), "
+    "(SELECT count(*) FROM freezes WHERE targets_pending), "
     "(SELECT count(*) FROM audit_entries WHERE action = 'freeze.grew')"
 )
 MISSED = text(

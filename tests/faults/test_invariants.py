@@ -316,7 +316,7 @@ class Machine(TownMachine):
             "WHERE (o.begun_at IS NULL) <> (f.id IS NULL) OR f.id <> o.freeze_id OR f.ends_at <> o.ends_at"
         )
         assert self.town.sql(unlike) == [(0,)]
-        assert self.town.sql("SELECT count(*) FROM freezes WHERE partly_covered") == [(0,)]
+        assert self.town.sql("SELECT count(*) FROM freezes WHERE targets_pending") == [(0,)]
 
     def teardown(self) -> None:
         self.come_to_rest()

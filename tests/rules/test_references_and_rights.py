@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rules.access.entitlements import PLANS, plan_named, require_watched_branches
 from rules.access.permissions import CODE_HOST, ROLES, SYSTEM, Principal, Role, role_reaches, scopes_reach
 from rules.errors import ServiceError
-from rules.freezes.pull_references import LARGEST, PullReference, read_reference
+from rules.freezes.pull_references import MAX_NUMBER, PullReference, read_reference
 from rules.ids import has_prefix, new_id
 
 
@@ -61,7 +61,7 @@ class TestPullReferences:
             pytest.param("https://api.github.com/repos/acme/web/pulls/7", "acme/web", 7, id="the API's address"),
             pytest.param("acme/pull#7", "acme/pull", 7, id="a repository called pull"),
             pytest.param("https://github.com/acme/pull/pull/7", "acme/pull", 7, id="and its address"),
-            pytest.param(f"acme/web#{LARGEST}", "acme/web", LARGEST, id="the largest number"),
+            pytest.param(f"acme/web#{MAX_NUMBER}", "acme/web", MAX_NUMBER, id="the largest number"),
         ],
     )
     def test_every_form_is_read(self, text: str, repository: str | None, number: int) -> None:
@@ -82,7 +82,7 @@ class TestPullReferences:
             "acme/web#",
             "acme/web#0",
             "acme/web/more#7",
-            f"{LARGEST + 1}",
+            f"{MAX_NUMBER + 1}",
             "9" * 400,
             "github.com/acme/web/pull/7",
             "ftp://github.com/acme/web/pull/7",
@@ -101,11 +101,11 @@ class TestPullReferences:
     @given(st.text(max_size=500))
     def test_any_text_is_read_or_not_without_an_error(self, text: str) -> None:
         read = read_reference(text)
-        assert read is None or 0 < read.number <= LARGEST
+        assert read is None or 0 < read.number <= MAX_NUMBER
 
     NAMES = st.text(alphabet=string.ascii_letters + string.digits + "._-", min_size=1, max_size=20)
 
-    @given(NAMES, NAMES, st.integers(1, LARGEST))
+    @given(NAMES, NAMES, st.integers(1, MAX_NUMBER))
     def test_short_form_and_address_mean_the_same(self, owner: str, name: str, number: int) -> None:
         expected = PullReference(f"{owner}/{name}", number)
         assert read_reference(f"{owner}/{name}#{number}") == expected

@@ -9,7 +9,7 @@ import pytest
 
 from models.repositories import Repository
 from services.core.unit_of_work import SYSTEM_CALLER, Caller
-from services.pull_requests.pull_requests import look_up
+from services.pull_requests.pull_requests import lookup
 from tests import factories
 from tests.faults.test_merge_queue import enqueue, groups
 from tests.faults.test_new_branches import push
@@ -127,7 +127,7 @@ def test_a_client_is_told_what_the_check_says(town: Town, frozen: Frozen, column
         grant(town, freeze, first.number, **given)
         town.settle()
     with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
-        told = look_up(uow, "acme/web#1", None)["check"]
+        told = lookup(uow, "acme/web#1", None)["check"]
     shown = check(town, first)
     assert (told["state"], told["conclusion"]) == ("written", shown["conclusion"])
     assert (told["title"], told["summary"]) == (shown["title"], shown["summary"])

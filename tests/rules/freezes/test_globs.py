@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.freezes.globs import Kind, compile_globs, fault
+from rules.freezes.globs import Kind, compile_globs, pattern_error
 
 LONGEST = 256
 """Characters of a pattern, and about those of a name."""
@@ -102,7 +102,9 @@ TEXTS = st.text(alphabet="abAB/-.", max_size=14)
 
 def pattern_lists(kind: Kind) -> st.SearchStrategy[list[str]]:
     one = st.lists(ATOMS, min_size=1, max_size=9).map("".join).map(lambda text: re.sub(r"\*{3,}", "**", text))
-    signed = st.tuples(st.sampled_from(["", "!"]), one).map("".join).filter(lambda text: fault(text, kind) is None)
+    signed = (
+        st.tuples(st.sampled_from(["", "!"]), one).map("".join).filter(lambda text: pattern_error(text, kind) is None)
+    )
     return st.lists(signed, min_size=1, max_size=4).filter(lambda texts: not all(text[0] == "!" for text in texts))
 
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.errors import ServiceError
-from rules.freezes.scope import BranchFact, compile_scope, scope_contains
+from rules.freezes.scope import BranchRef, compile_scope, scope_contains
 
-WEB = BranchFact("wbr_web_main", "rep_web", "acme/web", "main")
-WEB_RELEASE = BranchFact("wbr_web_release", "rep_web", "acme/web", "release/1")
-DOCS = BranchFact("wbr_docs_main", "rep_docs", "acme/docs", "main")
+WEB = BranchRef("wbr_web_main", "rep_web", "acme/web", "main")
+WEB_RELEASE = BranchRef("wbr_web_release", "rep_web", "acme/web", "release/1")
+DOCS = BranchRef("wbr_docs_main", "rep_docs", "acme/docs", "main")
 EVERYTHING = [WEB, WEB_RELEASE, DOCS]
 
 ORGANIZATION: dict[str, Any] = {"type": "organization"}
@@ -20,7 +20,7 @@ REPOSITORIES: dict[str, Any] = {"type": "repositories", "repositories": ["acme/d
 BRANCH: dict[str, Any] = {"type": "branch", "branchId": WEB.branch_id}
 
 
-def reached(scope: dict[str, Any], **resolved: Any) -> list[BranchFact]:
+def reached(scope: dict[str, Any], **resolved: Any) -> list[BranchRef]:
     compiled = compile_scope(scope, **resolved)
     return [fact for fact in EVERYTHING if compiled.covers(fact)]
 
@@ -44,7 +44,7 @@ def reached(scope: dict[str, Any], **resolved: Any) -> list[BranchFact]:
         ),
     ],
 )
-def test_what_a_scope_reaches(scope: dict[str, Any], resolved: dict[str, Any], expected: list[BranchFact]) -> None:
+def test_what_a_scope_reaches(scope: dict[str, Any], resolved: dict[str, Any], expected: list[BranchRef]) -> None:
     assert reached(scope, **resolved) == expected
 
 

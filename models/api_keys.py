@@ -14,7 +14,7 @@ ApiKeyState = Literal["active", "revoked", "expired"]
 
 
 class ApiKey(Base):
-    """An organisation's key: its scopes are its authorisation, and never change."""
+    """An API key of an organisation: its scopes are its authorisation, and never change."""
 
     __tablename__ = "api_keys"
 
@@ -24,9 +24,9 @@ class ApiKey(Base):
     scopes: Mapped[list[str]]
     agent: Mapped[bool] = mapped_column(server_default="false")
     prefix: Mapped[str]
-    """How its newest secret begins: enough to tell keys apart, and to find out whose a leaked one is."""
+    """The beginning of its newest secret: it distinguishes keys, and identifies the owner of a leaked one."""
     created_by: Mapped[dict[str, Any] | None]
-    """An actor, as it was called then; none: the service itself."""
+    """An actor, with its name at that time; None: the service itself."""
     created_at: Mapped[datetime]
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]

@@ -1,4 +1,4 @@
-"""Items that somebody should look at, until they clear by themselves."""
+"""Alerts: conditions that need attention, until they are resolved."""
 
 from datetime import datetime
 from typing import Any
@@ -10,14 +10,14 @@ from models.base import Base, Id
 
 
 class AttentionItem(Base):
-    """Something that is wrong now, or that happened and has to be known; one open item for each key."""
+    """A condition that needs attention, or an event that has to be known; one open item for each key."""
 
     __tablename__ = "attention_items"
 
     id: Mapped[Id]
     organization_id: Mapped[str] = mapped_column(ForeignKey("organizations.id"))
     key: Mapped[str]
-    """What the item is about, so that the same finding raises it once: `orphaned_requirement wbr_…`."""
+    """Identifies the condition, so that it raises one item: `orphaned_requirement wbr_…`."""
     type: Mapped[str]
     severity: Mapped[str]
     """`info`, `warning` or `critical`."""

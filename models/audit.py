@@ -1,4 +1,4 @@
-"""The audit trail. Append-only: nobody, the application included, has the right to change or remove a row."""
+"""The audit trail. Append-only: no database role of the application has the right to change or remove a row."""
 
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from models.base import Base, Id
 
 
 class AuditEntry(Base):
-    """Who did what to which object, when, and by which way."""
+    """Who did what to which object, when, and through which entrance."""
 
     __tablename__ = "audit_entries"
 
@@ -25,7 +25,7 @@ class AuditEntry(Base):
     details: Mapped[dict[str, Any]]
     actor_id: Mapped[str | None] = mapped_column(Computed("(actor ->> 'id')", persisted=True))
     target_id: Mapped[str | None] = mapped_column(Computed("(target ->> 'id')", persisted=True))
-    """Columns of their own: where rows are hidden, an index of an expression that could tell of them is not used."""
+    """Columns of their own: with row-level security, PostgreSQL does not use an index of an expression."""
 
     __mapper_args__ = {"eager_defaults": False}  # noqa: RUF012 - as SQLAlchemy wants it
     __table_args__ = (
@@ -55,7 +55,7 @@ class AuditSeal(Base):
     actor_id: Mapped[str | None]
     target_id: Mapped[str | None]
     source: Mapped[str]
-    """What the entry can be asked for by, so that an index gives it in the order of the seals."""
+    """What entries are filtered by, so that an index gives them in the order of the seals."""
 
     __table_args__ = (
         Index("uq_audit_seals_entry_id", "entry_id", unique=True),
@@ -69,7 +69,7 @@ class AuditSeal(Base):
 
 
 class UnsealedEntry(Base):
-    """An entry that waits for its seal. A trigger writes it with the entry, whoever wrote that."""
+    """An entry that waits for its seal. A trigger writes it with the entry, whatever wrote that."""
 
     __tablename__ = "audit_unsealed"
 

@@ -14,7 +14,7 @@ from models.predicates import choose, is_null
 
 
 class BranchEnforcement(Leased, Base):
-    """What the last probe found out about a branch; a branch without a row was never probed."""
+    """What the last probe found on a branch; a branch without a row was never probed."""
 
     __tablename__ = "branch_enforcement"
 
@@ -28,7 +28,7 @@ class BranchEnforcement(Leased, Base):
     """`{id, name, enforcement}` of the ruleset that requires the check, or would if it were active."""
     integration_pinned: Mapped[bool | None]
     bypass_actors: Mapped[list[dict[str, Any]] | None] = mapped_column(JSONB)
-    """Who can pass by; None: we cannot see."""
+    """Who can bypass the ruleset; None: not visible to us."""
     merge_queue: Mapped[dict[str, Any] | None]
     """`{groupingStrategy, reported}` where a merge queue is in use."""
     findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default="[]")
@@ -44,7 +44,7 @@ class BranchEnforcement(Leased, Base):
 
 
 class WrittenRuleset(Base):
-    """A ruleset at the code host that this service created: the only ones that it ever changes or removes."""
+    """A ruleset at GitHub that this service created: it changes and removes no other."""
 
     __tablename__ = "written_rulesets"
 
@@ -59,7 +59,7 @@ class WrittenRuleset(Base):
 
 
 class EnforcementSetup(Leased, Base):
-    """A setup that was asked for, until its rulesets are written by a job or with an administrator's authorisation."""
+    """A requested setup; a job writes its rulesets, or an administrator authorises that."""
 
     __tablename__ = "enforcement_setups"
 
@@ -73,13 +73,13 @@ class EnforcementSetup(Leased, Base):
     total: Mapped[int] = mapped_column(server_default="0")
     written: Mapped[int] = mapped_column(server_default="0")
     state_hash: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """SHA-256 of the `state` that the code host sends back; used once."""
+    """SHA-256 of the `state` that GitHub sends back; used once."""
     code_verifier: Mapped[str | None]
     """PKCE (RFC 7636); erased when the code is exchanged."""
     expires_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
     progress: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default="{}")
-    """How far it has come (`services/enforcement/setups.py`)."""
+    """Its progress (`services/enforcement/setups.py`)."""
 
     __table_args__ = (
         Index("ix_enforcement_setups_due", "due_at", postgresql_where=text("due_at IS NOT NULL")),

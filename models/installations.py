@@ -11,7 +11,7 @@ from models.leases import Leased
 
 
 class Installation(Base):
-    """An installation keeps the code host's number; it belongs to one organisation at most."""
+    """An installation has its id from GitHub; it belongs to one organisation at most."""
 
     __tablename__ = "installations"
 
@@ -23,17 +23,17 @@ class Installation(Base):
     repository_selection: Mapped[str] = mapped_column(server_default="all")
     permissions: Mapped[dict[str, Any]]
     status_version: Mapped[int] = mapped_column(server_default="0")
-    """Counts how often the code host's answer about it was recorded, so that answers that cross are noticed."""
+    """Counts how often GitHub's answer about it was recorded, so that answers out of order are noticed."""
     created_at: Mapped[datetime]
     paused_until: Mapped[datetime | None]
-    """Until when the code host has asked us to hold back; every worker obeys it."""
+    """Until when GitHub limits us; every worker obeys it."""
     paused_since: Mapped[datetime | None]
-    """Since when it has asked, again and again perhaps."""
+    """Since when it limits us without a break."""
     content_counting: Mapped[str | None]
-    """How the code host was seen to count checks as created content (`requests` or `aliases`), and when."""
+    """How GitHub was observed to count checks as created content (`requests` or `aliases`), and when."""
     content_learnt_at: Mapped[datetime | None]
     served_at: Mapped[datetime | None]
-    """When a worker last claimed work of it: the one served longest ago is next."""
+    """When a worker last leased work of it: the installation served longest ago is next."""
     synced_at: Mapped[datetime | None]
     """When its list of repositories was last read completely."""
 

@@ -90,7 +90,7 @@ class LoginSession(Base):
     address: Mapped[str] = mapped_column(server_default="")
     last_used_at: Mapped[datetime | None]
     support_by: Mapped[str | None]
-    """Of a support session: which operator looks, and why."""
+    """Of a support session: the operator, and the reason."""
     support_reason: Mapped[str | None]
 
     __table_args__ = (Index("uq_sessions_token_hash", "token_hash", unique=True),)

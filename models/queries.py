@@ -20,7 +20,7 @@ from rules.freezes.verdict import CoveringFreeze
 
 
 def any_of(texts: Iterable[str]) -> ColumnElement[Any]:
-    """Return what a text column equals when it is any of many: one parameter, where `in_` sends one each."""
+    """Return an operand that a text column equals if it is any of many: one parameter, where `in_` sends many."""
     return any_(literal(list(texts), ARRAY(Text)))
 
 
@@ -50,7 +50,7 @@ def covering_freezes(
 
 
 def watched_branches(session: Session, organization_id: str, *narrowed: ColumnElement[bool]) -> list[BranchRef]:
-    """Return what scopes can reach, or what of it meets conditions: the watched branches of enabled repositories."""
+    """Return the watched branches of enabled repositories that meet the conditions: what scopes can reach."""
     rows = session.execute(
         select(WatchedBranch.id, Repository.id, Repository.owner, Repository.name, WatchedBranch.name)
         .join(Repository, Repository.id == WatchedBranch.repository_id)
@@ -67,9 +67,9 @@ def watched_branches(session: Session, organization_id: str, *narrowed: ColumnEl
 
 
 def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> None:
-    """Say that the verdicts of these branches may have changed: their generation rises and they are due now.
+    """Mark the verdicts of branches as outdated: bump their generation, and make them due now.
 
-    Rows are locked in the order of their ids, so that two callers never wait for each other in a circle.
+    Rows are locked in the order of their ids, so that two callers never deadlock.
     """
     session.execute(
         text(
@@ -83,7 +83,7 @@ def mark_dirty(session: Session, branch_ids: Collection[str], now: datetime) -> 
 
 
 def lock_coverage(session: Session, organization_id: str, *, exclusive: bool) -> None:
-    """Order the starting of freezes (shared) against the watching of branches (exclusive), until the commit.
+    """Lock the coverage until the commit: shared to start a freeze, exclusive to watch branches.
 
     Without it, a freeze that starts and a branch that becomes watched at the same moment would miss each other.
     """

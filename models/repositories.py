@@ -1,4 +1,4 @@
-"""Repositories mirrored from the code host, and the branches watched in them."""
+"""Repositories mirrored from GitHub, and the branches watched in them."""
 
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,7 @@ class Repository(Base):
     former_globs: Mapped[list[str]] = mapped_column(server_default="{}")
     """Patterns that once reached further: a rule may still require their check on branches that are yet to come."""
     former_names: Mapped[list[str]] = mapped_column(server_default="{}")
-    """Names it had before, in lower case, kept by a trigger: references go on leading to it."""
+    """Names it had before, in lower case, kept by a trigger: references by them stay valid."""
     created_at: Mapped[datetime]
     synced_at: Mapped[datetime]
     removed_at: Mapped[datetime | None]
@@ -48,12 +48,12 @@ class Repository(Base):
 
     @property
     def full_name(self) -> str:
-        """`owner/name`, as the code host spells it now."""
+        """`owner/name`, as GitHub spells it now."""
         return f"{self.owner}/{self.name}"
 
 
 class RemoteBranchList(Base):
-    """The branches that the code host listed at `fetched_at`: a cache that all processes share."""
+    """The branches that GitHub listed at `fetched_at`: a cache that all processes share."""
 
     __tablename__ = "remote_branch_lists"
 

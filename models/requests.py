@@ -1,4 +1,4 @@
-"""What has to be remembered of requests: idempotent replies, and webhook deliveries."""
+"""What is stored of requests: idempotent replies, and webhook deliveries."""
 
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,7 @@ class IdempotencyKey(Base):
 
 
 class WebhookDelivery(Leased, Base):
-    """A verified delivery of the code host. Its id makes a second one of it a no-op (I11)."""
+    """A verified webhook delivery of GitHub. Its id makes a second one of it a no-op (I11)."""
 
     __tablename__ = "webhook_deliveries"
 
@@ -49,7 +49,7 @@ class WebhookDelivery(Leased, Base):
 
 
 class PeriodicTask(Base):
-    """When a recurring chore of the sweeper was last done, so that any number of sweepers do it once."""
+    """When a periodic task of the sweeper was last done, so that any number of sweepers do it once."""
 
     __tablename__ = "periodic_tasks"
 

@@ -18,13 +18,13 @@ LONG = "ends_at - starts_at > interval '8 days'"
 
 
 def as_multirange(windows: Iterable[Range[datetime]]) -> str:
-    """Return bounded ranges, their ends excluded, as PostgreSQL reads them."""
+    """Return bounded ranges, their ends excluded, in the notation of PostgreSQL."""
     bounds = ((window.lower, window.upper) for window in windows)
     return f"{{{','.join(f'[{lower.isoformat()},{upper.isoformat()})' for lower, upper in bounds if lower and upper)}}}"
 
 
 class Windows(TypeDecorator[list[Range[datetime]]]):
-    """Many ranges of time, sent as one text: a tenth of the work that the driver makes of them."""
+    """Many ranges of time, sent as one text: a tenth of the work of the driver."""
 
     impl = TSTZMULTIRANGE
     cache_ok = True
@@ -55,20 +55,20 @@ class Schedule(Base):
     source: Mapped[str]
     """`manual` or `import`."""
     import_key: Mapped[str | None]
-    """What an import finds it again by: the kind of calendar, and the event's UID or the holiday's name."""
+    """Identifies it to an import: the kind of calendar, and the event's UID or the holiday's name."""
     import_digest: Mapped[str | None]
-    """Of what was imported, to tell what has changed since."""
+    """Of what was imported, to find what has changed since."""
     created_by: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
     deleted_at: Mapped[datetime | None]
     planned_until: Mapped[datetime | None]
-    """Until when occurrences are rows; None: it has to be planned anew."""
+    """Until when occurrences are rows; None: it has to be planned again."""
     planned_with: Mapped[str | None]
     """Version of the time zone data that it was planned with."""
     windows: Mapped[list[Range[datetime]] | None] = mapped_column(Windows, deferred=True)
-    """Its windows of the next 400 days, to find overlaps by; None while it is not enabled. Read only when it is asked
-    for: hundreds of ranges take milliseconds to become objects."""
+    """Its windows of the next 400 days, to find overlaps by; None while it is not enabled. Loaded on
+    access only: hundreds of ranges take milliseconds to become objects."""
     overlaps_checked_at: Mapped[datetime | None]
     """When it was last compared with the others, for overlaps that arise after it was saved; None: not yet."""
 
@@ -110,11 +110,11 @@ class Occurrence(Base):
     skip_reason: Mapped[str | None]
     skipped_by: Mapped[dict[str, Any] | None]
     verified_at: Mapped[datetime | None]
-    """When enforcement of its branches was asked to be looked at, before it begins."""
+    """When verification of its branches was requested, before it begins."""
     begun_at: Mapped[datetime | None]
     freeze_id: Mapped[str | None] = mapped_column(ForeignKey("freezes.id"))
     due_at: Mapped[datetime | None]
-    """When it could first begin, if somebody planned it while its window was open already; None: at its start."""
+    """When it could first begin, if it was planned while its window was open already; None: at its start."""
     late: Mapped[bool] = mapped_column(server_default="false")
     missed_at: Mapped[datetime | None]
     """When it was recorded that it passed without a freeze."""

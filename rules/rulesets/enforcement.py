@@ -93,7 +93,7 @@ class ClassicProtection:
 
 
 @dataclass(frozen=True, slots=True)
-class BranchRefs:
+class BranchFacts:
     """Everything that is known of a branch at one moment."""
 
     check_name: str
@@ -133,7 +133,7 @@ class Enforcement:
     """Whether the rules could be read at all."""
 
 
-def evaluate(facts: BranchRefs, before: Sequence[Finding] = ()) -> Enforcement:
+def evaluate(facts: BranchFacts, before: Sequence[Finding] = ()) -> Enforcement:
     """Return what the facts prove; `before` are the last findings, for what cannot be read any more."""
     if facts.rules is None:
         return _not_visible(facts, before)
@@ -170,7 +170,7 @@ def _rank(requirement: _Requirement) -> tuple[bool, int]:
     return requirement.pin != requirement.ours, unbypassed
 
 
-def _of_rules(facts: BranchRefs, rules: Sequence[ActiveRule]) -> Iterator[_Requirement]:
+def _of_rules(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[_Requirement]:
     for rule in rules:
         if rule.ruleset is not None and rule.ruleset.enforcement != "active":
             continue
@@ -180,7 +180,7 @@ def _of_rules(facts: BranchRefs, rules: Sequence[ActiveRule]) -> Iterator[_Requi
                 yield _Requirement(rule.ruleset, check.app_id, facts.app_id, actors)
 
 
-def _of_classic(facts: BranchRefs) -> Iterator[_Requirement]:
+def _of_classic(facts: BranchFacts) -> Iterator[_Requirement]:
     for check in facts.classic.checks if facts.classic else ():
         if check.context == facts.check_name:
             bound = facts.classic is not None and facts.classic.binds_administrators
@@ -195,7 +195,7 @@ def visible_actors(ruleset: Ruleset | None, permissions: Mapping[str, str]) -> t
     return ruleset.bypass_actors if ruleset.bypass_actors or may_see else None
 
 
-def _of_requirement(facts: BranchRefs, best: _Requirement | None) -> Iterator[Finding]:
+def _of_requirement(facts: BranchFacts, best: _Requirement | None) -> Iterator[Finding]:
     if best is None:
         for ruleset in facts.inactive[:1]:
             yield found.ruleset_disabled(facts.check_name, ruleset.name, ruleset.enforcement)
@@ -210,7 +210,7 @@ def _of_requirement(facts: BranchRefs, best: _Requirement | None) -> Iterator[Fi
         yield found.bypass_actors(len(best.actors))
 
 
-def _classic(facts: BranchRefs, best: _Requirement | None, before: Sequence[Finding]) -> Iterator[Finding]:
+def _classic(facts: BranchFacts, best: _Requirement | None, before: Sequence[Finding]) -> Iterator[Finding]:
     believed = facts.classic_seen and "administration" in facts.permissions
     if facts.classic is None and not believed:
         yield from (finding for finding in before if finding.code == "classic_protection_conflict")
@@ -230,13 +230,13 @@ def _classic(facts: BranchRefs, best: _Requirement | None, before: Sequence[Find
         yield found.classic_conflict("warning", "Classic protection locks the branch, whether it is frozen or not.")
 
 
-def _queue(facts: BranchRefs, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
+def _queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
     queue = _merge_queue(facts, rules)
     if queue is not None and not queue["reported"]:
         yield found.QUEUE_NOT_VISIBLE
 
 
-def _merge_queue(facts: BranchRefs, rules: Sequence[ActiveRule]) -> dict[str, Any] | None:
+def _merge_queue(facts: BranchFacts, rules: Sequence[ActiveRule]) -> dict[str, Any] | None:
     queues = [rule for rule in rules if rule.type == "merge_queue"]
     if not queues and facts.queue_seen is not True:
         return None
@@ -244,7 +244,7 @@ def _merge_queue(facts: BranchRefs, rules: Sequence[ActiveRule]) -> dict[str, An
     return {"groupingStrategy": strategy, "reported": facts.queue_seen is True}
 
 
-def _relevant(facts: BranchRefs, noted: Sequence[Finding], *, required: bool) -> list[Finding]:
+def _relevant(facts: BranchFacts, noted: Sequence[Finding], *, required: bool) -> list[Finding]:
     """Return the findings that matter for a branch that is not watched, or whose repository is archived."""
     if not facts.watched:
         return [found.orphaned_requirement(facts.check_name)] if required else []
@@ -253,7 +253,7 @@ def _relevant(facts: BranchRefs, noted: Sequence[Finding], *, required: bool) ->
     return list(noted)
 
 
-def _others(facts: BranchRefs, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
+def _others(facts: BranchFacts, rules: Sequence[ActiveRule]) -> Iterator[Finding]:
     """Yield findings about required checks of ours that are not written on this branch."""
     required = [check for rule in rules if rule.type == "required_status_checks" for check in rule.checks]
     for check in (*required, *(facts.classic.checks if facts.classic else ())):
@@ -262,18 +262,18 @@ def _others(facts: BranchRefs, rules: Sequence[ActiveRule]) -> Iterator[Finding]
             yield found.other_check_required(check.context)
 
 
-def _infos(facts: BranchRefs) -> Iterator[Finding]:
+def _infos(facts: BranchFacts) -> Iterator[Finding]:
     if facts.missing:
         yield found.BRANCH_MISSING
     if facts.archived:
         yield found.REPOSITORY_ARCHIVED
 
 
-def _light(facts: BranchRefs, noted: Sequence[Finding]) -> Light:
+def _light(facts: BranchFacts, noted: Sequence[Finding]) -> Light:
     return light_of(noted) if facts.watched else "amber"
 
 
-def _not_visible(facts: BranchRefs, before: Sequence[Finding]) -> Enforcement:
+def _not_visible(facts: BranchFacts, before: Sequence[Finding]) -> Enforcement:
     """Return the last findings, and that the rules could not be read."""
     kept = [finding for finding in before if finding.code not in {"not_verified", "cannot_see_rules"}]
     noted = found.worst_first([*kept, found.CANNOT_SEE_RULES])

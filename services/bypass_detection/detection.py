@@ -132,7 +132,9 @@ def detect_bypasses(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     return True
 
 
-def _finish(uow_factory: UnitOfWorkFactory, lease: Lease, branch: PushedBranch, found: Sequence[ClassifiedPush]) -> None:
+def _finish(
+    uow_factory: UnitOfWorkFactory, lease: Lease, branch: PushedBranch, found: Sequence[ClassifiedPush]
+) -> None:
     for push in found:
         report(uow_factory, branch, push)
     with uow_factory.open(SYSTEM_CALLER) as uow:

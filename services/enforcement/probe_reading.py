@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from integrations.github import BranchRef, GitHubError, InstallationClient
 from integrations.github.rules import BranchRules, RulesetDetails
-from rules.rulesets.enforcement import ActiveRule, BranchRefs, RequiredCheck, Ruleset, covers
+from rules.rulesets.enforcement import ActiveRule, BranchFacts, RequiredCheck, Ruleset, covers
 from services.enforcement.probe_queue import LeasedProbe
 
 Read = Sequence[tuple[LeasedProbe, BranchRules]]
@@ -53,7 +53,7 @@ def facts_of(
     details: Mapping[str, RulesetDetails],
     permissions: Mapping[str, str],
     app_id: int,
-) -> BranchRefs | GitHubError:
+) -> BranchFacts | GitHubError:
     """Return the facts of a branch, or the error if it can be retried."""
     if found.rules is None and found.error is not None and found.error.transient:
         return found.error
@@ -62,7 +62,7 @@ def facts_of(
         for node_id, ruleset in _inactive(probe, found)
         if any(check.context == probe.check_name for check in _checks(details.get(node_id)))
     ]
-    return BranchRefs(
+    return BranchFacts(
         check_name=probe.check_name,
         app_id=app_id,
         rules=None if found.rules is None else tuple(_detailed(rule, found, details) for rule in found.rules),

@@ -19,7 +19,7 @@ asking = pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-reque
 
 
 class TestCreateException:
-    def test_lets_a_pull_request_through_every_covering_freeze(
+    def test_grant_covers_every_covering_freeze(
         self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         freezes = [factories.freeze(session, acme.organization, [web], reason=f"Freeze {n}") for n in (1, 2)]
@@ -52,7 +52,7 @@ class TestCreateException:
         assert session.get_one(WatchedBranch, web.id, populate_existing=True).wanted_generation == 1
         assert set(ids(acme.key().get("/v1/exceptions"))) == {row["id"] for row in shown}
 
-    def test_is_told_once_in_the_audit_with_every_row(
+    def test_grant_is_audited_once_with_every_row(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         factories.freeze(session, acme.organization, [web])
@@ -77,7 +77,7 @@ class TestCreateException:
         ],
         ids=str,
     )
-    def test_takes_a_pull_request_by_address_name_or_number(
+    def test_grant_accepts_a_pull_request_by_address_name_or_number(
         self, acme: Tenant, freeze: Freeze, pull: PullRequest, path: str, named: dict[str, str]
     ) -> None:
         shown = rows(acme.key().post(path, {"reason": REASON, **named}), 201)
@@ -115,7 +115,7 @@ class TestCreateException:
         ],
         ids=lambda value: str(value) if isinstance(value, dict) else "",
     )
-    def test_tells_what_is_wrong_with_a_request_and_where(
+    def test_grant_reports_what_is_invalid_and_where(
         self,
         acme: Tenant,
         session: Session,
@@ -134,14 +134,14 @@ class TestCreateException:
         assert acme.audit() == []
 
     @asking
-    def test_of_an_untracked_pull_request_finds_none(
+    def test_grant_for_an_untracked_pull_request_is_not_found(
         self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch, path: str
     ) -> None:
         factories.pull_request(session, repository, base_branch="nobody-watches")
         refusal(acme.key().post(path, THIS), 404, "pull_request_not_found")
 
     @asking
-    def test_needs_a_freeze(
+    def test_grant_is_rejected_when_no_freeze_covers_the_base(
         self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch, path: str
     ) -> None:
         refusal(acme.key().post(path, THIS), 409, "not_frozen")
@@ -150,7 +150,7 @@ class TestCreateException:
         refusal(acme.key().post(path, THIS), 409, "not_frozen")
 
     @asking
-    def test_is_all_or_nothing_where_a_freeze_takes_none(
+    def test_grant_is_rejected_as_a_whole_when_one_freeze_permits_none(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
     ) -> None:
         strict = factories.freeze(session, acme.organization, [web], exceptions_allowed=False)
@@ -160,7 +160,7 @@ class TestCreateException:
         assert session.query(PullRequestException).count() == 0
 
     @asking
-    def test_is_refused_where_the_branch_takes_none(
+    def test_grant_is_rejected_when_the_branch_permits_none(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
     ) -> None:
         web.exceptions_allowed = False
@@ -169,19 +169,19 @@ class TestCreateException:
         assert web.id in error["message"]
         assert "acme/web:main" in error["message"]
 
-    def test_is_there_once(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
+    def test_second_grant_already_exists(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         granted = rows(acme.key().post("/v1/exceptions", THIS), 201)
         for path in ("/v1/exceptions", "/v1/exception-requests"):
             assert granted[0]["id"] in refusal(acme.key().post(path, THIS), 409, "already_exists")["message"]
 
-    def test_covers_a_freeze_that_has_begun_since(
+    def test_second_grant_covers_a_freeze_that_started_since(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         rows(acme.key().post("/v1/exceptions", THIS), 201)
         later = factories.freeze(session, acme.organization, [web])
         assert [row["freezeId"] for row in rows(acme.key().post("/v1/exceptions", THIS), 201)] == [later.id]
 
-    def test_decides_what_was_requested(
+    def test_grant_decides_pending_requests(
         self, acme: Tenant, session: Session, pending: PullRequestException, web: WatchedBranch
     ) -> None:
         other = factories.freeze(session, acme.organization, [web])
@@ -195,7 +195,7 @@ class TestCreateException:
         (entry,) = entries(session)
         assert [(row["before"] or {}).get("state") for row in entry.details["rows"]] == ["pending", None]
 
-    def test_never_grants_a_request_of_ones_own(
+    def test_grant_of_an_own_request_is_forbidden(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
     ) -> None:
         admin, key = acme.person("admin"), acme.key()
@@ -208,7 +208,7 @@ class TestCreateException:
         ("by_key", "asked", "pinned"),
         [(True, None, True), (False, None, False), (True, False, False), (False, True, True)],
     )
-    def test_is_pinned_to_the_head_for_keys_and_where_asked(
+    def test_grant_pins_to_the_head_for_keys_and_on_request(
         self, acme: Tenant, freeze: Freeze, pull: PullRequest, by_key: bool, asked: bool | None, pinned: bool
     ) -> None:
         caller = acme.key() if by_key else acme.person("admin")
@@ -216,7 +216,7 @@ class TestCreateException:
         (row,) = rows(caller.post("/v1/exceptions", body), 201)
         assert (row["pinToHead"], row["headSha"]) == (pinned, pull.head_sha)
 
-    def test_replaces_one_whose_time_has_passed(
+    def test_grant_replaces_an_expired_exception(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=5)
@@ -231,7 +231,7 @@ class TestCreateException:
         ]
 
     @asking
-    def test_replaces_one_for_a_commit_that_was_left(
+    def test_grant_replaces_an_exception_with_a_stale_pin(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, path: str
     ) -> None:
         left = {"pin_to_head": True, "head_sha": factories.sha("before")}

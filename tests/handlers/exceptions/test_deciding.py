@@ -32,7 +32,7 @@ from tests.handlers.exceptions.asking import (
 
 
 class TestCreateExceptionRequest:
-    def test_waits_for_somebody_else(
+    def test_request_waits_for_another_person(
         self,
         acme: Tenant,
         session: Session,
@@ -56,17 +56,17 @@ class TestCreateExceptionRequest:
         )
         assert ids(acme.key().get("/v1/exception-requests")) == [shown["id"]]
 
-    def test_is_there_once(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
+    def test_second_request_already_exists(self, acme: Tenant, freeze: Freeze, pull: PullRequest) -> None:
         (shown,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
         error = refusal(acme.person("member").post("/v1/exception-requests", THIS), 409, "already_exists")
         assert shown["id"] in error["message"]
 
-    def test_can_be_made_again_once_it_was_denied(self, acme: Tenant, pending: PullRequestException) -> None:
+    def test_request_can_be_made_again_after_a_denial(self, acme: Tenant, pending: PullRequestException) -> None:
         rows(acme.person("admin").post(f"/v1/exception-requests/{pending.id}/decide", DENY))
         (again,) = rows(acme.person("viewer").post("/v1/exception-requests", THIS), 201)
         assert again["id"] != pending.id
 
-    def test_for_a_commit_that_was_left_makes_way_for_a_new_one(
+    def test_request_with_a_stale_pin_is_replaced(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         old = requested(session, freeze, pull, web, pin_to_head=True, head_sha=factories.sha("before"))
@@ -85,7 +85,7 @@ class TestDecideExceptionRequest:
         return sorted(rows, key=lambda row: row.id)
 
     @pytest.mark.parametrize(("decision", "state"), [("grant", "granted"), ("deny", "denied")])
-    def test_decides_the_whole_group(
+    def test_decision_covers_the_whole_group(
         self,
         acme: Tenant,
         session: Session,
@@ -109,7 +109,7 @@ class TestDecideExceptionRequest:
         for other in (DENY, GRANT):
             refusal(decide(acme.key(), group[0].id, **other), 409, "invalid_state")
 
-    def test_decides_on_one_alone_where_asked(
+    def test_decision_covers_one_request_when_only_this_is_set(
         self, acme: Tenant, session: Session, pull: PullRequest, web: WatchedBranch
     ) -> None:
         group = self.group(acme, session, pull, web)
@@ -119,7 +119,7 @@ class TestDecideExceptionRequest:
         assert [(row["id"], row["state"]) for row in shown] == [(group[1].id, "denied")]
 
     @pytest.mark.parametrize("decision", ["grant", "deny"])
-    def test_is_for_somebody_else_even_for_an_owner(
+    def test_decision_on_an_own_request_is_forbidden_even_for_an_owner(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, decision: str
     ) -> None:
         owner, key = acme.person("owner"), acme.key()
@@ -128,7 +128,7 @@ class TestDecideExceptionRequest:
             refusal(decide(caller, mine["id"], decision=decision), 403, "insufficient_permission")
             rows(decide(acme.person("admin"), mine["id"], decision="deny"))
 
-    def test_of_ones_own_is_possible_where_the_organisation_says_so_and_the_audit_tells(
+    def test_self_approval_is_audited_when_the_organisation_allows_it(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest
     ) -> None:
         settle(session, acme, selfApproval=True)
@@ -137,7 +137,7 @@ class TestDecideExceptionRequest:
         assert rows(decide(owner, mine["id"]))[0]["state"] == "granted"
         assert entries(session)[-1].details["selfApproved"] is True
 
-    def test_keeps_what_was_requested_unless_it_says_otherwise(
+    def test_decision_keeps_the_requested_terms_unless_overridden(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         end = factories.now() + timedelta(hours=1)
@@ -154,7 +154,7 @@ class TestDecideExceptionRequest:
             assert (shown["expiresAt"], shown["pinToHead"]) == outcome
             rows(acme.person("admin").post(f"/v1/exceptions/{row.id}/revoke"))
 
-    def test_of_a_pinned_one_is_refused_after_a_push(
+    def test_decision_on_a_pinned_request_is_rejected_after_a_push(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         row = requested(session, freeze, pull, web, pin_to_head=True)
@@ -163,7 +163,7 @@ class TestDecideExceptionRequest:
         assert pull.head_sha in refusal(decide(acme.key(), row.id), 409, "invalid_state")["message"]
         assert rows(decide(acme.key(), row.id, decision="deny"))[0]["state"] == "denied"
 
-    def test_pins_to_the_head_that_is_there_now(
+    def test_decision_pins_to_the_present_head(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         row = requested(session, freeze, pull, web)
@@ -172,7 +172,7 @@ class TestDecideExceptionRequest:
         (shown,) = rows(decide(acme.key(), row.id, pinToHead=True))
         assert (shown["pinToHead"], shown["headSha"]) == (True, pull.head_sha)
 
-    def test_grants_nothing_that_the_branch_no_longer_takes(
+    def test_grant_is_rejected_when_the_branch_stopped_permitting_it(
         self, acme: Tenant, session: Session, pending: PullRequestException, web: WatchedBranch
     ) -> None:
         web.exceptions_allowed = False
@@ -181,7 +181,7 @@ class TestDecideExceptionRequest:
         assert rows(decide(acme.key(), pending.id, decision="deny"))[0]["state"] == "denied"
 
     @pytest.mark.parametrize("how", ["lifted", "its freeze's time", "its own time"])
-    def test_is_too_late_once_it_has_expired(
+    def test_decision_is_rejected_once_the_request_has_expired(
         self, acme: Tenant, session: Session, pending: PullRequestException, freeze: Freeze, how: str
     ) -> None:
         over = factories.now() - timedelta(milliseconds=1)
@@ -210,7 +210,7 @@ class TestDecideExceptionRequest:
         ],
         ids=str,
     )
-    def test_tells_what_is_wrong_with_a_decision(
+    def test_decision_reports_what_is_invalid_and_where(
         self, acme: Tenant, pending: PullRequestException, body: Any, status: int, code: str, where: list[str]
     ) -> None:
         answer = acme.key().post(f"/v1/exception-requests/{pending.id}/decide", body)
@@ -218,7 +218,7 @@ class TestDecideExceptionRequest:
 
 
 class TestListExceptionRequests:
-    def test_shows_what_waits_for_a_decision_and_nothing_else(
+    def test_request_list_shows_pending_requests_only(
         self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=1)

@@ -31,12 +31,12 @@ each_write = pytest.mark.parametrize("operation", WRITES)
 
 
 class TestEveryOperation:
-    def test_all_of_the_tag_are_asked_here(self) -> None:
+    def test_every_operation_of_the_tag_is_called_here(self) -> None:
         operations = load_contract().operations.values()
         assert set(CALLS) == {operation.id for operation in operations if operation.tag == "Exceptions"}
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_takes_a_scope_or_a_role_an_administrators_where_something_is_decided(
+    def test_operation_requires_a_scope_or_role_and_decisions_an_admin(
         self, acme: Tenant, pending: PullRequestException, operation: str
     ) -> None:
         writes = operation in WRITES
@@ -49,7 +49,7 @@ class TestEveryOperation:
         )
 
     @pytest.mark.parametrize("operation", DECIDING)
-    def test_that_decides_takes_a_member_where_the_organisation_says_so(
+    def test_decision_is_open_to_members_when_the_organisation_allows_it(
         self, acme: Tenant, session: Session, pending: PullRequestException, operation: str
     ) -> None:
         settle(session, acme, approval="member")
@@ -57,28 +57,30 @@ class TestEveryOperation:
         assert CALLS[operation](acme.person("member"), pending.id).status_code in {200, 201}
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_is_refused_to_somebody_without_an_organisation(
+    def test_operation_is_forbidden_without_an_organisation(
         self, acme: Tenant, session: Session, operation: str
     ) -> None:
         token = factories.session_token(session, factories.user(session), None)
         refusal(CALLS[operation](Caller(acme.http, token), UNKNOWN), 403, "organization_not_provisioned")
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_is_refused_until_an_organisation_is_selected(self, acme: Tenant, session: Session, operation: str) -> None:
+    def test_operation_is_rejected_until_an_organisation_is_selected(
+        self, acme: Tenant, session: Session, operation: str
+    ) -> None:
         member = factories.user(session)
         factories.membership(session, acme.organization, member, "admin")
         token = factories.session_token(session, member, None)
         refusal(CALLS[operation](Caller(acme.http, token), UNKNOWN), 403, "no_organization_selected")
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_is_gone_with_its_organisation(self, acme: Tenant, session: Session, operation: str) -> None:
+    def test_operation_is_gone_with_its_organisation(self, acme: Tenant, session: Session, operation: str) -> None:
         key = acme.key()
         acme.organization.deleted_at = factories.now()
         session.flush()
         refusal(CALLS[operation](key, UNKNOWN), 410, "organization_deleted")
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_outlives_the_installation(
+    def test_operation_works_without_an_installation(
         self, acme: Tenant, session: Session, pending: PullRequestException, operation: str
     ) -> None:
         acme.installation.state = "removed"
@@ -88,7 +90,7 @@ class TestEveryOperation:
         assert CALLS[operation](acme.key(), pending.id).status_code in {200, 201}
 
     @pytest.mark.parametrize("operation", WRITES)
-    def test_needs_the_plan_unless_it_revokes(
+    def test_operation_requires_the_plan_except_revoking(
         self, acme: Tenant, session: Session, pending: PullRequestException, operation: str
     ) -> None:
         acme.organization.plan = "free"
@@ -100,7 +102,7 @@ class TestEveryOperation:
             assert "pr_exceptions" in refusal(answer, 403, "feature_not_available")["message"]
 
     @each_write
-    def test_that_writes_refuses_a_key_that_was_used_for_another_request(
+    def test_write_rejects_a_reused_idempotency_key(
         self, acme: Tenant, pending: PullRequestException, operation: str
     ) -> None:
         key = acme.key()
@@ -114,7 +116,7 @@ class TestEveryOperation:
         refusal(CALLS[operation](Keyed(key.http, key.token), pending.id), 409, "idempotency_key_reuse")
 
     @pytest.mark.parametrize("operation", ["get_exception", "revoke_exception", "decide_exception_request"])
-    def test_of_an_unknown_exception_finds_none(
+    def test_operation_on_an_unknown_exception_is_not_found(
         self, acme: Tenant, globex: Tenant, session: Session, operation: str
     ) -> None:
         elsewhere = factories.watched(session, globex.organization, "globex/web")

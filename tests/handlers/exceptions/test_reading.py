@@ -18,7 +18,7 @@ from tests.support.clocks import MovableClock
 
 
 class TestGetException:
-    def test_stays_readable_whatever_became_of_it(
+    def test_exception_stays_readable_in_every_state(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
@@ -33,7 +33,7 @@ class TestGetException:
             row.expired_at = over
             session.flush()
 
-    def test_ends_to_the_second_before_anybody_records_it(
+    def test_exception_expires_to_the_second_before_that_is_recorded(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, clock: MovableClock
     ) -> None:
         end = factories.now() + timedelta(hours=1)
@@ -49,7 +49,7 @@ class TestGetException:
         assert session.get_one(PullRequestException, row.id, populate_existing=True).expired_at is None
 
     @pytest.mark.parametrize("granted", [True, False])
-    def test_ends_with_its_freeze(
+    def test_exception_expires_with_its_freeze(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch, granted: bool
     ) -> None:
         row = (factories.exception if granted else requested)(session, freeze, pull, web)
@@ -68,7 +68,7 @@ class TestEffect:
     def granted(self, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch) -> PullRequestException:
         return factories.exception(session, freeze, pull, web)
 
-    def test_is_there_once_the_check_is_written(
+    def test_exception_is_effective_once_the_check_is_written(
         self, acme: Tenant, session: Session, granted: PullRequestException, pull: PullRequest, web: WatchedBranch
     ) -> None:
         assert self.shown(acme, granted) == (False, "not_written")
@@ -78,13 +78,13 @@ class TestEffect:
         session.flush()
         assert self.shown(acme, granted) == (True, None)
 
-    def test_is_none_while_another_freeze_covers_the_base(
+    def test_exception_is_ineffective_while_another_freeze_covers_the_base(
         self, acme: Tenant, session: Session, granted: PullRequestException, web: WatchedBranch
     ) -> None:
         factories.freeze(session, acme.organization, [web])
         assert self.shown(acme, granted) == (False, "other_freeze")
 
-    def test_is_none_while_a_pull_request_on_the_same_head_is_blocked(
+    def test_exception_is_ineffective_while_the_shared_head_is_blocked(
         self,
         acme: Tenant,
         session: Session,
@@ -100,7 +100,7 @@ class TestEffect:
         factories.head_check(session, web, pull.head_sha, "success")
         assert self.shown(acme, granted) == (True, None)
 
-    def test_is_none_for_another_head_base_or_a_closed_one(
+    def test_exception_is_ineffective_for_another_head_base_or_when_closed(
         self, acme: Tenant, session: Session, granted: PullRequestException, pull: PullRequest, repository: Repository
     ) -> None:
         granted.pin_to_head = True
@@ -115,12 +115,12 @@ class TestEffect:
         session.flush()
         assert self.shown(acme, granted) == (False, "closed")
 
-    def test_is_of_granted_ones_alone(self, acme: Tenant, pending: PullRequestException) -> None:
+    def test_only_granted_exceptions_are_effective(self, acme: Tenant, pending: PullRequestException) -> None:
         assert self.shown(acme, pending) == (False, None)
 
 
 class TestListExceptions:
-    def test_shows_the_newest_first_in_pages(
+    def test_exceptions_are_listed_newest_first_in_pages(
         self, acme: Tenant, session: Session, freeze: Freeze, repository: Repository, web: WatchedBranch
     ) -> None:
         pulls = [factories.pull_request(session, repository, number) for number in range(1, 6)]
@@ -138,7 +138,7 @@ class TestListExceptions:
                 break
         assert seen == [row.id for row in newest_first]
 
-    def test_narrows_by_state_repository_branch_freeze_pull_request_and_group(
+    def test_exceptions_are_filtered_by_every_parameter(
         self,
         acme: Tenant,
         session: Session,
@@ -187,13 +187,13 @@ class TestListExceptions:
             ("requestGroupId", "exg", "exception_not_found"),
         ],
     )
-    def test_of_something_unknown_is_not_found(
+    def test_filter_by_an_unknown_resource_is_not_found(
         self, acme: Tenant, pending: PullRequestException, path: str, name: str, prefix: str, code: str
     ) -> None:
         for value in (new_id(prefix), "nonsense"):
             refusal(acme.key().get(path, **{name: value}), 404, code)
 
-    def test_takes_only_states_and_cursors_that_there_are(self, acme: Tenant, pending: PullRequestException) -> None:
+    def test_list_rejects_unknown_states_and_cursors(self, acme: Tenant, pending: PullRequestException) -> None:
         refusal(acme.key().get("/v1/exceptions", state="open"), 400, "invalid_parameter")
         refusal(acme.key().get("/v1/exception-requests", state="pending"), 400, "invalid_parameter")
         refusal(acme.key().get("/v1/exceptions", cursor="nonsense"), 400, "invalid_cursor")

@@ -16,7 +16,7 @@ from tests.handlers.exceptions.asking import THIS, decide, entries, requested, r
 
 
 class TestRevokeException:
-    def test_ends_what_is_open_of_the_group(
+    def test_revocation_ends_every_open_exception_of_the_group(
         self,
         acme: Tenant,
         session: Session,
@@ -46,7 +46,7 @@ class TestRevokeException:
         refusal(acme.key().post(f"/v1/exceptions/{granted.id}/revoke"), 409, "invalid_state")
 
     @pytest.mark.parametrize("role", ["viewer", "member"])
-    def test_takes_back_a_request_of_ones_own_while_it_is_pending(
+    def test_requester_may_withdraw_a_pending_request(
         self, acme: Tenant, freeze: Freeze, pull: PullRequest, role: str, wakeups: RecordedWakeups
     ) -> None:
         mine = rows(acme.person(role).post("/v1/exception-requests", THIS), 201)[0]["id"]
@@ -56,7 +56,7 @@ class TestRevokeException:
         rows(decide(acme.person("admin"), again))
         refusal(acme.person(role).post(f"/v1/exceptions/{again}/revoke"), 403, "insufficient_permission")
 
-    def test_without_a_word_has_no_reason(
+    def test_revocation_without_body_has_no_reason(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         asked = requested(session, freeze, pull, web)
@@ -64,7 +64,7 @@ class TestRevokeException:
         rows(acme.key().post(f"/v1/exceptions/{asked.id}/revoke", {"reason": "  "}))
         assert entries(session)[-1].details["reason"] is None
 
-    def test_of_what_is_over_is_refused(
+    def test_revocation_is_rejected_when_nothing_is_open(
         self, acme: Tenant, session: Session, freeze: Freeze, pull: PullRequest, web: WatchedBranch
     ) -> None:
         over = factories.now() - timedelta(seconds=1)

@@ -18,7 +18,7 @@ from tests.handlers.freezes.asking import EVERYTHING, FIELDS, FIRST, REASON, in_
 
 
 class TestCreateFreeze:
-    def test_starts_a_freeze_at_once_and_leaves_the_code_host_to_workers(
+    def test_freeze_starts_at_once_and_leaves_github_to_workers(
         self, acme: Tenant, web: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         ends_at = in_hours(2)
@@ -56,45 +56,45 @@ class TestCreateFreeze:
         assert acme.audit() == ["freeze.started"]
         assert acme.key().get(answer.headers["location"]).json()["id"] == answer.json()["id"]
 
-    def test_by_a_key_is_by_that_key(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_freeze_started_by_a_key_names_the_key(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         shown = acme.key("freeze:write", name="deploys").post("/v1/freezes", FIRST).json()
         assert (shown["createdBy"]["type"], shown["createdBy"]["name"]) == ("api_key", "deploys")
         assert session.scalars(select(AuditEntry.source)).one() == "api"
 
-    def test_trims_the_reason_before_counting_it(self, acme: Tenant, web: WatchedBranch) -> None:
+    def test_reason_is_trimmed_before_it_is_counted(self, acme: Tenant, web: WatchedBranch) -> None:
         padded = {**FIRST, "reason": f" \t\n{'r' * 8}\u2003 "}
         assert acme.key().post("/v1/freezes", padded).json()["reason"] == "r" * 8
 
     @pytest.mark.parametrize("reason", ["", "short", "       x       ", "\u2003" * 8, "r" * 1001, 12345678, None])
-    def test_refuses_a_reason_of_no_use(self, acme: Tenant, session: Session, web: WatchedBranch, reason: Any) -> None:
+    def test_short_reason_is_rejected(self, acme: Tenant, session: Session, web: WatchedBranch, reason: Any) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "reason": reason}), 422, "reason_required")
         assert paths(error) == ["/reason"]
         assert session.scalar(select(func.count()).select_from(Freeze)) == 0
 
-    def test_needs_a_reason(self, acme: Tenant, web: WatchedBranch) -> None:
+    def test_missing_reason_is_rejected(self, acme: Tenant, web: WatchedBranch) -> None:
         body = {name: value for name, value in FIRST.items() if name != "reason"}
         assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "reason_required")) == ["/reason"]
 
-    def test_needs_a_scope(self, acme: Tenant) -> None:
+    def test_missing_scope_is_rejected(self, acme: Tenant) -> None:
         error = refusal(acme.key().post("/v1/freezes", {"reason": REASON}), 400, "missing_parameter")
         assert paths(error) == ["/scope"]
 
     @pytest.mark.parametrize("hours", [-1, -0.001])
-    def test_refuses_an_end_in_the_past(self, acme: Tenant, web: WatchedBranch, hours: float) -> None:
+    def test_end_in_the_past_is_rejected(self, acme: Tenant, web: WatchedBranch, hours: float) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": in_hours(hours)}), 422, "invalid_parameter")
         assert paths(error) == ["/endsAt"]
 
     @pytest.mark.parametrize("ends_at", ["tomorrow", "2099-01-01", "2099-01-01T00:00:00", 7])
-    def test_refuses_an_end_that_is_no_instant(self, acme: Tenant, web: WatchedBranch, ends_at: Any) -> None:
+    def test_malformed_end_is_rejected(self, acme: Tenant, web: WatchedBranch, ends_at: Any) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, "endsAt": ends_at}), 422, "validation_failed")
         assert paths(error) == ["/endsAt"]
 
-    def test_reads_an_end_of_any_offset(self, acme: Tenant, web: WatchedBranch) -> None:
+    def test_end_may_have_any_offset(self, acme: Tenant, web: WatchedBranch) -> None:
         shown = acme.key().post("/v1/freezes", {**FIRST, "endsAt": "2099-01-04T08:00:00+01:00"}).json()
         assert shown["endsAt"] == "2099-01-04T07:00:00Z"
 
     @pytest.mark.parametrize("scope", [EVERYTHING, {"type": "glob", "patterns": ["acme/*"]}], ids=str)
-    def test_of_an_open_ended_scope_needs_a_preview_or_an_acknowledgement(
+    def test_open_ended_scope_requires_a_preview_or_acknowledgement(
         self, acme: Tenant, web: WatchedBranch, scope: dict[str, Any]
     ) -> None:
         body: dict[str, Any] = {"scope": scope, "reason": REASON}
@@ -104,14 +104,12 @@ class TestCreateFreeze:
         for enough in ({"previewedRepoCount": 0}, {"impactAcknowledged": True}):
             assert acme.key().post("/v1/freezes", {**body, **enough}).status_code == 201
 
-    def test_of_a_fixed_set_needs_neither(self, acme: Tenant, web: WatchedBranch) -> None:
+    def test_fixed_scope_requires_neither_preview_nor_acknowledgement(self, acme: Tenant, web: WatchedBranch) -> None:
         body = {"scope": {"type": "branch", "branchId": web.id}, "reason": REASON}
         shown = acme.key().post("/v1/freezes", body).json()
         assert (shown["previewedRepoCount"], shown["impactAcknowledged"]) == (None, False)
 
-    def test_tells_every_fault_of_the_body_in_one_answer_the_first_property_first(
-        self, acme: Tenant, web: WatchedBranch
-    ) -> None:
+    def test_all_invalid_properties_are_reported_in_order(self, acme: Tenant, web: WatchedBranch) -> None:
         body = {"id": "frz_1", "reason": "no", "scope": {"type": "glob"}, "exceptionsAllowed": "yes"}
         error = refusal(acme.key().post("/v1/freezes", body), 400, "missing_parameter")
         assert paths(error) == ["/scope/patterns", "/reason", "/exceptionsAllowed", "/id"]
@@ -122,17 +120,17 @@ class TestCreateFreeze:
             "validation_failed",
         ]
 
-    def test_judges_the_scope_before_what_comes_after_it(self, acme: Tenant, web: WatchedBranch) -> None:
+    def test_scope_is_checked_before_later_properties(self, acme: Tenant, web: WatchedBranch) -> None:
         scope = {"type": "repositories", "repositories": ["acme/nothing"]}
         body = {"scope": scope, "reason": "x       x", "endsAt": in_hours(-1)}
         assert paths(refusal(acme.key().post("/v1/freezes", body), 422, "invalid_parameter"))[0].startswith("/scope")
 
     @pytest.mark.parametrize("field", ["organizationId", "state", "startedAt", "source", "createdBy"])
-    def test_takes_no_field_that_is_not_the_callers_to_set(self, acme: Tenant, web: WatchedBranch, field: str) -> None:
+    def test_read_only_field_is_rejected(self, acme: Tenant, web: WatchedBranch, field: str) -> None:
         error = refusal(acme.key().post("/v1/freezes", {**FIRST, field: "x"}), 422, "validation_failed")
         assert paths(error) == [f"/{field}"]
 
-    def test_refuses_more_branches_than_one_request_takes(self, acme: Tenant, session: Session) -> None:
+    def test_too_many_branches_are_rejected(self, acme: Tenant, session: Session) -> None:
         repository = acme.repository("web")
         session.connection().exec_driver_sql(
             "INSERT INTO watched_branches (id, organization_id, repository_id, name, check_name, created_at) "
@@ -145,7 +143,7 @@ class TestCreateFreeze:
         assert "10000" in message
         assert session.scalar(select(func.count()).select_from(Freeze)) == 0
 
-    def test_with_a_key_happens_once_and_is_told_again(
+    def test_idempotency_key_starts_one_freeze_and_repeats_the_answer(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         caller, keyed = acme.key(), {"headers": {"Idempotency-Key": "8e03978e"}}
@@ -163,6 +161,6 @@ class TestCreateFreeze:
         assert acme.audit() == ["freeze.started"]
 
 
-def test_a_target_is_one_row_for_each_freeze_and_branch(acme: Tenant, session: Session, web: WatchedBranch) -> None:
+def test_freeze_has_one_target_per_branch(acme: Tenant, session: Session, web: WatchedBranch) -> None:
     acme.key().post("/v1/freezes", {**FIRST, "scope": {"type": "repositories", "repositories": ["acme/web"] * 3}})
     assert session.scalar(select(func.count()).select_from(FreezeTarget)) == 1

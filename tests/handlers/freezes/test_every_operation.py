@@ -36,12 +36,12 @@ every_write = pytest.mark.parametrize("call", [CALLS[name] for name in WRITES], 
 
 
 class TestEveryOperation:
-    def test_all_of_the_tag_are_asked_here(self) -> None:
+    def test_every_operation_of_the_tag_is_called_here(self) -> None:
         operations = load_contract().operations.values()
         assert set(CALLS) == {operation.id for operation in operations if operation.tag == "Freezes"}
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_takes_its_scope_or_its_role(self, acme: Tenant, freeze: Freeze, operation: str) -> None:
+    def test_operation_requires_its_scope_or_role(self, acme: Tenant, freeze: Freeze, operation: str) -> None:
         writes = operation in WRITES
         takes_credentials(
             acme,
@@ -52,14 +52,14 @@ class TestEveryOperation:
         )
 
     @every_operation
-    def test_is_refused_to_somebody_without_an_organisation(
+    def test_operation_is_forbidden_without_an_organisation(
         self, acme: Tenant, session: Session, call: Callable[[Caller, str], httpx.Response]
     ) -> None:
         token = factories.session_token(session, factories.user(session), None)
         refusal(call(Caller(acme.http, token), UNKNOWN), 403, "organization_not_provisioned")
 
     @every_operation
-    def test_is_refused_until_an_organisation_is_selected(
+    def test_operation_is_rejected_until_an_organisation_is_selected(
         self, acme: Tenant, session: Session, call: Callable[[Caller, str], httpx.Response]
     ) -> None:
         member = factories.user(session)
@@ -68,7 +68,7 @@ class TestEveryOperation:
         refusal(call(Caller(acme.http, token), UNKNOWN), 403, "no_organization_selected")
 
     @every_operation
-    def test_is_gone_with_its_organisation(
+    def test_operation_is_gone_with_its_organisation(
         self, acme: Tenant, session: Session, call: Callable[[Caller, str], httpx.Response]
     ) -> None:
         key = acme.key()
@@ -78,7 +78,7 @@ class TestEveryOperation:
 
     @pytest.mark.parametrize("state", ["removed", "suspended"])
     @pytest.mark.parametrize("operation", ["create_freeze", "retry_freeze"])
-    def test_that_needs_the_code_host_is_gone_with_the_installation(
+    def test_operation_that_needs_github_is_gone_with_the_installation(
         self, acme: Tenant, session: Session, freeze: Freeze, operation: str, state: str
     ) -> None:
         acme.installation.state = state
@@ -86,7 +86,7 @@ class TestEveryOperation:
         refusal(CALLS[operation](acme.key(), freeze.id), 410, "installation_removed")
 
     @pytest.mark.parametrize("operation", sorted(set(CALLS) - {"create_freeze", "retry_freeze"}))
-    def test_that_does_not_need_the_code_host_outlives_the_installation(
+    def test_operation_that_needs_no_github_works_without_an_installation(
         self, acme: Tenant, session: Session, freeze: Freeze, operation: str
     ) -> None:
         acme.installation.state = "removed"
@@ -95,7 +95,7 @@ class TestEveryOperation:
         assert CALLS[operation](acme.key(), freeze.id).status_code == 200
 
     @every_write
-    def test_that_writes_refuses_a_key_that_was_used_for_another_request(
+    def test_write_rejects_a_reused_idempotency_key(
         self, acme: Tenant, freeze: Freeze, call: Callable[[Caller, str], httpx.Response]
     ) -> None:
         key = acme.key()
@@ -112,7 +112,7 @@ class TestEveryOperation:
         "operation",
         ["get_freeze", "list_freeze_targets", "lift_freeze", "extend_freeze", "thaw_override_freeze", "retry_freeze"],
     )
-    def test_of_an_unknown_freeze_finds_none(
+    def test_operation_on_an_unknown_freeze_is_not_found(
         self, acme: Tenant, globex: Tenant, session: Session, operation: str
     ) -> None:
         foreign = factories.freeze(session, globex.organization)

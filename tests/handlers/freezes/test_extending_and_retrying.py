@@ -19,7 +19,9 @@ class TestExtendFreeze:
     def extend(self, acme: Tenant, freeze: Freeze, ends_at: Any) -> httpx.Response:
         return acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/extend", {"endsAt": ends_at})
 
-    def test_of_an_open_end_takes_any_future_one(self, acme: Tenant, freeze: Freeze, wakeups: RecordedWakeups) -> None:
+    def test_open_end_can_be_set_to_any_future_end(
+        self, acme: Tenant, freeze: Freeze, wakeups: RecordedWakeups
+    ) -> None:
         ends_at = in_hours(1)
         shown = self.extend(acme, freeze, ends_at).json()
         assert datetime.fromisoformat(shown["endsAt"]) == datetime.fromisoformat(ends_at)
@@ -27,13 +29,15 @@ class TestExtendFreeze:
         assert wakeups.sent == {"reconcile"}
         assert acme.audit() == ["freeze.extended"]
 
-    def test_of_a_bounded_end_moves_it_later_or_away(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_bounded_end_can_be_moved_later_or_removed(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
         freeze = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=2))
         assert paths(refusal(self.extend(acme, freeze, in_hours(1)), 422, "invalid_parameter")) == ["/endsAt"]
         assert self.extend(acme, freeze, in_hours(3)).status_code == 200
         assert self.extend(acme, freeze, None).json()["endsAt"] is None
 
-    def test_into_the_past_is_refused(self, acme: Tenant, freeze: Freeze) -> None:
+    def test_end_in_the_past_is_rejected(self, acme: Tenant, freeze: Freeze) -> None:
         assert paths(refusal(self.extend(acme, freeze, in_hours(-1)), 422, "invalid_parameter")) == ["/endsAt"]
 
     @pytest.mark.parametrize(
@@ -45,13 +49,13 @@ class TestExtendFreeze:
         ],
         ids=str,
     )
-    def test_refuses_another_body(
+    def test_extension_rejects_another_body(
         self, acme: Tenant, freeze: Freeze, body: Any, status: int, code: str, where: str
     ) -> None:
         answer = acme.key().post(f"/v1/freezes/{freeze.id}/extend", body)
         assert paths(refusal(answer, status, code)) == [where]
 
-    def test_of_an_ended_one_is_refused(self, acme: Tenant, session: Session, later: Any) -> None:
+    def test_extension_of_an_ended_freeze_is_rejected(self, acme: Tenant, session: Session, later: Any) -> None:
         timed = factories.freeze(session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
         lifted = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
         later(hours=1)
@@ -61,7 +65,7 @@ class TestExtendFreeze:
 
 class TestRetryFreeze:
     @pytest.mark.parametrize(("operation", "state"), [("apply", "pending"), ("release", "releasing")])
-    def test_makes_failed_targets_due_in_force_or_ended(
+    def test_retry_makes_failed_targets_due_in_force_or_ended(
         self,
         acme: Tenant,
         session: Session,
@@ -82,5 +86,5 @@ class TestRetryFreeze:
         assert wakeups.sent == {"reconcile"}
         assert acme.audit() == ["freeze.retried"]
 
-    def test_without_a_failure_has_nothing_to_do(self, acme: Tenant, freeze: Freeze) -> None:
+    def test_retry_without_a_failed_target_is_rejected(self, acme: Tenant, freeze: Freeze) -> None:
         refusal(acme.key().post(f"/v1/freezes/{freeze.id}/retry"), 409, "invalid_state")

@@ -21,7 +21,7 @@ class TestGetFreezeState:
         state: dict[str, Any] = answer.json()
         return state
 
-    def test_of_a_branch_tells_which_freezes_cover_it(
+    def test_branch_state_names_the_covering_freezes(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         soon, late = (factories.now().replace(microsecond=0) + timedelta(hours=hours) for hours in (1, 2))
@@ -53,7 +53,7 @@ class TestGetFreezeState:
         assert self.ask(acme, repo=web.repository_id, branch="main") == expected
         assert self.ask(acme, repo="acme/api", branch="main")["frozen"] is False
 
-    def test_of_a_repository_tells_of_each_branch(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_repository_state_lists_each_branch(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         release = factories.branch(session, session.get_one(Repository, web.repository_id), "release/1")
         factories.branch(session, session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now())
         freeze = factories.freeze(session, acme.organization, [web])
@@ -69,12 +69,12 @@ class TestGetFreezeState:
         factories.freeze(session, acme.organization, [release])
         assert self.ask(acme, repo="acme/web")["coverage"] == "all"
 
-    def test_of_a_repository_without_a_watched_branch_is_none(self, acme: Tenant) -> None:
+    def test_repository_state_without_a_watched_branch_is_none(self, acme: Tenant) -> None:
         acme.repository("web")
         state = self.ask(acme, repo="acme/web")
         assert (state["frozen"], state["coverage"], state["watchedBranchCount"]) == (False, "none", 0)
 
-    def test_of_the_organisation_counts_all_its_branches(
+    def test_organisation_state_counts_all_branches(
         self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         foreign = factories.watched(session, globex.organization, "globex/secret")
@@ -87,7 +87,7 @@ class TestGetFreezeState:
         assert [row["id"] for row in state["freezes"]] == [freeze.id]
         assert state["branches"] == []
 
-    def test_of_the_organisation_names_no_freeze_of_what_is_no_longer_covered(
+    def test_organisation_state_omits_freezes_of_uncovered_repositories(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         factories.freeze(session, acme.organization, [web])
@@ -96,7 +96,7 @@ class TestGetFreezeState:
         state = self.ask(acme, organization="current")
         assert (state["frozen"], state["freezes"], state["watchedBranchCount"]) == (False, [], 1)
 
-    def test_follows_the_clock_and_not_the_sweeper(
+    def test_state_follows_the_clock_and_not_the_sweeper(
         self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
     ) -> None:
         factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
@@ -107,7 +107,7 @@ class TestGetFreezeState:
             state = self.ask(acme, **asked)
             assert (state["frozen"], state["freezes"], state["nextChangeAt"]) == (False, [], None)
 
-    def test_names_twenty_freezes_and_a_hundred_branches(
+    def test_state_lists_twenty_freezes_and_a_hundred_branches(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
@@ -119,7 +119,7 @@ class TestGetFreezeState:
         assert (len(state["branches"]), state["branchesTruncated"]) == (100, True)
         assert (state["frozenBranchCount"], state["watchedBranchCount"]) == (2, 101)
 
-    def test_follows_renames(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_state_follows_renames(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         repository = session.get_one(Repository, web.repository_id)
         repository.name = "website"
         session.flush()
@@ -129,13 +129,15 @@ class TestGetFreezeState:
         new = factories.repository(session, acme.organization, "acme/web")
         assert self.ask(acme, repo="acme/web")["subject"]["id"] == new.id
 
-    def test_of_a_disabled_repository_finds_none(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_state_of_a_disabled_repository_is_not_found(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
         session.get_one(Repository, web.repository_id).enabled = False
         session.flush()
         for asked in ({"repo": "acme/web"}, {"repo": web.repository_id, "branch": "main"}, {"branchId": web.id}):
             refusal(acme.key().get("/v1/freeze-state", **asked), 404, "repository_not_found")
 
-    def test_of_a_repository_that_is_no_longer_covered_finds_none(
+    def test_state_of_an_uncovered_repository_is_not_found(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         session.get_one(Repository, web.repository_id).removed_at = factories.now()
@@ -143,7 +145,9 @@ class TestGetFreezeState:
         for asked in ({"repo": "acme/web"}, {"repo": web.repository_id}, {"branchId": web.id}):
             refusal(acme.key().get("/v1/freeze-state", **asked), 404, "repository_not_found")
 
-    def test_of_an_unwatched_branch_finds_none(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_state_of_an_unwatched_branch_is_not_found(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
         old = factories.branch(
             session, session.get_one(Repository, web.repository_id), "old", unwatched_at=factories.now()
         )
@@ -156,7 +160,7 @@ class TestGetFreezeState:
         for form in asked:
             refusal(acme.key().get("/v1/freeze-state", **form), 404, "branch_not_found")
 
-    def test_of_another_organisation_finds_none(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_state_of_another_organisation_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         foreign = factories.watched(session, globex.organization, "globex/secret")
         key = acme.key()
         refusal(key.get("/v1/freeze-state", repo="globex/secret"), 404, "repository_not_found")
@@ -164,7 +168,7 @@ class TestGetFreezeState:
         refusal(key.get("/v1/freeze-state", branchId=foreign.id), 404, "branch_not_found")
 
     @pytest.mark.parametrize("asked", [{}, {"branch": "main"}], ids=str)
-    def test_needs_a_form(self, acme: Tenant, asked: dict[str, str]) -> None:
+    def test_state_requires_a_form(self, acme: Tenant, asked: dict[str, str]) -> None:
         assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "missing_parameter")) == ["repo"]
 
     @pytest.mark.parametrize(
@@ -179,12 +183,12 @@ class TestGetFreezeState:
         ],
         ids=str,
     )
-    def test_takes_one_form_only(
+    def test_state_rejects_two_forms(
         self, acme: Tenant, web: WatchedBranch, asked: dict[str, str], where: list[str]
     ) -> None:
         assert paths(refusal(acme.key().get("/v1/freeze-state", **asked), 400, "invalid_parameter")) == where
 
-    def test_is_not_sent_twice_while_nothing_changes(
+    def test_unchanged_state_is_not_sent_again(
         self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
     ) -> None:
         key = acme.key("freeze:read")

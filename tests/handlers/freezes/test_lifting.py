@@ -18,7 +18,7 @@ from tests.handlers.freezes.asking import EVERYTHING, paths
 
 
 class TestLiftFreeze:
-    def test_ends_it_and_leaves_the_code_host_to_workers(
+    def test_lift_ends_the_freeze_and_leaves_github_to_workers(
         self, acme: Tenant, session: Session, freeze: Freeze, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.person("member").post(f"/v1/freezes/{freeze.id}/lift", {"reason": " The release is out "})
@@ -33,7 +33,7 @@ class TestLiftFreeze:
         assert session.scalars(select(AuditEntry.details)).one()["reason"] == "The release is out"
 
     @pytest.mark.parametrize("body", [None, {}, {"reason": "over"}])
-    def test_takes_a_body_or_none(self, acme: Tenant, freeze: Freeze, body: Any) -> None:
+    def test_lift_accepts_a_body_or_none(self, acme: Tenant, freeze: Freeze, body: Any) -> None:
         assert acme.key("freeze:write").post(f"/v1/freezes/{freeze.id}/lift", body).status_code == 200
 
     @pytest.mark.parametrize(
@@ -41,11 +41,13 @@ class TestLiftFreeze:
         [({"reason": ""}, "/reason"), ({"reason": "r" * 1001}, "/reason"), ({"force": True}, "/force"), ([], "")],
         ids=str,
     )
-    def test_refuses_another_body(self, acme: Tenant, freeze: Freeze, body: Any, where: str) -> None:
+    def test_lift_rejects_another_body(self, acme: Tenant, freeze: Freeze, body: Any, where: str) -> None:
         answer = acme.key().post(f"/v1/freezes/{freeze.id}/lift", body)
         assert paths(refusal(answer, 422, "validation_failed")) == [where]
 
-    def test_of_an_ended_one_is_refused(self, acme: Tenant, session: Session, web: WatchedBranch, later: Any) -> None:
+    def test_lift_of_an_ended_freeze_is_rejected(
+        self, acme: Tenant, session: Session, web: WatchedBranch, later: Any
+    ) -> None:
         timed = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + timedelta(hours=1))
         lifted = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
         later(hours=1)
@@ -53,7 +55,9 @@ class TestLiftFreeze:
             refusal(acme.key().post(f"/v1/freezes/{freeze.id}/lift"), 409, "not_frozen")
         assert acme.audit() == []
 
-    def test_never_ends_another(self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
+    def test_lift_never_ends_another_freeze(
+        self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
+    ) -> None:
         other = factories.freeze(session, acme.organization, [web])
         key = acme.key()
         key.post(f"/v1/freezes/{freeze.id}/lift")
@@ -66,7 +70,7 @@ class TestLiftFreezes:
     def lift(self, acme: Tenant, **scope: Any) -> httpx.Response:
         return acme.key("freeze:write").post("/v1/freezes/lift", {"scope": scope, "reason": " over "})
 
-    def test_ends_what_lies_inside_and_tells_what_stays_frozen(
+    def test_lift_by_scope_ends_what_lies_inside_and_lists_what_stays_frozen(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         everything = factories.freeze(session, acme.organization, [web, api])
@@ -88,7 +92,7 @@ class TestLiftFreezes:
         assert acme.audit() == ["freeze.lifted"]
         assert session.scalars(select(AuditEntry.details)).one()["reason"] == "over"
 
-    def test_of_the_organisation_ends_every_freeze(
+    def test_lift_by_organisation_ends_every_freeze(
         self, acme: Tenant, globex: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         scopes: list[dict[str, Any]] = [
@@ -105,7 +109,7 @@ class TestLiftFreezes:
         session.refresh(foreign)
         assert foreign.ended_at is None
 
-    def test_where_only_wider_freezes_cover_it_names_them_and_changes_nothing(
+    def test_lift_by_scope_names_wider_freezes_and_changes_nothing(
         self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
     ) -> None:
         for scope in ({"type": "branch", "branchId": web.id}, {"type": "glob", "patterns": ["*/*"]}):
@@ -113,26 +117,24 @@ class TestLiftFreezes:
         session.refresh(freeze)
         assert freeze.ended_at is None
 
-    def test_where_nothing_is_frozen_has_nothing_to_lift(
+    def test_lift_by_scope_is_rejected_when_nothing_is_frozen(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         refusal(self.lift(acme, type="organization"), 409, "not_frozen")
         factories.freeze(session, acme.organization, [web], scope={"type": "branch", "branchId": web.id})
         refusal(self.lift(acme, type="repositories", repositories=["acme/api"]), 409, "not_frozen")
 
-    def test_of_a_scope_that_reaches_no_watched_branch_has_nothing_to_lift(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_lift_by_scope_is_rejected_when_it_reaches_no_watched_branch(self, acme: Tenant, session: Session) -> None:
         acme.repository("web")
         refusal(self.lift(acme, type="organization"), 409, "not_frozen")
         refusal(self.lift(acme, type="repositories", repositories=["acme/web"]), 409, "not_frozen")
 
-    def test_of_the_organisation_ends_also_what_no_scope_reaches_any_more(
+    def test_lift_by_organisation_ends_freezes_without_reachable_branch(
         self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze
     ) -> None:
         session.get_one(Repository, web.repository_id).removed_at = factories.now()
         session.flush()
         assert [row["id"] for row in self.lift(acme, type="organization").json()["data"]] == [freeze.id]
 
-    def test_needs_a_scope(self, acme: Tenant) -> None:
+    def test_lift_by_scope_requires_a_scope(self, acme: Tenant) -> None:
         assert paths(refusal(acme.key().post("/v1/freezes/lift", {}), 400, "missing_parameter")) == ["/scope"]

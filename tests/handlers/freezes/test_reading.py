@@ -15,7 +15,7 @@ from tests.handlers.freezes.asking import FIELDS, all_pages, ids, paths, text
 
 
 class TestListFreezes:
-    def test_shows_the_one_started_last_first(self, acme: Tenant, session: Session) -> None:
+    def test_freezes_are_listed_latest_start_first(self, acme: Tenant, session: Session) -> None:
         made = [
             factories.freeze(session, acme.organization, started_at=factories.now() - timedelta(days=age)).id
             for age in range(3)
@@ -25,7 +25,7 @@ class TestListFreezes:
         assert answer.json()["nextCursor"] is None
         assert set(answer.json()["data"][0]) == FIELDS
 
-    def test_pages_lead_through_all_of_them_once(self, acme: Tenant, session: Session) -> None:
+    def test_freeze_pages_contain_every_freeze_once(self, acme: Tenant, session: Session) -> None:
         same = factories.now()
         made = {factories.freeze(session, acme.organization, started_at=same).id for _ in range(7)}
         pages = all_pages(acme.key(), "/v1/freezes", limit=3)
@@ -33,13 +33,13 @@ class TestListFreezes:
         assert {row["id"] for page in pages for row in page} == made
 
     @pytest.mark.parametrize("limit", ["0", "101", "many", "1_0", ""])
-    def test_refuses_a_limit_out_of_range(self, acme: Tenant, limit: str) -> None:
+    def test_limit_out_of_range_is_rejected(self, acme: Tenant, limit: str) -> None:
         assert paths(refusal(acme.key().get("/v1/freezes", limit=limit), 400, "invalid_parameter")) == ["limit"]
 
-    def test_refuses_an_unknown_parameter(self, acme: Tenant) -> None:
+    def test_unknown_parameter_is_rejected(self, acme: Tenant) -> None:
         assert paths(refusal(acme.key().get("/v1/freezes", page=2), 400, "invalid_parameter")) == ["page"]
 
-    def test_refuses_a_cursor_of_another_list(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_cursor_of_another_list_is_rejected(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         for tenant in (acme, globex):
             for _ in range(3):
                 factories.freeze(session, tenant.organization)
@@ -53,7 +53,7 @@ class TestListFreezes:
         ):
             refusal(acme.key().get("/v1/freezes", **wrong), 400, "invalid_cursor")
 
-    def test_by_state_follows_the_clock(self, acme: Tenant, session: Session, later: Any) -> None:
+    def test_state_filter_follows_the_clock(self, acme: Tenant, session: Session, later: Any) -> None:
         running = factories.freeze(session, acme.organization, ends_at=factories.now() + timedelta(hours=1))
         ended = factories.freeze(session, acme.organization, ended_at=factories.now(), end_reason="lifted")
         key = acme.key()
@@ -63,7 +63,7 @@ class TestListFreezes:
         assert ids(key.get("/v1/freezes", state="in_force")) == []
         assert set(ids(key.get("/v1/freezes", state="ended"))) == {running.id, ended.id}
 
-    def test_by_repository_and_branch_shows_what_has_a_target_there(
+    def test_repository_and_branch_filters_select_by_target(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         of_web, of_both = (factories.freeze(session, acme.organization, rows) for rows in ([web], [web, api]))
@@ -72,7 +72,7 @@ class TestListFreezes:
         assert ids(key.get("/v1/freezes", repo=api.repository_id)) == [of_both.id]
         assert ids(key.get("/v1/freezes", branchId=api.id)) == [of_both.id]
 
-    def test_by_schedule_and_source(self, acme: Tenant, session: Session) -> None:
+    def test_freezes_are_filtered_by_schedule_and_source(self, acme: Tenant, session: Session) -> None:
         by_hand = factories.freeze(session, acme.organization)
         planned = factories.freeze(
             session,
@@ -85,7 +85,9 @@ class TestListFreezes:
         assert ids(key.get("/v1/freezes", source="schedule")) == [planned.id]
         assert ids(key.get("/v1/freezes", scheduleId=planned.schedule_id)) == [planned.id]
 
-    def test_by_start_takes_in_the_first_instant_and_leaves_out_the_last(self, acme: Tenant, session: Session) -> None:
+    def test_start_filter_includes_the_first_and_excludes_the_last_instant(
+        self, acme: Tenant, session: Session
+    ) -> None:
         start = factories.now().replace(microsecond=0)
         made = [
             factories.freeze(session, acme.organization, started_at=start - timedelta(days=age)).id for age in range(3)
@@ -93,7 +95,7 @@ class TestListFreezes:
         asked = {"startedAfter": text(start - timedelta(days=1)), "startedBefore": text(start)}
         assert ids(acme.key().get("/v1/freezes", **asked)) == [made[1]]
 
-    def test_by_something_unknown_finds_nothing(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_filter_by_an_unknown_resource_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         foreign = factories.watched(session, globex.organization, "globex/secret")
         foreign_schedule = factories.schedule(session, globex.organization)
         key = acme.key()
@@ -105,20 +107,20 @@ class TestListFreezes:
             for value in values:
                 refusal(key.get("/v1/freezes", **{name: value}), 404, code)
 
-    def test_another_organisations_freezes_are_not_listed(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_freezes_of_another_organisation_are_not_listed(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         factories.freeze(session, globex.organization)
         assert ids(acme.key().get("/v1/freezes")) == []
 
 
 class TestGetFreeze:
-    def test_reads_an_ended_one(self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
+    def test_ended_freeze_is_readable(self, acme: Tenant, session: Session, web: WatchedBranch, freeze: Freeze) -> None:
         assert acme.key().post(f"/v1/freezes/{freeze.id}/lift").status_code == 200
         shown = acme.key("freeze:read").get(f"/v1/freezes/{freeze.id}").json()
         assert (shown["state"], shown["endReason"]) == ("ended", "lifted")
 
-    def test_says_that_its_time_has_passed_before_that_is_recorded(
-        self, acme: Tenant, session: Session, later: Any
-    ) -> None:
+    def test_freeze_reads_as_ended_before_its_end_is_recorded(self, acme: Tenant, session: Session, later: Any) -> None:
         ends_at = factories.now() + timedelta(hours=1)
         by_hand = factories.freeze(session, acme.organization, ends_at=ends_at)
         planned = factories.freeze(session, acme.organization, ends_at=ends_at, source="schedule")
@@ -130,7 +132,9 @@ class TestGetFreeze:
 
 
 class TestListFreezeTargets:
-    def test_shows_every_field(self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch) -> None:
+    def test_target_has_every_field(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
         freeze = factories.freeze(session, acme.organization)
         target = factories.target(
             session,
@@ -160,7 +164,7 @@ class TestListFreezeTargets:
             "releasedAt": None,
         }
 
-    def test_pages_lead_through_all_of_them_once(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_target_pages_contain_every_target_once(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         repository = session.get_one(Repository, web.repository_id)
         branches = [factories.branch(session, repository, f"release/{number}") for number in range(5)]
         freeze = factories.freeze(session, acme.organization, branches)
@@ -168,14 +172,16 @@ class TestListFreezeTargets:
         assert [len(page) for page in pages] == [2, 2, 1]
         assert {row["branchId"] for page in pages for row in page} == {branch.id for branch in branches}
 
-    def test_by_state(self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch) -> None:
+    def test_targets_are_filtered_by_state(
+        self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
+    ) -> None:
         freeze = factories.freeze(session, acme.organization, [web])
         failed = factories.target(session, freeze, api, state="failed")
         assert ids(acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="failed")) == [failed.id]
         wrong = acme.key().get(f"/v1/freezes/{freeze.id}/targets", state="lost")
         assert paths(refusal(wrong, 400, "invalid_parameter")) == ["state"]
 
-    def test_refuses_a_cursor_of_another_freeze(
+    def test_cursor_of_another_freeze_is_rejected(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         first, second = (factories.freeze(session, acme.organization, [web, api]) for _ in range(2))

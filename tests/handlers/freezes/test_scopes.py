@@ -57,7 +57,7 @@ SCOPED: dict[str, Callable[[Caller, Any], httpx.Response]] = {
 class TestScopes:
     @pytest.mark.parametrize(("scope", "status", "code", "where"), SCOPE_FAULTS)
     @pytest.mark.parametrize("operation", SCOPED)
-    def test_a_fault_is_told_by_code_and_place(
+    def test_invalid_scope_is_reported_by_code_and_pointer(
         self, acme: Tenant, freeze: Freeze, operation: str, scope: Any, status: int, code: str, where: list[str]
     ) -> None:
         assert paths(refusal(SCOPED[operation](acme.key(), scope), status, code)) == where
@@ -80,7 +80,7 @@ class TestScopes:
         ],
         ids=lambda value: str(value) if isinstance(value, dict) else "",
     )
-    def test_reach_watched_branches_of_enabled_repositories(
+    def test_scope_reaches_watched_branches_of_enabled_repositories(
         self,
         acme: Tenant,
         session: Session,
@@ -110,7 +110,7 @@ class TestScopes:
 
 
 class TestPreviewScope:
-    def test_counts_what_a_freeze_would_reach_and_changes_nothing(
+    def test_preview_counts_what_a_freeze_would_reach(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         factories.freeze(session, acme.organization, [web])
@@ -139,7 +139,7 @@ class TestPreviewScope:
         }
         assert acme.audit() == []
 
-    def test_counts_branches_that_a_freeze_is_not_known_to_block(
+    def test_preview_counts_unenforced_branches(
         self, acme: Tenant, session: Session, web: WatchedBranch, api: WatchedBranch
     ) -> None:
         lights = {web: "green", api: "red", factories.watched(session, acme.organization, "acme/docs"): "amber"}
@@ -152,11 +152,11 @@ class TestPreviewScope:
         assert preview["branchCount"] == len([*lights, never, asked])
         assert preview["unenforcedBranchCount"] == len([api, never, asked])
 
-    def test_of_a_scope_that_reaches_nothing_is_empty(self, acme: Tenant) -> None:
+    def test_preview_of_a_scope_that_reaches_nothing_is_empty(self, acme: Tenant) -> None:
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()
         assert (preview["repositoryCount"], preview["branchCount"], preview["repositories"]) == (0, 0, [])
 
-    def test_names_a_hundred_repositories_and_counts_them_all(self, acme: Tenant, session: Session) -> None:
+    def test_preview_lists_a_hundred_repositories_and_counts_all(self, acme: Tenant, session: Session) -> None:
         for number in range(101):
             factories.watched(session, acme.organization, f"acme/r{number}")
         preview = acme.key().post("/v1/scope/preview", {"scope": EVERYTHING}).json()

@@ -38,9 +38,7 @@ def granted(town: Town, clocks: Clocks, freeze: str, number: int, **columns: Any
     return made
 
 
-def test_the_merge_that_used_it_is_recorded_once(
-    town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
+def test_exception_records_its_merge_once(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
     freeze = frozen(town, clocks)
     made = granted(town, clocks, freeze, 1)
     sha = merge(town, web[0])
@@ -55,7 +53,7 @@ def test_the_merge_that_used_it_is_recorded_once(
     assert items(town) == []
 
 
-def test_every_freeze_that_it_passed_is_told(
+def test_use_of_an_exception_names_every_freeze_that_it_passed(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     both = [frozen(town, clocks), frozen(town, clocks)]
@@ -68,7 +66,7 @@ def test_every_freeze_that_it_passed_is_told(
     assert {row["freezeId"] for row in details["rows"]} == set(both)
 
 
-def test_the_exception_of_another_pull_request_is_not_used(
+def test_exception_of_another_pull_request_is_not_used(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     freeze = frozen(town, clocks)
@@ -79,7 +77,7 @@ def test_the_exception_of_another_pull_request_is_not_used(
     assert kinds(town) == [("bypassed", None)]
 
 
-def test_a_merge_past_another_freeze_is_a_bypass(
+def test_merge_past_another_freeze_is_a_bypass(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     granted(town, clocks, frozen(town, clocks), 1)
@@ -91,7 +89,7 @@ def test_a_merge_past_another_freeze_is_a_bypass(
 
 
 @pytest.mark.parametrize("recorded", [True, False], ids=["its end is recorded", "nobody has recorded its end"])
-def test_a_merge_after_its_end_and_before_we_had_turned_the_check_is_our_delay(
+def test_merge_after_the_end_and_before_the_failure_is_our_delay(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice, recorded: bool
 ) -> None:
     freeze = frozen(town, clocks)
@@ -109,7 +107,7 @@ def test_a_merge_after_its_end_and_before_we_had_turned_the_check_is_our_delay(
     assert used(town)[0][2] is None
 
 
-def test_a_merge_long_after_its_end_is_a_bypass(
+def test_merge_long_after_the_end_is_a_bypass(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     freeze = frozen(town, clocks)
@@ -125,7 +123,7 @@ def test_a_merge_long_after_its_end_is_a_bypass(
     assert kinds(town) == [("bypassed", None)]
 
 
-def test_what_came_before_the_grant_did_not_use_it(
+def test_merge_before_the_grant_does_not_use_the_exception(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     freeze = frozen(town, clocks)
@@ -137,7 +135,7 @@ def test_what_came_before_the_grant_did_not_use_it(
     assert used(town)[0][2] is None
 
 
-def test_a_queue_tells_of_each_pull_request_that_it_merged(
+def test_merge_queue_records_each_pull_request_that_it_merged(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     town.host.organization("acme").repository("web").merge_queue()

@@ -4,11 +4,6 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy.event import listen
-
-from integrations.github import BranchHeads
-from jobs.registry import jobs_with_work
-from services.bypass_detection.detection import TIPS, note_tips
-from services.core.unit_of_work import SYSTEM_CALLER
 from tests.jobs.bypass_detection.landing import (
     Clocks,
     Notice,
@@ -21,12 +16,17 @@ from tests.jobs.bypass_detection.landing import (
     repository,
     told,
 )
+
+from integrations.github import BranchHeads
+from jobs.registry import jobs_with_work
+from services.bypass_detection.detection import TIPS
+from services.core.unit_of_work import SYSTEM_CALLER
 from tests.jobs.conftest import Builder, Town
 from tests.support.post import Post, look_everywhere
 from tools.fake_github.model.records import PullRequest
 
 
-def test_each_landing_is_told_of_once_however_often_it_is_seen(
+def test_push_is_reported_once_however_often_it_is_read(
     town: Town, web: list[PullRequest], clocks: Clocks, post: Post
 ) -> None:
     frozen(town, clocks)
@@ -45,7 +45,7 @@ def test_each_landing_is_told_of_once_however_often_it_is_seen(
     assert len(items(town)) == 2
 
 
-def test_a_push_to_a_branch_that_is_not_frozen_costs_no_call(
+def test_push_to_an_unfrozen_branch_costs_no_call(
     town: Town, web: list[PullRequest], post: Post, notice: Notice
 ) -> None:
     push(town)
@@ -53,17 +53,13 @@ def test_a_push_to_a_branch_that_is_not_frozen_costs_no_call(
     assert looks(town) == 0
 
 
-def test_a_pass_that_finds_nothing_new_under_a_freeze_costs_no_call(
-    town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
+def test_pass_without_a_push_costs_no_call(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
     frozen(town, clocks)
     notice()
     assert looks(town) == 0
 
 
-def test_a_branch_that_is_seen_for_the_first_time_has_not_moved(
-    town: Town, build: Builder, clocks: Clocks, notice: Notice
-) -> None:
+def test_first_read_of_a_branch_is_no_push(town: Town, build: Builder, clocks: Clocks, notice: Notice) -> None:
     build("web")
     frozen(town, clocks)
     notice()
@@ -71,9 +67,7 @@ def test_a_branch_that_is_seen_for_the_first_time_has_not_moved(
 
 
 class TestWhenTheCodeHostIsInTheWay:
-    def test_what_is_not_listed_yet_is_asked_for_again(
-        self, town: Town, web: list[PullRequest], clocks: Clocks
-    ) -> None:
+    def test_unlisted_push_is_retried(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
         frozen(town, clocks)
         push(town)
         late = repository(town).activities.pop()
@@ -85,7 +79,7 @@ class TestWhenTheCodeHostIsInTheWay:
         examine(town)
         assert [action for action, _who, _details in told(town)] == ["freeze.bypassed"]
 
-    def test_what_is_never_listed_is_given_up(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
+    def test_push_that_is_never_listed_is_given_up(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
         frozen(town, clocks)
         push(town)
         repository(town).activities.clear()
@@ -97,7 +91,7 @@ class TestWhenTheCodeHostIsInTheWay:
         assert town.sql("SELECT due_at FROM branch_tips") == [(None,)]
         assert told(town) == []
 
-    def test_an_error_is_tried_again_later(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
+    def test_github_error_is_retried_later(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
         frozen(town, clocks)
         push(town)
         look_everywhere(town)
@@ -109,7 +103,7 @@ class TestWhenTheCodeHostIsInTheWay:
         examine(town)
         assert len(told(town)) == 1
 
-    def test_a_missing_permission_is_said_and_not_asked_for_in_a_loop(
+    def test_missing_permission_is_logged_and_retried_seldom(
         self, town: Town, web: list[PullRequest], clocks: Clocks, caplog: pytest.LogCaptureFixture
     ) -> None:
         frozen(town, clocks)
@@ -124,7 +118,7 @@ class TestWhenTheCodeHostIsInTheWay:
         assert "acme/web:main" in caplog.text
         assert refused in caplog.text
 
-    def test_a_limit_stops_the_whole_turn(self, town: Town, build: Builder, clocks: Clocks) -> None:
+    def test_rate_limit_stops_the_whole_batch(self, town: Town, build: Builder, clocks: Clocks) -> None:
         pulls = build("web", "api", pulls=1)
         town.settle()
         frozen(town, clocks)
@@ -136,9 +130,7 @@ class TestWhenTheCodeHostIsInTheWay:
         assert looks(town) == 1
         assert "landings" not in jobs_with_work(town.jobs)
 
-    def test_a_worker_that_died_leaves_a_lease_that_runs_out(
-        self, town: Town, web: list[PullRequest], clocks: Clocks
-    ) -> None:
+    def test_lease_of_a_dead_worker_expires(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
         frozen(town, clocks)
         push(town)
         look_everywhere(town)
@@ -150,7 +142,7 @@ class TestWhenTheCodeHostIsInTheWay:
         assert len(told(town)) == 1
 
 
-def test_noting_the_tips_of_many_branches_is_one_statement(town: Town, build: Builder, clocks: Clocks) -> None:
+def test_tips_of_many_branches_are_recorded_by_one_statement(town: Town, build: Builder, clocks: Clocks) -> None:
     build(*(f"service-{number}" for number in range(30)), pulls=0)
     town.freeze()
     heads = [

@@ -27,9 +27,7 @@ from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.world import Actor
 
 
-def test_whoever_merges_past_the_rule_is_named(
-    town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
-) -> None:
+def test_bypass_is_attributed_to_the_merger(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
     freeze = frozen(town, clocks)
     head = web[0].head_sha
     sha = merge(town, web[0])
@@ -55,7 +53,7 @@ def test_whoever_merges_past_the_rule_is_named(
     assert action == {"label": f"Open pull request #{number}", "url": f"https://github.com/acme/web/pull/{number}"}
 
 
-def test_a_direct_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
+def test_direct_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
     frozen(town, clocks)
     sha = push(town)
     notice()
@@ -65,7 +63,7 @@ def test_a_direct_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: C
     assert town.sql("SELECT action ->> 'url' FROM attention_items") == [(f"https://github.com/acme/web/commit/{sha}",)]
 
 
-def test_a_forced_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
+def test_forced_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice) -> None:
     start = repository(town).branches["main"]
     push(town)
     town.look_at_everything()
@@ -78,7 +76,7 @@ def test_a_forced_push_is_a_bypass(town: Town, web: list[PullRequest], clocks: C
     assert [(action, details["how"]) for action, _who, details in told(town)] == [("freeze.bypassed", "force_push")]
 
 
-def test_a_branch_made_anew_at_another_commit_is_a_bypass(
+def test_branch_recreated_at_another_commit_is_a_bypass(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     frozen(town, clocks)
@@ -92,7 +90,7 @@ def test_a_branch_made_anew_at_another_commit_is_a_bypass(
     assert found == [("freeze.bypassed", "branch_creation")]
 
 
-def test_a_merge_before_we_had_written_accuses_nobody_and_tells_our_delay(
+def test_merge_before_the_failure_is_our_delay_and_no_bypass(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     town.freeze()
@@ -106,7 +104,7 @@ def test_a_merge_before_we_had_written_accuses_nobody_and_tells_our_delay(
     assert items(town) == [("landed_before_block", "info")]
 
 
-def test_a_merge_after_a_late_writers_success_is_our_gap(
+def test_merge_after_a_late_success_is_our_enforcement_gap(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     frozen(town, clocks)
@@ -120,7 +118,7 @@ def test_a_merge_after_a_late_writers_success_is_our_gap(
     assert items(town) == [("enforcement_gap", "warning")]
 
 
-def test_a_merge_in_the_second_of_the_failure_accuses_nobody(
+def test_merge_in_the_second_of_the_failure_is_no_bypass(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     town.freeze()
@@ -140,7 +138,7 @@ def test_a_merge_in_the_second_of_the_failure_accuses_nobody(
         pytest.param(None, "freeze.landed_before_block", id="no rule is known"),
     ],
 )
-def test_a_merge_without_any_check(
+def test_merge_without_any_check_run_is_classified_by_the_rules(
     town: Town, web: list[PullRequest], clocks: Clocks, post: Post, verified: str | None, expected: str
 ) -> None:
     frozen(town, clocks)
@@ -157,7 +155,7 @@ def test_a_merge_without_any_check(
     assert [action for action, _who, _details in told(town)] == [expected]
 
 
-def test_the_queue_merges_what_a_late_success_let_through(
+def test_merge_queue_merge_after_a_late_success_is_our_enforcement_gap(
     town: Town, build: Builder, clocks: Clocks, notice: Notice
 ) -> None:
     [pull] = build("web", pulls=1)
@@ -175,7 +173,7 @@ def test_the_queue_merges_what_a_late_success_let_through(
     assert (details["pullRequest"], details["commit"]) == (pull.number, entry.head_sha)
 
 
-def test_a_freeze_that_was_lifted_meanwhile_was_bypassed_all_the_same(
+def test_bypass_of_a_freeze_that_was_lifted_meanwhile_is_reported(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     freeze = frozen(town, clocks)
@@ -188,7 +186,7 @@ def test_a_freeze_that_was_lifted_meanwhile_was_bypassed_all_the_same(
     assert items(town) == [("freeze_bypassed", "critical")]
 
 
-def test_what_lands_before_and_after_a_freeze_is_nobodys_concern(
+def test_pushes_before_and_after_a_freeze_are_not_reported(
     town: Town, web: list[PullRequest], clocks: Clocks, notice: Notice
 ) -> None:
     merge(town, web[0])
@@ -205,7 +203,7 @@ def test_what_lands_before_and_after_a_freeze_is_nobodys_concern(
 
 
 class TestWhatIsTold:
-    def test_an_item_is_shown_for_a_day_and_until_the_freeze_has_ended(
+    def test_alert_is_open_for_a_day_and_until_the_freeze_has_ended(
         self, town: Town, web: list[PullRequest], clocks: Clocks
     ) -> None:
         def shown_after(**time: float) -> list[tuple[str, str]]:
@@ -222,7 +220,9 @@ class TestWhatIsTold:
         town.lift(freeze)
         assert shown_after(hours=2) == []
 
-    def test_a_freeze_that_ends_soon_hides_nothing(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
+    def test_alert_stays_open_when_the_freeze_ends_soon(
+        self, town: Town, web: list[PullRequest], clocks: Clocks
+    ) -> None:
         freeze = frozen(town, clocks)
         push(town)
         look_everywhere(town)
@@ -233,7 +233,7 @@ class TestWhatIsTold:
             purge_expired(town.jobs)
             assert len(items(town)) == open_items
 
-    def test_whoever_was_deleted_is_a_ghost(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
+    def test_deleted_account_is_shown_as_ghost(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
         frozen(town, clocks)
         push(town)
         repository(town).activities[-1].actor_id = 0
@@ -241,9 +241,7 @@ class TestWhatIsTold:
         examine(town)
         assert [who for _action, who, _details in told(town)] == ["ghost"]
 
-    def test_a_branch_that_was_taken_in_later_was_free_until_then(
-        self, town: Town, web: list[PullRequest], clocks: Clocks
-    ) -> None:
+    def test_branch_added_later_was_not_frozen_before(self, town: Town, web: list[PullRequest], clocks: Clocks) -> None:
         freeze = town.freeze()
         clocks.pass_by()
         merge(town, web[0])

@@ -44,7 +44,7 @@ def requested(town: Town) -> list[Any]:
 OCTOCAT = {"type": "code_host", "id": "octocat", "name": "octocat"}
 
 
-def test_a_press_files_a_request_as_that_person(town: Town, freeze: str, post: Post) -> None:
+def test_check_action_files_a_request_as_its_sender(town: Town, freeze: str, post: Post) -> None:
     assert press(town) == 204
     post.run()
     assert requested(town) == [(1, freeze, OCTOCAT, None, False)]
@@ -54,14 +54,14 @@ def test_a_press_files_a_request_as_that_person(town: Town, freeze: str, post: P
     assert (actor, source, name) == (OCTOCAT, "code_host", "acme/web#1")
 
 
-def test_a_request_allows_nothing_yet(town: Town, freeze: str, post: Post) -> None:
+def test_request_alone_allows_nothing(town: Town, freeze: str, post: Post) -> None:
     press(town)
     post.run()
     town.settle()
     assert town.merge("acme/web", 1).status_code == 405
 
 
-def test_one_is_filed_for_every_freeze_that_covers_it(town: Town, freeze: str, post: Post) -> None:
+def test_check_action_files_one_request_per_covering_freeze(town: Town, freeze: str, post: Post) -> None:
     other = town.freeze()
     town.settle()
     press(town)
@@ -69,7 +69,7 @@ def test_one_is_filed_for_every_freeze_that_covers_it(town: Town, freeze: str, p
     assert {found[1] for found in requested(town)} == {freeze, other}
 
 
-def test_one_is_filed_for_each_pull_request_that_shares_the_head(town: Town, freeze: str, post: Post) -> None:
+def test_check_action_files_one_request_per_pull_request_on_the_head(town: Town, freeze: str, post: Post) -> None:
     town.host.organization("acme").repository("web").pull_request(sharesHeadWith=1)
     town.make_due()
     town.settle()
@@ -78,7 +78,7 @@ def test_one_is_filed_for_each_pull_request_that_shares_the_head(town: Town, fre
     assert [found[0] for found in requested(town)] == [1, 3]
 
 
-def test_a_delivery_that_comes_again_and_a_second_press_change_nothing(town: Town, freeze: str, post: Post) -> None:
+def test_repeated_check_action_changes_nothing(town: Town, freeze: str, post: Post) -> None:
     press(town)
     press(town, login="hubot")
     deliveries = post.take()
@@ -90,7 +90,7 @@ def test_a_delivery_that_comes_again_and_a_second_press_change_nothing(town: Tow
     assert town.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
 
 
-def test_a_press_that_arrives_after_a_push_asks_for_nothing(town: Town, freeze: str, post: Post) -> None:
+def test_check_action_is_ignored_after_a_push(town: Town, freeze: str, post: Post) -> None:
     press(town)
     pressed = post.take()
     pull = town.host.world.repository_named("acme/web").pulls[1]
@@ -100,21 +100,21 @@ def test_a_press_that_arrives_after_a_push_asks_for_nothing(town: Town, freeze: 
     assert requested(town) == []
 
 
-def test_a_press_that_arrives_after_the_freeze_asks_for_nothing(town: Town, freeze: str, post: Post) -> None:
+def test_check_action_is_ignored_after_the_freeze(town: Town, freeze: str, post: Post) -> None:
     press(town)
     town.lift(freeze)
     post.run()
     assert requested(town) == []
 
 
-def test_a_press_that_arrives_after_the_grant_changes_nothing(town: Town, freeze: str, post: Post) -> None:
+def test_check_action_is_ignored_after_the_grant(town: Town, freeze: str, post: Post) -> None:
     press(town)
     grant(town, freeze, 1)
     post.run()
     assert [found[3] for found in requested(town)] == ["granted"]
 
 
-def test_without_the_plan_nothing_is_asked_for(town: Town, freeze: str, post: Post) -> None:
+def test_check_action_is_ignored_without_the_plan(town: Town, freeze: str, post: Post) -> None:
     press(town)
     town.sql("UPDATE organizations SET plan = 'free'")
     post.run()
@@ -122,7 +122,7 @@ def test_without_the_plan_nothing_is_asked_for(town: Town, freeze: str, post: Po
 
 
 @pytest.mark.parametrize("allowed", ["UPDATE freezes", "UPDATE watched_branches"])
-def test_where_exceptions_were_turned_off_meanwhile_nothing_is_asked_for(
+def test_check_action_is_ignored_when_exceptions_were_turned_off(
     town: Town, freeze: str, post: Post, allowed: str
 ) -> None:
     press(town)
@@ -131,7 +131,7 @@ def test_where_exceptions_were_turned_off_meanwhile_nothing_is_asked_for(
     assert requested(town) == []
 
 
-def test_a_button_that_is_not_there_cannot_be_pressed(town: Town, freeze: str, post: Post) -> None:
+def test_unknown_check_action_is_ignored(town: Town, freeze: str, post: Post) -> None:
     assert press(town, identifier="merge_anyway") == 422
     town.lift(freeze)
     town.settle()

@@ -21,7 +21,7 @@ from tools.fake_github.model.records import PullRequest
 
 
 class TestByTime:
-    def test_the_check_is_red_again_at_the_very_second(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_check_fails_again_at_the_second_of_the_end(self, town: Town, freeze: str, first: PullRequest) -> None:
         until = now(town) + timedelta(hours=1)
         made = grant(town, freeze, first.number, expires_at=until)
         town.settle()
@@ -37,15 +37,13 @@ class TestByTime:
         assert town.merge("acme/web", first.number).status_code == 405
         assert row(town, made)["expired_at"] == until
 
-    def test_whoever_judges_later_does_not_wait_for_the_record(
-        self, town: Town, freeze: str, first: PullRequest
-    ) -> None:
+    def test_verdict_does_not_wait_for_the_record_of_the_end(self, town: Town, freeze: str, first: PullRequest) -> None:
         grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
         pass_by(town, hours=1)
         town.settle()
         assert check(town, first)["conclusion"] == "failure"
 
-    def test_is_recorded_once_however_often_somebody_looks(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_end_is_recorded_once(self, town: Town, freeze: str, first: PullRequest) -> None:
         made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
         pass_by(town, hours=2)
         assert [end_exceptions(town.jobs) for _ in range(3)] == [1, 0, 0]
@@ -53,7 +51,7 @@ class TestByTime:
         assert (actor["type"], target) == ("system", {"type": "exception", "id": made, "name": "acme/web#1"})
         assert [each["freezeId"] for each in details["rows"]] == [freeze]
 
-    def test_a_request_that_nobody_decided_ends_too(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_pending_request_ends_too(self, town: Town, freeze: str, first: PullRequest) -> None:
         pending = {"decision": None, "decided_by": None, "decided_at": None}
         made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1), **pending)
         town.settle()
@@ -62,7 +60,7 @@ class TestByTime:
         assert row(town, made)["expired_at"] is not None
         assert town.settle() == 0
 
-    def test_the_next_end_is_known_beforehand(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_next_end_is_known_beforehand(self, town: Town, freeze: str, first: PullRequest) -> None:
         soon = now(town) + timedelta(minutes=7)
         with town.jobs.open(SYSTEM_CALLER) as uow:
             assert next_end(uow) is None
@@ -75,7 +73,7 @@ class TestByTime:
         assert 0 < left <= 7 * 60
 
 
-def test_many_that_end_with_one_freeze_ask_few_questions(town: Town, build: Builder) -> None:
+def test_exceptions_that_end_with_one_freeze_need_few_queries(town: Town, build: Builder) -> None:
     pulls = build("web", pulls=12)
     town.settle()
 
@@ -95,7 +93,7 @@ def test_many_that_end_with_one_freeze_ask_few_questions(town: Town, build: Buil
     assert questions(2) == questions(12)
 
 
-def test_the_check_turns_red_even_if_the_end_cannot_be_recorded(town: Town, freeze: str, first: PullRequest) -> None:
+def test_check_fails_again_even_if_the_end_cannot_be_recorded(town: Town, freeze: str, first: PullRequest) -> None:
     made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
     town.settle()
     assert check(town, first)["conclusion"] == "success"
@@ -112,7 +110,7 @@ def test_the_check_turns_red_even_if_the_end_cannot_be_recorded(town: Town, free
     assert row(town, made)["expired_at"] is not None
 
 
-def test_however_many_branches_have_some_none_waits_for_the_next_look(
+def test_ends_on_all_branches_are_recorded_in_one_sweep(
     town: Town, build: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "BATCH_SIZE", 1)
@@ -128,7 +126,7 @@ def test_however_many_branches_have_some_none_waits_for_the_next_look(
 
 
 class TestWithItsFreeze:
-    def test_a_lift_ends_it(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_lift_ends_the_exception(self, town: Town, freeze: str, first: PullRequest) -> None:
         made = grant(town, freeze, first.number)
         town.lift(freeze)
         assert end_exceptions(town.jobs) == 1
@@ -136,7 +134,7 @@ class TestWithItsFreeze:
         assert row(town, made)["expired_at"] == lifted_at
         assert len(told(town, "expired")) == 1
 
-    def test_its_freezes_own_end_does(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_end_of_the_freeze_ends_the_exception(self, town: Town, freeze: str, first: PullRequest) -> None:
         until = now(town) + timedelta(hours=1)
         short = town.freeze(ends_at=until)
         made = grant(town, short, first.number, expires_at=until + timedelta(hours=1))
@@ -149,7 +147,9 @@ class TestWithItsFreeze:
 
 
 class TestByAPush:
-    def test_what_was_pinned_is_revoked_by_the_service(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_pinned_exception_is_revoked_by_the_service_after_a_push(
+        self, town: Town, freeze: str, first: PullRequest
+    ) -> None:
         made = grant(town, freeze, first.number, pin_to_head=True)
         town.settle()
         assert check(town, first)["conclusion"] == "success"
@@ -163,7 +163,9 @@ class TestByAPush:
         assert (actor["type"], target["name"], details["newHeadSha"]) == ("system", "acme/web#1", first.head_sha)
         assert town.merge("acme/web", first.number).status_code == 405
 
-    def test_it_stays_revoked_when_the_commit_comes_back(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_pinned_exception_stays_revoked_when_the_commit_comes_back(
+        self, town: Town, freeze: str, first: PullRequest
+    ) -> None:
         before = first.head_sha
         grant(town, freeze, first.number, pin_to_head=True)
         town.settle()
@@ -177,7 +179,7 @@ class TestByAPush:
         assert first.head_sha == before
         assert town.merge("acme/web", first.number).status_code == 405
 
-    def test_a_request_for_that_commit_ends_too(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_pinned_request_ends_after_a_push(self, town: Town, freeze: str, first: PullRequest) -> None:
         pending = {"decision": None, "decided_by": None, "decided_at": None}
         made = grant(town, freeze, first.number, pin_to_head=True, **pending)
         assert push(town, "acme/web", first.head_ref).status_code == 201
@@ -187,14 +189,14 @@ class TestByAPush:
         [(_actor, _target, details)] = told(town, "revoked")
         assert [each["before"]["state"] for each in details["rows"]] == ["pending"]
 
-    def test_what_is_not_pinned_stays(self, town: Town, freeze: str, first: PullRequest) -> None:
+    def test_exception_without_pin_survives_a_push(self, town: Town, freeze: str, first: PullRequest) -> None:
         made = grant(town, freeze, first.number)
         assert push(town, "acme/web", first.head_ref).status_code == 201
         work(town)
         assert row(town, made)["revoked_at"] is None
 
     @pytest.mark.parametrize("decision", ["granted", None])
-    def test_what_came_after_the_look_is_found_by_the_sweeper(
+    def test_sweeper_finds_a_push_that_the_pass_did_not_see(
         self, town: Town, freeze: str, first: PullRequest, decision: str | None
     ) -> None:
         made = grant(town, freeze, first.number, pin_to_head=True, decision=decision)

@@ -35,7 +35,7 @@ Frozen = tuple[str, list[PullRequest]]
 
 
 class TestAGrantedException:
-    def test_lets_just_this_pull_request_merge(self, town: Town, frozen: Frozen) -> None:
+    def test_granted_exception_lets_only_its_pull_request_merge(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, second) = frozen
         grant(town, freeze, first.number)
         town.settle()
@@ -43,7 +43,7 @@ class TestAGrantedException:
         assert town.merge("acme/web", second.number).status_code == 405
         assert town.merge("acme/web", first.number).status_code == 200
 
-    def test_is_told_by_the_check_with_who_granted_it_and_until_when(self, town: Town, frozen: Frozen) -> None:
+    def test_check_names_the_person_who_granted_and_the_end(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
         with town.jobs.open(SYSTEM_CALLER) as uow:
             until = uow.now + timedelta(hours=3)
@@ -56,13 +56,13 @@ class TestAGrantedException:
         assert REASON in shown["summary"]
         assert shown["actions"] == []
 
-    def test_without_an_end_of_its_own_lasts_as_long_as_the_freeze(self, town: Town, frozen: Frozen) -> None:
+    def test_granted_exception_without_an_end_lasts_as_long_as_the_freeze(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
         grant(town, freeze, first.number)
         town.settle()
         assert check(town, first)["title"] == "Allowed by an exception until the freeze ends"
 
-    def test_does_not_help_against_another_freeze(self, town: Town, frozen: Frozen) -> None:
+    def test_granted_exception_does_not_pass_another_freeze(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
         grant(town, freeze, first.number)
         other = town.freeze()
@@ -75,7 +75,7 @@ class TestAGrantedException:
         town.settle()
         assert check(town, first)["conclusion"] == "success"
 
-    def test_holds_after_a_push_unless_it_is_pinned(self, town: Town, frozen: Frozen) -> None:
+    def test_granted_exception_applies_after_a_push_unless_pinned(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, second) = frozen
         grant(town, freeze, first.number)
         grant(town, freeze, second.number, pin_to_head=True)
@@ -84,7 +84,7 @@ class TestAGrantedException:
         work(town)
         assert town.conclusions() == {"acme/web#1": "success", "acme/web#2": "failure"}
 
-    def test_holds_for_its_base_only(self, town: Town, build: Builder) -> None:
+    def test_granted_exception_applies_to_its_base_only(self, town: Town, build: Builder) -> None:
         [pull] = build("web", pulls=1)
         web = town.host.organization("acme").repository("web")
         web.branch("release/8").requires("change-freeze/release/8", "release/8")
@@ -105,7 +105,7 @@ class TestAGrantedException:
         town.settle()
         assert town.merge("acme/web", pull.number).status_code == 200
 
-    def test_ends_with_its_freeze_and_not_before(self, town: Town, frozen: Frozen) -> None:
+    def test_granted_exception_ends_with_its_freeze(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
         grant(town, freeze, first.number)
         town.settle()
@@ -118,7 +118,9 @@ class TestAGrantedException:
 
 
 @pytest.mark.parametrize("columns", [None, {}, {"expires": True}, {"decision": "denied"}], ids=str)
-def test_a_client_is_told_what_the_check_says(town: Town, frozen: Frozen, columns: dict[str, Any] | None) -> None:
+def test_pull_request_view_has_the_text_of_the_check(
+    town: Town, frozen: Frozen, columns: dict[str, Any] | None
+) -> None:
     freeze, (first, _second) = frozen
     given = dict(columns or {})
     if given.pop("expires", False):
@@ -142,7 +144,9 @@ class TestTwoPullRequestsWithOneHead:
         town.settle()
         return freeze, first, second
 
-    def test_are_allowed_only_if_both_have_one(self, town: Town, shared: tuple[str, PullRequest, PullRequest]) -> None:
+    def test_shared_head_is_allowed_only_if_both_have_an_exception(
+        self, town: Town, shared: tuple[str, PullRequest, PullRequest]
+    ) -> None:
         freeze, first, second = shared
         grant(town, freeze, first.number)
         town.settle()
@@ -153,7 +157,7 @@ class TestTwoPullRequestsWithOneHead:
         town.settle()
         assert town.merge("acme/web", second.number).status_code == 200
 
-    def test_a_third_one_that_joins_blocks_them_again(
+    def test_shared_head_is_blocked_again_by_a_third_pull_request(
         self, town: Town, shared: tuple[str, PullRequest, PullRequest]
     ) -> None:
         freeze, first, second = shared
@@ -178,7 +182,7 @@ class TestAMergeQueue:
         town.settle()
         return freeze, pulls
 
-    def test_takes_in_what_every_member_has_an_exception_for(self, town: Town, queue: Frozen) -> None:
+    def test_merge_queue_merges_a_group_whose_members_all_have_exceptions(self, town: Town, queue: Frozen) -> None:
         freeze, (first, second, third) = queue
         for pull in (first, second, third):
             grant(town, freeze, pull.number)
@@ -188,7 +192,7 @@ class TestAMergeQueue:
         town.settle()
         assert [pull.merged_at is not None for pull in (first, second, third)] == [True, True, False]
 
-    def test_refuses_a_group_with_one_member_that_has_none(self, town: Town, queue: Frozen) -> None:
+    def test_merge_queue_rejects_a_group_with_a_member_without_exception(self, town: Town, queue: Frozen) -> None:
         freeze, (first, second, third) = queue
         granted = {pull.number: grant(town, freeze, pull.number) for pull in (first, second, third)}
         town.settle()
@@ -205,7 +209,7 @@ class TestAMergeQueue:
         assert run.conclusion == "failure"
         assert run.actions == []
 
-    def test_takes_a_pinned_one_with_the_head_that_it_is_pinned_to(self, town: Town, queue: Frozen) -> None:
+    def test_merge_queue_merges_a_pinned_member_at_its_pinned_head(self, town: Town, queue: Frozen) -> None:
         freeze, (first, second, _third) = queue
         grant(town, freeze, first.number, pin_to_head=True)
         grant(town, freeze, second.number, pin_to_head=True, head_sha="0" * 40)
@@ -221,12 +225,12 @@ class TestTheButton:
     def buttons(self, town: Town, pull: PullRequest) -> list[str]:
         return [action["identifier"] for action in check(town, pull)["actions"]]
 
-    def test_stands_on_a_refusal(self, town: Town, frozen: Frozen) -> None:
+    def test_button_is_on_a_failed_check(self, town: Town, frozen: Frozen) -> None:
         _freeze, (first, _second) = frozen
         assert self.buttons(town, first) == ["request_exception"]
         assert '"Request exception"' in check(town, first)["summary"]
 
-    def test_is_missing_where_a_freeze_takes_no_exceptions(self, town: Town, build: Builder) -> None:
+    def test_button_is_missing_when_a_freeze_permits_no_exceptions(self, town: Town, build: Builder) -> None:
         [pull] = build("web", pulls=1)
         town.freeze()
         town.freeze(exceptions_allowed=False)
@@ -234,7 +238,7 @@ class TestTheButton:
         assert self.buttons(town, pull) == []
         assert "Exceptions are off" in check(town, pull)["summary"]
 
-    def test_is_missing_without_the_plan(self, town: Town, build: Builder) -> None:
+    def test_button_is_missing_without_the_plan(self, town: Town, build: Builder) -> None:
         town.organization.plan = "free"
         town.session.commit()
         [pull] = build("web", pulls=1)
@@ -242,7 +246,7 @@ class TestTheButton:
         town.settle()
         assert self.buttons(town, pull) == []
 
-    def test_is_gone_once_the_freeze_has_ended(self, town: Town, frozen: Frozen) -> None:
+    def test_button_is_gone_once_the_freeze_has_ended(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
         town.lift(freeze)
         town.settle()
@@ -258,7 +262,7 @@ class TestExceptionsThatCannotBeRead:
         finally:
             town.sql("GRANT SELECT ON exceptions TO change_freeze_worker")
 
-    def test_allow_nothing_and_a_freeze_still_blocks(self, town: Town, build: Builder) -> None:
+    def test_unreadable_exceptions_allow_nothing(self, town: Town, build: Builder) -> None:
         [pull] = build("web", pulls=1)
         town.settle()
         with self.unreadable(town):
@@ -266,7 +270,7 @@ class TestExceptionsThatCannotBeRead:
             town.settle()
             assert check(town, pull)["conclusion"] == "failure"
 
-    def test_allow_again_a_little_later_once_they_can_be_read(self, town: Town, frozen: Frozen) -> None:
+    def test_exceptions_allow_again_once_they_can_be_read(self, town: Town, frozen: Frozen) -> None:
         freeze, (first, _second) = frozen
         with self.unreadable(town):
             grant(town, freeze, first.number)

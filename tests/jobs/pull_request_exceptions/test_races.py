@@ -21,9 +21,7 @@ def ask(town: Town, number: int) -> str:
         return requests.request(uow, f"acme/web#{number}", None, ExceptionInput("It failed again, after the end"))[0].id
 
 
-def test_who_asks_again_before_the_end_is_recorded_leaves_no_green_check(
-    town: Town, freeze: str, first: PullRequest
-) -> None:
+def test_request_before_the_end_is_recorded_leaves_no_success(town: Town, freeze: str, first: PullRequest) -> None:
     made = grant(town, freeze, first.number, expires_at=now(town) + timedelta(hours=1))
     town.settle()
     assert check(town, first)["conclusion"] == "success"
@@ -36,7 +34,7 @@ def test_who_asks_again_before_the_end_is_recorded_leaves_no_green_check(
     assert town.merge("acme/web", first.number).status_code == 405
 
 
-def test_a_pull_request_that_shares_the_head_and_was_seen_by_another_worker_blocks_it(
+def test_pull_request_seen_by_another_worker_blocks_the_shared_head(
     town: Town, freeze: str, first: PullRequest
 ) -> None:
     """One worker has looked, and is about to write what an exception allows; another finds the head into a sibling."""

@@ -101,7 +101,7 @@ def success(seconds: int, number: int = 1, sha: str = HEAD) -> Run:
         ),
     ],
 )
-def test_what_is_thought_of_it(push: Push, runs: list[Run], kind: Any, delay: int | None) -> None:
+def test_push_is_classified_by_kind_and_check_runs(push: Push, runs: list[Run], kind: Any, delay: int | None) -> None:
     assert classify(push, runs, [FREEZE]) == Classification(kind, ("frz_a",), delay)
 
 
@@ -114,7 +114,7 @@ def test_what_is_thought_of_it(push: Push, runs: list[Run], kind: Any, delay: in
         pytest.param([success(-60)], "landed_before_block", id="a green one lets through"),
     ],
 )
-def test_where_a_rule_requires_the_check(runs: list[Run], kind: str) -> None:
+def test_push_is_classified_by_check_runs_when_a_rule_requires_the_check(runs: list[Run], kind: str) -> None:
     found = classify(merged(9), runs, [FREEZE], required=True)
     assert found is not None
     assert found.kind == kind
@@ -132,7 +132,7 @@ def test_where_a_rule_requires_the_check(runs: list[Run], kind: str) -> None:
         pytest.param(FreezePeriod("frz_a", at(-60), at(-1)), None, id="ended before it"),
     ],
 )
-def test_which_freezes_count_for_a_push(freeze: FreezePeriod, expected: str | None) -> None:
+def test_push_is_classified_by_the_freezes_in_force_in_its_second(freeze: FreezePeriod, expected: str | None) -> None:
     found = classify(pushed(0), [], [freeze])
     assert (found and found.kind) == expected
 
@@ -140,15 +140,15 @@ def test_which_freezes_count_for_a_push(freeze: FreezePeriod, expected: str | No
 class TestExceptions:
     two = (FreezePeriod("frz_a", at(-60), None), FreezePeriod("frz_b", at(-5), None))
 
-    def test_an_exception_of_every_freeze_excuses(self) -> None:
+    def test_exceptions_from_every_freeze_allow_a_push(self) -> None:
         expected = Classification("excepted", ("frz_a", "frz_b"))
         assert classify(merged(9), [success(-1)], self.two, {"frz_a", "frz_b"}) == expected
 
-    def test_an_exception_of_one_leaves_the_other_and_its_delay(self) -> None:
+    def test_exception_from_one_freeze_leaves_the_other_and_its_delay(self) -> None:
         expected = Classification("landed_before_block", ("frz_b",), 14)
         assert classify(merged(9), [success(-20)], self.two, {"frz_a"}) == expected
 
-    def test_what_an_exception_allowed_is_no_gap_of_the_freeze_that_it_was_for(self) -> None:
+    def test_allowed_push_is_no_gap_of_the_freeze_of_its_exception(self) -> None:
         found = classify(merged(9), [success(-20)], self.two, {"frz_a"})
         assert found is not None
         assert found.kind == "landed_before_block"
@@ -173,7 +173,7 @@ merges = st.builds(merged, seconds, st.sampled_from(["pr_merge", "merge_queue_me
 
 
 @given(merges, all_runs, covers)
-def test_no_merge_is_called_a_bypass_unless_a_failure_was_shown_strictly_before(
+def test_merge_is_no_bypass_unless_a_failure_was_shown_before(
     push: Push, runs: list[Run], freezes: list[FreezePeriod]
 ) -> None:
     found = classify(push, runs, freezes)
@@ -182,7 +182,7 @@ def test_no_merge_is_called_a_bypass_unless_a_failure_was_shown_strictly_before(
 
 
 @given(merges, all_runs, covers, st.booleans())
-def test_a_success_in_the_very_second_of_a_merge_always_excuses_it(
+def test_success_in_the_second_of_a_merge_always_excuses_it(
     push: Push, runs: list[Run], freezes: list[FreezePeriod], required: bool
 ) -> None:
     green = Run(100, push.commit, "success", push.instant)
@@ -191,7 +191,7 @@ def test_a_success_in_the_very_second_of_a_merge_always_excuses_it(
 
 
 @given(st.one_of(merges, st.builds(pushed, seconds)), all_runs, covers, st.booleans(), st.sets(st.integers(1, 3)))
-def test_a_judgement_names_the_freezes_that_it_is_about_and_only_a_delay_is_counted(
+def test_classification_names_its_freezes_and_only_a_delay_has_seconds(
     push: Push, runs: list[Run], freezes: list[FreezePeriod], required: bool, numbers: set[int]
 ) -> None:
     excepted = {f"frz_{number}" for number in numbers}
@@ -206,7 +206,7 @@ def test_a_judgement_names_the_freezes_that_it_is_about_and_only_a_delay_is_coun
 
 
 @given(merges, all_runs, covers, st.booleans())
-def test_what_happens_after_it_landed_changes_nothing(
+def test_runs_after_the_push_do_not_change_its_classification(
     push: Push, runs: list[Run], freezes: list[FreezePeriod], required: bool
 ) -> None:
     earlier = [one for one in runs if one.completed_at <= push.instant]

@@ -76,7 +76,7 @@ def oracle(patterns: list[str], text: str, kind: Kind) -> bool:
         pytest.param(["**a/b**"], "x/a/a/b", True, id="the second start is found when the first fails"),
     ],
 )
-def test_repository_patterns(patterns: list[str], text: str, expected: bool) -> None:
+def test_repository_pattern_matches_as_documented(patterns: list[str], text: str, expected: bool) -> None:
     assert matches(patterns, text) is expected
 
 
@@ -92,7 +92,7 @@ def test_repository_patterns(patterns: list[str], text: str, expected: bool) -> 
         pytest.param(["ü*"], "über", True, id="letters of other alphabets are letters"),
     ],
 )
-def test_branch_globs(patterns: list[str], text: str, expected: bool) -> None:
+def test_branch_glob_matches_as_documented(patterns: list[str], text: str, expected: bool) -> None:
     assert matches(patterns, text, "branch") is expected
 
 
@@ -122,7 +122,7 @@ def test_repository_patterns_agree_with_the_oracle(patterns: list[str], text: st
 
 
 @given(st.text(alphabet=string.ascii_letters + string.digits + "._-", min_size=1, max_size=20))
-def test_a_pattern_without_wildcards_matches_only_itself(name: str) -> None:
+def test_pattern_without_wildcards_matches_only_itself(name: str) -> None:
     assert matches([f"acme/{name}"], f"ACME/{name}".swapcase())
     assert not matches([f"acme/{name}"], f"acme/{name}x")
     assert not matches([f"acme/{name}"], f"x/acme/{name}")
@@ -140,7 +140,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("pattern", "text"), HOSTILE)
-def test_no_pattern_takes_long(pattern: str, text: str) -> None:
+def test_matching_takes_linear_time(pattern: str, text: str) -> None:
     pattern = pattern[:LONGEST].rstrip("*") + "z"
     glob = compile_globs([pattern] * 40, "branch", "/patterns")  # 10 kB of them
     assert min(seconds_of(lambda: glob.matches(text)) for _ in range(3)) < 0.25
@@ -179,21 +179,21 @@ def seconds_of(action: object) -> float:
         pytest.param("acme/web\n", "repository", id="a line feed at the end"),
     ],
 )
-def test_what_does_not_parse_is_pointed_at(pattern: str, kind: Kind) -> None:
+def test_invalid_pattern_is_reported_with_its_pointer(pattern: str, kind: Kind) -> None:
     with pytest.raises(ServiceError) as caught:
         compile_globs(["a/b", pattern], kind, "/scope/patterns")
     assert caught.value.code == "invalid_glob"
     assert [detail.path for detail in caught.value.details] == ["/scope/patterns/1"]
 
 
-def test_every_bad_pattern_of_a_list_is_told() -> None:
+def test_every_invalid_pattern_of_a_list_is_reported() -> None:
     with pytest.raises(ServiceError) as caught:
         compile_globs(["a b", "main", "c d"], "branch", "/x")
     assert [detail.path for detail in caught.value.details] == ["/x/0", "/x/2"]
 
 
 @pytest.mark.parametrize(("kind", "begin"), [("repository", "*/*"), ("branch", "**")])
-def test_only_exclusions_are_told_how_to_begin(kind: Kind, begin: str) -> None:
+def test_list_of_exclusions_is_rejected_with_a_hint(kind: Kind, begin: str) -> None:
     with pytest.raises(ServiceError) as caught:
         compile_globs(["!a/b", "!c/d"], kind, "/patterns")
     assert caught.value.code == "invalid_glob"
@@ -202,7 +202,7 @@ def test_only_exclusions_are_told_how_to_begin(kind: Kind, begin: str) -> None:
 
 
 @given(st.text(max_size=30))
-def test_any_text_either_compiles_or_is_refused(pattern: str) -> None:
+def test_any_text_is_compiled_or_rejected(pattern: str) -> None:
     try:
         glob = compile_globs([pattern], "branch", "/patterns")
     except ServiceError as error:

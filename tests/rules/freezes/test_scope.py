@@ -44,7 +44,9 @@ def reached(scope: dict[str, Any], **resolved: Any) -> list[BranchRef]:
         ),
     ],
 )
-def test_what_a_scope_reaches(scope: dict[str, Any], resolved: dict[str, Any], expected: list[BranchRef]) -> None:
+def test_scope_covers_the_branches_it_reaches(
+    scope: dict[str, Any], resolved: dict[str, Any], expected: list[BranchRef]
+) -> None:
     assert reached(scope, **resolved) == expected
 
 
@@ -57,7 +59,7 @@ def test_what_a_scope_reaches(scope: dict[str, Any], resolved: dict[str, Any], e
         pytest.param(BRANCH, False, id="a branch"),
     ],
 )
-def test_only_organisations_and_globs_take_in_later_branches(scope: dict[str, Any], open_ended: bool) -> None:
+def test_only_open_ended_scopes_add_later_branches(scope: dict[str, Any], open_ended: bool) -> None:
     assert compile_scope(scope).open_ended is open_ended
 
 
@@ -68,7 +70,7 @@ def test_only_organisations_and_globs_take_in_later_branches(scope: dict[str, An
         ({"type": "organization", "branches": ["a b"]}, "/scope/branches/0"),
     ],
 )
-def test_a_bad_glob_is_pointed_at(scope: dict[str, Any], path: str) -> None:
+def test_invalid_glob_is_reported_with_its_pointer(scope: dict[str, Any], path: str) -> None:
     with pytest.raises(ServiceError) as caught:
         compile_scope(scope)
     assert [detail.path for detail in caught.value.details] == [path]
@@ -95,7 +97,7 @@ NARROW = {**ORGANIZATION, "branches": ["main"]}
         pytest.param(ORGANIZATION, NARROW, True, id="a whole scope holds a narrowed one"),
     ],
 )
-def test_which_scopes_lie_inside_others(outer: dict[str, Any], inner: dict[str, Any], expected: bool | None) -> None:
+def test_scope_contains_narrower_scopes(outer: dict[str, Any], inner: dict[str, Any], expected: bool | None) -> None:
     assert scope_contains(outer, inner) is expected
 
 
@@ -121,6 +123,6 @@ def _compiles(scope: dict[str, Any]) -> bool:
 
 
 @given(scopes(), scopes())
-def test_what_lies_inside_reaches_nothing_outside(outer: dict[str, Any], inner: dict[str, Any]) -> None:
+def test_contained_scope_reaches_nothing_outside(outer: dict[str, Any], inner: dict[str, Any]) -> None:
     if scope_contains(outer, inner):
         assert set(reached(inner)) <= set(reached(outer))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rules.rulesets.enforcement import (
     ADMINISTRATORS,
     ActiveRule,
-    BranchRefs,
+    BranchFacts,
     BypassActor,
     ClassicProtection,
     RequiredCheck,
@@ -35,8 +35,8 @@ def required(ruleset: Ruleset | None = OURS, app_id: int | None = APP, context: 
     return ActiveRule("required_status_checks", ruleset, (RequiredCheck(context, app_id),))
 
 
-def facts(*rules: ActiveRule, **others: Any) -> BranchRefs:
-    return BranchRefs(CHECK, APP, rules, **{"permissions": ALL, **others})
+def facts(*rules: ActiveRule, **others: Any) -> BranchFacts:
+    return BranchFacts(CHECK, APP, rules, **{"permissions": ALL, **others})
 
 
 def classic(app_id: int | None = APP, **others: Any) -> ClassicProtection:
@@ -262,7 +262,7 @@ active_rules = st.one_of(
     st.just(QUEUE),
 )
 seen_facts = st.builds(
-    BranchRefs,
+    BranchFacts,
     st.just(CHECK),
     st.just(APP),
     st.lists(active_rules, max_size=3).map(tuple),
@@ -279,7 +279,7 @@ seen_facts = st.builds(
 RANK = ["green", "amber", "red"]
 
 
-def without_actors(known: BranchRefs) -> BranchRefs:
+def without_actors(known: BranchFacts) -> BranchFacts:
     hidden = [
         replace(rule, ruleset=replace(rule.ruleset, bypass_actors=None)) if rule.ruleset else rule
         for rule in known.rules or ()
@@ -287,7 +287,7 @@ def without_actors(known: BranchRefs) -> BranchRefs:
     return replace(known, rules=tuple(hidden))
 
 
-def without_pins(known: BranchRefs) -> BranchRefs:
+def without_pins(known: BranchFacts) -> BranchFacts:
     loose = [
         replace(rule, checks=tuple(replace(check, app_id=None) for check in rule.checks if check.app_id == APP))
         for rule in known.rules or ()
@@ -297,7 +297,7 @@ def without_pins(known: BranchRefs) -> BranchRefs:
     return replace(known, rules=(*loose, *strict))
 
 
-DOUBTS: dict[str, Callable[[BranchRefs], BranchRefs]] = {
+DOUBTS: dict[str, Callable[[BranchFacts], BranchFacts]] = {
     "the rules": lambda known: replace(known, rules=None),
     "who can bypass": without_actors,
     "the rulesets": lambda known: replace(

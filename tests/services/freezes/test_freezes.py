@@ -56,14 +56,14 @@ def branches(session: Session, acme: Organization) -> list[WatchedBranch]:
 
 
 class TestStarting:
-    def test_covers_every_watched_branch_of_its_scope_at_once(
+    def test_freeze_covers_every_watched_branch_of_its_scope_at_once(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], listener: Listener
     ) -> None:
         begin(unit_of, acme, scope={"type": "glob", "patterns": ["acme/*", "!acme/docs"]})
         assert frozen(unit_of, acme, *branches) == [True, False, True]
         assert listener.heard == ["reconcile"]
 
-    def test_raises_the_generation_that_its_targets_wait_for(
+    def test_freeze_bumps_the_generation_that_its_targets_wait_for(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         freeze = begin(unit_of, acme)
@@ -75,14 +75,14 @@ class TestStarting:
         assert len(rows) == len(branches)
         assert all(generation == wanted == 1 and due is not None for generation, wanted, due in rows)
 
-    def test_of_an_organisation_needs_a_preview_or_an_acknowledgement(
+    def test_freeze_of_an_organisation_requires_a_preview_or_acknowledgement(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
             start(uow, NewFreeze(EVERYTHING, REASON), max_targets=10)
         assert raised.value.code == "impact_preview_required"
 
-    def test_refuses_more_targets_than_one_request_takes_and_changes_nothing(
+    def test_too_many_targets_are_rejected_and_change_nothing(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         refused = pytest.raises(ServiceError, match="reaches 3 watched branches; one freeze request takes 2")
@@ -91,7 +91,7 @@ class TestStarting:
         assert raised.value.code == "too_many_targets"
         assert not any(frozen(unit_of, acme, *branches))
 
-    def test_names_every_reference_that_the_organisation_does_not_have(
+    def test_every_unknown_reference_is_reported(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         scope = {"type": "repositories", "repositories": ["acme/web", "acme/nope", new_id("rep")]}
@@ -100,7 +100,7 @@ class TestStarting:
         assert raised.value.code == "invalid_parameter"
         assert [row.path for row in raised.value.details] == ["/scope/repositories/1", "/scope/repositories/2"]
 
-    def test_without_the_right_to_write_the_audit_nothing_is_frozen(
+    def test_freeze_does_not_start_when_the_audit_cannot_be_written(
         self, own_database: str, clock: MovedClock, listener: Listener
     ) -> None:
         owner = create_engine(own_database)
@@ -125,7 +125,7 @@ class TestStarting:
 
 class TestEnding:
     @pytest.mark.parametrize("order", INTERLEAVINGS, ids=", ".join)
-    def test_one_freeze_never_thaws_what_another_covers(
+    def test_end_of_one_freeze_never_thaws_what_another_covers(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], order: tuple[str, ...]
     ) -> None:
         running: dict[str, Freeze] = {}
@@ -138,7 +138,7 @@ class TestEnding:
                     end.lift(uow, running.pop(name).id, None)
             assert frozen(unit_of, acme, *branches) == [bool(running)] * 3
 
-    def test_of_an_ended_freeze_is_refused(
+    def test_lift_of_an_ended_freeze_is_rejected(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         freeze = begin(unit_of, acme)
@@ -148,7 +148,7 @@ class TestEnding:
             end.lift(uow, freeze.id, "done")
         assert raised.value.code == "not_frozen"
 
-    def test_by_time_is_seen_by_every_read_before_it_is_recorded(
+    def test_end_by_time_is_visible_before_it_is_recorded(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], clock: MovedClock
     ) -> None:
         with unit_of(acme) as uow:
@@ -160,7 +160,7 @@ class TestEnding:
             shown = views.show(uow, freeze.id)
         assert (shown["state"], shown["ended_at"], shown["end_reason"]) == ("ended", ends_at, "expired")
 
-    def test_by_time_is_recorded_once_whoever_sweeps(
+    def test_end_by_time_is_recorded_once_by_several_sweepers(
         self,
         uow_factory: UnitOfWorkFactory,
         unit_of: Opener,
@@ -183,7 +183,7 @@ class TestEnding:
 
 
 class TestLiftingByScope:
-    def test_takes_what_lies_inside_the_scope_and_tells_what_stays_frozen(
+    def test_lift_by_scope_ends_what_lies_inside_and_lists_what_stays_frozen(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         everything = begin(unit_of, acme)
@@ -193,7 +193,7 @@ class TestLiftingByScope:
         assert [freeze["id"] for freeze in answer["data"]] == [web.id]
         assert answer["still_frozen"] == [{"branch_id": branches[2].id, "freeze_ids": [everything.id]}]
 
-    def test_refuses_and_names_freezes_that_reach_further(
+    def test_lift_by_scope_is_rejected_and_names_wider_freezes(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         freeze = begin(unit_of, acme)
@@ -201,7 +201,7 @@ class TestLiftingByScope:
             end.lift_matching(uow, {"type": "branch", "branchId": branches[0].id}, None)
         assert raised.value.code == "invalid_state"
 
-    def test_without_any_freeze_has_nothing_to_lift(
+    def test_lift_by_scope_is_rejected_when_nothing_is_frozen(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with pytest.raises(ServiceError) as raised, unit_of(acme) as uow:
@@ -221,7 +221,7 @@ class TestLiftingByScope:
         ],
         ids=lambda value: value if isinstance(value, bool) else " ".join(map(str, value.values())),
     )
-    def test_a_freeze_is_lifted_only_by_a_scope_that_contains_its_own(
+    def test_freeze_is_lifted_only_by_a_scope_that_contains_its_own(
         self,
         unit_of: Opener,
         acme: Organization,
@@ -240,7 +240,7 @@ class TestLiftingByScope:
 
 
 class TestExtending:
-    def test_moves_a_bounded_end_only_later(
+    def test_bounded_end_moves_only_later(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         with unit_of(acme) as uow:
@@ -254,7 +254,7 @@ class TestExtending:
         with unit_of(acme) as uow:
             assert extend(uow, freeze.id, None).ends_at is None
 
-    def test_of_an_ended_freeze_is_refused(
+    def test_extension_of_an_ended_freeze_is_rejected(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch]
     ) -> None:
         freeze = begin(unit_of, acme)
@@ -266,7 +266,7 @@ class TestExtending:
 
 
 class TestGrowing:
-    def test_takes_in_a_branch_that_begins_to_match(
+    def test_open_ended_freeze_grows_by_a_branch_that_begins_to_match(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         freeze = begin(unit_of, acme)
@@ -279,7 +279,7 @@ class TestGrowing:
         with unit_of(acme) as uow:
             assert views.show(uow, freeze.id)["targets"]["total"] == 4
 
-    def test_a_freeze_of_a_fixed_set_never_grows(
+    def test_freeze_of_a_fixed_scope_never_grows(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         begin(unit_of, acme, scope={"type": "repositories", "repositories": ["acme/web"]})
@@ -298,7 +298,7 @@ class TestGrowing:
             targets.extend_open_freezes(uow, [row.id])
         assert frozen(unit_of, acme, row) == [False]
 
-    def test_a_branch_watched_while_a_freeze_starts_is_never_missed(
+    def test_branch_watched_while_a_freeze_starts_is_covered(
         self, unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
     ) -> None:
         """The freeze waits for the watching to commit, so one of the two sees the other."""
@@ -320,7 +320,7 @@ class TestGrowing:
         assert frozen(unit_of, acme, new) == [True]
 
 
-def test_a_lift_that_waited_for_another_takes_in_the_freeze_that_started_meanwhile(
+def test_waiting_lift_includes_a_freeze_that_started_meanwhile(
     unit_of: Opener, acme: Organization, branches: list[WatchedBranch], session: Session
 ) -> None:
     first = begin(unit_of, acme)

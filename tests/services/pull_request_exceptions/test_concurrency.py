@@ -36,22 +36,22 @@ def states(scene: Scene) -> dict[str, str]:
 
 class TestTwoWhoDecide:
     @pytest.mark.parametrize("granted", [True, False])
-    def test_are_told_that_the_first_one_was_faster(self, scene: Scene, granted: bool) -> None:
+    def test_second_denial_is_rejected_when_two_people_decide(self, scene: Scene, granted: bool) -> None:
         asked = scene.run(request)
         outcome = scene.during(decision(asked, granted=granted), decision(asked, granted=not granted))
         assert outcome == (["granted" if granted else "denied"], "invalid_state")
         assert states(scene) == {scene.freeze.id: outcome[0][0]}
 
-    def test_by_a_grant_and_a_denial_leave_one_decision(self, scene: Scene) -> None:
+    def test_grant_and_denial_leave_one_decision(self, scene: Scene) -> None:
         asked = scene.run(request)
         assert scene.during(grant, decision(asked, granted=False)) == ([scene.freeze.id], "invalid_state")
 
-    def test_by_a_denial_and_a_grant_leave_both_in_that_order(self, scene: Scene) -> None:
+    def test_denial_then_grant_leaves_both_in_that_order(self, scene: Scene) -> None:
         asked = scene.run(request)
         assert scene.during(decision(asked, granted=False), grant) == (["denied"], [scene.freeze.id])
         assert [row["state"] for row in shown(scene)] == ["denied", "granted"]
 
-    def test_and_who_revokes_come_one_after_the_other(self, scene: Scene) -> None:
+    def test_grant_and_revocation_run_one_after_the_other(self, scene: Scene) -> None:
         asked = scene.run(request)
         assert scene.during(decision(asked, granted=True), revocation(asked)) == (["granted"], 1)
         again = scene.run(request)
@@ -71,43 +71,45 @@ class TestRequestsOfTwoGroups:
         return asked
 
     @pytest.mark.parametrize("granted", [True, False])
-    def test_are_decided_once_when_a_grant_was_faster(self, scene: Scene, second: str, granted: bool) -> None:
+    def test_requests_of_two_groups_are_decided_once_by_a_concurrent_grant(
+        self, scene: Scene, second: str, granted: bool
+    ) -> None:
         covered, outcome = scene.during(grant, decision(second, granted=granted))
         assert (len(covered), outcome) == (2, "invalid_state")
         assert set(states(scene).values()) == {"granted"}
 
-    def test_are_revoked_together_after_the_grant(self, scene: Scene, second: str) -> None:
+    def test_requests_of_two_groups_are_revoked_together_after_a_grant(self, scene: Scene, second: str) -> None:
         assert scene.during(grant, revocation(second))[1] == 2
         assert set(states(scene).values()) == {"revoked"}
 
 
 class TestALift:
-    def test_that_is_first_leaves_nothing_to_except(self, scene: Scene) -> None:
+    def test_grant_is_rejected_when_the_freeze_was_lifted_first(self, scene: Scene) -> None:
         assert scene.during(lifting_of(scene.freeze.id), grant) == (scene.freeze.id, "not_frozen")
         assert shown(scene) == []
 
-    def test_that_is_first_ends_the_request_before_its_decision(self, scene: Scene) -> None:
+    def test_decision_is_rejected_when_the_freeze_was_lifted_first(self, scene: Scene) -> None:
         asked = scene.run(request)
         outcome = scene.during(lifting_of(scene.freeze.id), decision(asked, granted=True))
         assert outcome == (scene.freeze.id, "invalid_state")
         assert states(scene) == {scene.freeze.id: "expired"}
 
-    def test_that_comes_second_ends_what_was_granted(self, scene: Scene) -> None:
+    def test_lift_after_a_grant_ends_the_exception(self, scene: Scene) -> None:
         assert scene.during(grant, lifting_of(scene.freeze.id)) == ([scene.freeze.id], scene.freeze.id)
         assert states(scene) == {scene.freeze.id: "expired"}
 
 
 class TestAFreezeThatBegins:
-    def test_before_a_grant_is_covered_by_it(self, scene: Scene) -> None:
+    def test_grant_covers_a_freeze_that_started_before(self, scene: Scene) -> None:
         begun, covered = scene.during(begin_freeze, grant)
         assert covered == [scene.freeze.id, begun]
 
-    def test_after_a_grant_is_not_covered_by_it_and_the_grant_says_so(self, scene: Scene) -> None:
+    def test_grant_does_not_cover_a_freeze_that_starts_after(self, scene: Scene) -> None:
         covered, begun = scene.during(grant, begin_freeze)
         assert covered == [scene.freeze.id] != [begun]
         assert [(row["effective"], row["ineffective_reason"]) for row in shown(scene)] == [(False, "other_freeze")]
 
-    def test_and_is_lifted_while_a_grant_waits_for_it_stops_nobody(self, scene: Scene) -> None:
+    def test_freeze_that_starts_and_is_lifted_does_not_stop_a_waiting_grant(self, scene: Scene) -> None:
         with scene.uow_factory.open(scene.caller()) as uow:
             begun = begin_freeze(uow)
             granting = scene.begin(grant)
@@ -118,7 +120,7 @@ class TestAFreezeThatBegins:
         assert states(scene)[scene.freeze.id] == "granted"
 
 
-def test_a_branch_that_is_set_to_take_none_takes_none(scene: Scene) -> None:
+def test_grant_is_rejected_when_the_branch_just_stopped_permitting_it(scene: Scene) -> None:
     asked = scene.run(request)
 
     def close(uow: UnitOfWork) -> None:
@@ -129,18 +131,18 @@ def test_a_branch_that_is_set_to_take_none_takes_none(scene: Scene) -> None:
 
 
 class TestGrantsInParallel:
-    def test_of_one_pull_request_leave_one(self, scene: Scene) -> None:
+    def test_concurrent_grants_leave_one_exception(self, scene: Scene) -> None:
         outcomes = [granting.result(20) for granting in [scene.begin(grant) for _ in range(8)]]
         assert sorted(map(str, outcomes)) == sorted([str([scene.freeze.id]), *["already_exists"] * 7])
         assert states(scene) == {scene.freeze.id: "granted"}
 
-    def test_and_requests_leave_one(self, scene: Scene) -> None:
+    def test_concurrent_requests_leave_one_request(self, scene: Scene) -> None:
         outcome = scene.during(request, request)
         assert outcome[1] == "already_exists"
         assert states(scene) == {scene.freeze.id: "pending"}
 
 
-def test_nobody_waits_for_anybody_in_a_circle(scene: Scene) -> None:
+def test_concurrent_changes_do_not_deadlock(scene: Scene) -> None:
     """Random steps of four at once: whatever comes, no two of them block each other, and the rows make sense."""
     chance = random.Random(7)
 

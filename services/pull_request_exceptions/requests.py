@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import select
 
 from models.exceptions import PullRequestException
-from rules.errors import ServiceError, together
+from rules.errors import ServiceError, merge_errors
 from rules.freezes.verdict import CoveringFreeze
 from rules.ids import new_id
 from services.core.unit_of_work import UnitOfWork
@@ -103,7 +103,7 @@ def find_pull_request(
         try:
             require_future(uow, wanted.expires_at, "expiresAt")
         except ServiceError as another:
-            raise together([error, another]) from None
+            raise merge_errors([error, another]) from None
         raise
 
 

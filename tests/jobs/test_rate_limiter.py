@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.jobs.bypass_detection.landing import Clocks, merge
 
 import services
 from integrations.github import GitHub
@@ -26,6 +25,7 @@ from services.github_access.pauses import pause_installation
 from services.installations.sync_requests import request_comparison
 from services.repositories.remote_branches import list_remote_branches
 from services.repository_sync.sync import refresh_repository, sync_due
+from tests.jobs.bypass_detection.pushes import Clocks, merge
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.setup.requests import add, ask, permit, state
 from tests.services.conftest import MovedClock

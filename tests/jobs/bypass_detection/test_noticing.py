@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy.event import listen
-from tests.jobs.bypass_detection.landing import (
+
+from integrations.github import BranchHeads
+from jobs.registry import jobs_with_work
+from services.bypass_detection.detection import TIPS, record_branch_tips
+from services.core.unit_of_work import SYSTEM_CALLER
+from tests.jobs.bypass_detection.pushes import (
     Clocks,
     Notice,
     examine,
@@ -16,11 +21,6 @@ from tests.jobs.bypass_detection.landing import (
     repository,
     told,
 )
-
-from integrations.github import BranchHeads
-from jobs.registry import jobs_with_work
-from services.bypass_detection.detection import TIPS
-from services.core.unit_of_work import SYSTEM_CALLER
 from tests.jobs.conftest import Builder, Town
 from tests.support.post import Post, look_everywhere
 from tools.fake_github.model.records import PullRequest

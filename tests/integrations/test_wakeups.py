@@ -13,7 +13,7 @@ from redis import Redis
 from integrations.wakeups import QUEUE, RedisWakeups, WakeupWatch
 
 
-def test_a_redis_that_hangs_is_left_alone_for_a_while() -> None:
+def test_unresponsive_redis_is_not_retried_for_a_while() -> None:
     taken = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
 
@@ -37,7 +37,7 @@ def test_a_redis_that_hangs_is_left_alone_for_a_while() -> None:
     assert len(taken) == 1
 
 
-def test_a_redis_that_refuses_is_tried_each_time() -> None:
+def test_refusing_redis_is_retried_each_time() -> None:
     wakeups = RedisWakeups("redis://127.0.0.1:1/0")
     wakeups.send({"reconcile"})
     assert wakeups._paused_until == 0.0
@@ -49,13 +49,13 @@ def wakeups(redis: Redis, redis_url: str) -> Iterator[RedisWakeups]:
     redis.flushall()
 
 
-def test_workers_that_have_nothing_to_take_are_believed_to_come(redis_url: str, wakeups: RedisWakeups) -> None:
+def test_workers_are_assumed_to_run_when_no_wake_up_waits(redis_url: str, wakeups: RedisWakeups) -> None:
     watch = WakeupWatch(redis_url, patience=0)
     assert watch.workers_available()
     assert watch.workers_available()
 
 
-def test_workers_that_leave_the_same_wake_up_waiting_do_not_come(redis_url: str, wakeups: RedisWakeups) -> None:
+def test_workers_are_not_running_when_the_same_wake_up_stays(redis_url: str, wakeups: RedisWakeups) -> None:
     patient, impatient = WakeupWatch(redis_url), WakeupWatch(redis_url, patience=0)
     wakeups.send({"reconcile"})
     impatient.workers_available()
@@ -63,7 +63,7 @@ def test_workers_that_leave_the_same_wake_up_waiting_do_not_come(redis_url: str,
     assert not impatient.workers_available()
 
 
-def test_workers_that_are_busy_and_take_one_after_the_other_come(
+def test_busy_workers_that_take_wake_ups_in_turn_are_running(
     redis: Redis, redis_url: str, wakeups: RedisWakeups
 ) -> None:
     watch = WakeupWatch(redis_url, patience=0.02)
@@ -74,5 +74,5 @@ def test_workers_that_are_busy_and_take_one_after_the_other_come(
     assert watch.workers_available()
 
 
-def test_nobody_comes_where_redis_cannot_be_reached() -> None:
+def test_workers_are_not_running_when_redis_is_unreachable() -> None:
     assert not WakeupWatch("redis://127.0.0.1:1/0").workers_available()

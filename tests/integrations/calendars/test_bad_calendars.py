@@ -56,7 +56,7 @@ ZONE = (
         ),
     ],
 )
-def test_a_bad_calendar_is_refused(text: str, reason: str) -> None:
+def test_malformed_or_oversized_calendar_is_rejected(text: str, reason: str) -> None:
     with pytest.raises(CalendarError, match=reason):
         read_apart(text)
 
@@ -79,22 +79,22 @@ def test_a_bad_calendar_is_refused(text: str, reason: str) -> None:
         pytest.param("RRULE:FREQ=DAILY;UNTIL=99991231T235959Z;BYHOUR=1", "unsupported_recurrence", id="by the hour"),
     ],
 )
-def test_a_bad_event_is_left_out(lines: str, code: str) -> None:
+def test_malformed_or_oversized_event_is_left_out(lines: str, code: str) -> None:
     assert why(read_apart(calendar(f"{DAY.format(1)}\n{lines}"))) == [code]
 
 
-def test_very_many_parameters_are_read() -> None:
+def test_property_with_many_parameters_is_read() -> None:
     assert read_apart(events(1, "X-A" + ";B=1" * 24_000 + ":1")).found
 
 
-def test_events_that_refer_to_each_other_in_a_circle_are_events() -> None:
+def test_events_with_circular_references_are_read() -> None:
     reading = read_apart(
         calendar("UID:1\nRELATED-TO:2\nDTSTART;VALUE=DATE:20261225", "UID:2\nRELATED-TO:1\nDTSTART;VALUE=DATE:20261225")
     )
     assert len(reading.found) == 2
 
 
-def test_rules_that_search_for_ever_are_stopped_and_operators_are_told_without_the_calendar(
+def test_endless_rule_search_is_stopped_and_logged_without_calendar(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING), pytest.raises(CalendarError, match="too much time"):
@@ -102,7 +102,7 @@ def test_rules_that_search_for_ever_are_stopped_and_operators_are_told_without_t
     assert [record.message for record in caplog.records] == ["the reader of a calendar was stopped by signal 24"]
 
 
-def test_a_reader_has_little_memory_writes_no_file_and_knows_no_secret() -> None:
+def test_calendar_reader_process_has_bounded_memory_and_cannot_write_files() -> None:
     code = (
         "import os, sys; from integrations.calendars import reader; reader.limit()\n"
         "try: bytearray(reader.MEMORY_BYTES)\n"

@@ -19,30 +19,30 @@ def read(country: str, subdivision: str | None = None, years: tuple[int, ...] = 
     return {found.name: found for found in reading.found}
 
 
-def test_a_holiday_of_several_years_is_one_window_with_its_days() -> None:
+def test_holiday_of_several_years_is_one_window_with_its_dates() -> None:
     found = read("GB", "ENG", (2027, 2028))["Good Friday"]
     assert found.uid == "GB/ENG/public/Good Friday"
     assert found.recurrence == {"frequency": "dates", "start_date": "2027-03-26", "dates": ["2027-03-26", "2028-04-14"]}
     assert found.window == {"start_time": "00:00", "end_time": "00:00", "days": 1}
 
 
-def test_a_day_that_is_given_instead_belongs_to_its_holiday() -> None:
+def test_substitute_day_belongs_to_its_holiday() -> None:
     assert read("US")["Christmas Day"].recurrence["dates"] == ["2027-12-24", "2027-12-25"]
     assert "Christmas Day (observed)" not in read("US")
 
 
-def test_days_that_follow_each_other_are_one_window() -> None:
+def test_consecutive_holidays_are_one_window() -> None:
     found = read("CN")
     assert spans(found["Chinese New Year (Spring Festival) (3 days)"]) == [("2027-02-06T00:00", "2027-02-09T00:00")]
     assert spans(found["Chinese New Year (Spring Festival) (2 days)"]) == [("2027-02-09T00:00", "2027-02-11T00:00")]
 
 
-def test_a_part_of_a_country_has_its_own() -> None:
+def test_subdivision_has_its_own_holidays() -> None:
     assert "St. Andrew's Day" not in read("GB", "ENG")
     assert read("GB", "SCT")["Saint Andrew's Day"].uid == "GB/SCT/public/Saint Andrew's Day"
 
 
-def test_observances_come_only_where_they_are_asked_for_and_not_on_public_holidays() -> None:
+def test_observances_are_included_on_request_except_on_public_holidays() -> None:
     public = holidays.read("US", None, (2027,), NEW_YORK).found
     both = holidays.read("US", None, (2027,), NEW_YORK, observances=True).found
     added = [found for found in both if found not in public]
@@ -52,7 +52,7 @@ def test_observances_come_only_where_they_are_asked_for_and_not_on_public_holida
     assert days.isdisjoint({start[:10] for found in added for start, _end in spans(found)})
 
 
-def test_all_of_them_together_are_one_window_for_each_number_of_days_in_a_row() -> None:
+def test_combined_holidays_have_one_window_per_number_of_consecutive_days() -> None:
     reading = holidays.read("GB", "ENG", (2027,), replace(LONDON, timezone="UTC"), together=True)
     found = {item.name: item for item in reading.found}
     assert set(found) == {"Public holidays (GB-ENG)", "Public holidays (GB-ENG) (4 days)"}
@@ -60,19 +60,19 @@ def test_all_of_them_together_are_one_window_for_each_number_of_days_in_a_row() 
     assert found["Public holidays (GB-ENG)"].recurrence["dates"][:2] == ["2027-01-01", "2027-03-26"]
 
 
-def test_a_country_without_observances_has_none() -> None:
+def test_country_without_observances_yields_only_public_holidays() -> None:
     assert holidays.read("GB", None, (2027,), NEW_YORK, observances=True) == holidays.read(
         "GB", None, (2027,), NEW_YORK
     )
 
 
-def test_the_day_before_and_another_window() -> None:
+def test_holiday_window_covers_the_day_before_and_chosen_times() -> None:
     options = replace(NEW_YORK, window=evening_before(), day_before=True)
     found = {item.name: item for item in holidays.read("US", None, (2027,), options).found}["Thanksgiving Day"]
     assert spans(found) == [("2027-11-24T22:00", "2027-11-26T13:00")]
 
 
-def test_a_holiday_that_takes_more_days_than_a_window_is_left_out() -> None:
+def test_holiday_longer_than_the_longest_window_is_left_out() -> None:
     options = replace(LONDON, window=Window(time(17), time(8), 364))
     reading = holidays.read("GB", "ENG", (2027,), options, together=True)
     assert [found.window["days"] for found in reading.found] == [364]
@@ -83,13 +83,13 @@ def test_a_holiday_that_takes_more_days_than_a_window_is_left_out() -> None:
     )
 
 
-def test_a_day_before_those_on_which_schedules_begin_is_left_out() -> None:
+def test_holiday_before_the_first_date_of_schedules_is_left_out() -> None:
     reading = holidays.read("GB", "ENG", (2000, 2027), replace(LONDON, day_before=True))
     found = {item.name: item for item in reading.found}["New Year's Day"]
     assert found.recurrence["dates"] == ["2000-01-02", "2026-12-31"]
 
 
-def test_what_is_over_is_marked() -> None:
+def test_past_holiday_is_marked() -> None:
     found = read("GB", "ENG", (2026,))
     assert found["Good Friday"].past
     assert not found["Christmas Day"].past
@@ -99,7 +99,9 @@ def test_what_is_over_is_marked() -> None:
     ("country", "subdivision", "field"),
     [("XX", None, "country"), ("usa", None, "country"), ("US", "ZZ", "subdivision"), ("MC", "ZZ", "subdivision")],
 )
-def test_a_place_that_is_not_known_is_told_by_its_field(country: str, subdivision: str | None, field: str) -> None:
+def test_unknown_country_or_subdivision_is_reported_by_its_field(
+    country: str, subdivision: str | None, field: str
+) -> None:
     with pytest.raises(holidays.UnknownPlaceError) as refused:
         holidays.read(country, subdivision, (2027,), NEW_YORK)
     assert refused.value.field == field

@@ -21,7 +21,7 @@ def by_part(text: str) -> dict[str, Found]:
 
 
 class TestWholeDays:
-    def test_an_event_covers_its_days_of_the_schedules_zone(self) -> None:
+    def test_whole_day_event_covers_its_days_in_the_zone_of_the_schedule(self) -> None:
         found = only(CHRISTMAS)
         assert (found.uid, found.part, found.name, found.timezone) == (
             "christmas@example.com",
@@ -32,15 +32,15 @@ class TestWholeDays:
         assert spans(found) == [("2026-12-25T00:00", "2026-12-27T00:00")]
         assert spans(only(CHRISTMAS, timezone="Asia/Tokyo")) == [("2026-12-24T15:00", "2026-12-26T15:00")]
 
-    def test_an_event_without_an_end_is_one_day(self) -> None:
+    def test_whole_day_event_without_an_end_lasts_one_day(self) -> None:
         found = only(calendar("UID:1\nDTSTART;VALUE=DATE:20261225"))
         assert spans(found) == [("2026-12-25T00:00", "2026-12-26T00:00")]
 
-    def test_another_window_begins_on_the_first_day_and_ends_after_the_last(self) -> None:
+    def test_chosen_window_begins_on_the_first_day_and_ends_after_the_last(self) -> None:
         found = only(CHRISTMAS, window=evening_before())
         assert spans(found) == [("2026-12-25T17:00", "2026-12-27T08:00")]
 
-    def test_the_day_before_is_taken_along(self) -> None:
+    def test_whole_day_event_includes_the_day_before_on_request(self) -> None:
         assert spans(only(CHRISTMAS, day_before=True)) == [("2026-12-24T00:00", "2026-12-27T00:00")]
         text = calendar("UID:1\nDTSTART;VALUE=DATE:20200101\nRRULE:FREQ=YEARLY")
         assert spans(only(text, day_before=True), last="2028-01-01") == [
@@ -48,25 +48,25 @@ class TestWholeDays:
             ("2027-12-31T00:00", "2028-01-02T00:00"),
         ]
 
-    def test_a_rule_stays_a_rule(self) -> None:
+    def test_whole_day_rule_is_kept_as_a_rule(self) -> None:
         found = only(calendar("UID:1\nDTSTART;VALUE=DATE:20200101\nRRULE:FREQ=YEARLY"))
         assert found.recurrence == {"frequency": "yearly", "start_date": "2020-01-01"}
 
 
 class TestTimes:
-    def test_an_event_is_read_from_the_clocks_of_its_own_zone(self) -> None:
+    def test_timed_event_is_read_in_its_own_zone(self) -> None:
         found = only(calendar(f"{WEEKLY}RRULE:FREQ=WEEKLY;BYDAY=MO"), timezone="Asia/Tokyo")
         assert found.timezone == "Europe/London"
         assert found.recurrence == {"frequency": "weekly", "start_date": "2026-01-05", "by_day": ["MO"]}
         assert ("2026-03-23T17:00", "2026-03-23T18:00") in spans(found)
         assert ("2026-03-30T16:00", "2026-03-30T17:00") in spans(found)
 
-    def test_an_event_in_no_zone_is_read_from_the_clocks_of_the_schedules(self) -> None:
+    def test_timed_event_without_a_zone_is_read_in_the_zone_of_the_schedule(self) -> None:
         found = only(calendar("UID:1\nDTSTART:20261225T090000\nDURATION:PT90M"), timezone="America/New_York")
         assert found.timezone == "America/New_York"
         assert spans(found) == [("2026-12-25T14:00", "2026-12-25T15:30")]
 
-    def test_one_in_utc_is_an_instant_and_a_repeated_one_goes_by_utc(self) -> None:
+    def test_utc_event_is_an_instant_and_repeats_in_utc(self) -> None:
         once = only(calendar("UID:1\nDTSTART:20270701T230000Z\nDTEND:20270702T010000Z"))
         assert (once.timezone, once.window["start_time"]) == ("Europe/London", "00:00")
         assert spans(once) == [("2027-07-01T23:00", "2027-07-02T01:00")]
@@ -74,13 +74,13 @@ class TestTimes:
         assert daily.timezone == "UTC"
         assert {start[11:] for start, _end in spans(daily)} == {"23:00"}
 
-    def test_a_zone_by_its_windows_name_is_known(self) -> None:
+    def test_windows_name_of_a_zone_is_known(self) -> None:
         zone = "W. Europe Standard Time"
         text = calendar(f"UID:1\nDTSTART;TZID={zone}:20270701T100000\nDTEND;TZID={zone}:20270701T110000")
         assert only(text).timezone == "Europe/Berlin"
         assert spans(only(text)) == [("2027-07-01T08:00", "2027-07-01T09:00")]
 
-    def test_a_zone_that_the_calendar_defines_is_read_by_its_definition(self) -> None:
+    def test_zone_defined_by_the_calendar_is_read_by_its_definition(self) -> None:
         zone = (
             "BEGIN:VTIMEZONE\nTZID:Head Office\n"
             "BEGIN:STANDARD\nDTSTART:19701025T030000\nTZOFFSETFROM:+0300\nTZOFFSETTO:+0200\n"
@@ -95,7 +95,7 @@ class TestTimes:
         assert spans(summer) == [("2027-07-01T07:00", "2027-07-01T09:00")]
         assert spans(winter) == [("2027-01-01T08:00", "2027-01-01T10:00")]
 
-    def test_what_one_calendar_defines_means_nothing_to_the_next(self) -> None:
+    def test_zone_definition_does_not_apply_to_another_calendar(self) -> None:
         event = "UID:1\nDTSTART;TZID=Ours:20270701T100000\nDTEND;TZID=Ours:20270701T120000"
         zone = (
             "BEGIN:VTIMEZONE\nTZID:Ours\nBEGIN:STANDARD\nDTSTART:19700101T000000\n"
@@ -105,7 +105,7 @@ class TestTimes:
         assert spans(found) == [("2027-07-01T05:00", "2027-07-01T07:00")]
         assert why(read_apart(calendar(event))) == ["unknown_timezone"]
 
-    def test_the_zone_that_a_calendar_names_for_itself_is_that_of_its_utc_times(self) -> None:
+    def test_default_zone_of_a_calendar_applies_to_its_utc_times(self) -> None:
         text = calendar(
             "UID:1\nDTSTART:20260105T220000Z\nDTEND:20260105T230000Z\nRRULE:FREQ=WEEKLY",
             head="X-WR-TIMEZONE:America/New_York\n",
@@ -113,17 +113,17 @@ class TestTimes:
         assert only(text).timezone == "America/New_York"
         assert ("2026-07-06T21:00", "2026-07-06T22:00") in spans(only(text))
 
-    def test_seconds_are_rounded_so_that_nothing_is_left_uncovered(self) -> None:
+    def test_seconds_of_an_event_are_rounded_outwards(self) -> None:
         found = only(calendar("UID:1\nDTSTART:20261225T090030\nDTEND:20261225T095930"))
         assert (found.window["start_time"], found.window["end_time"]) == ("09:00", "10:00")
 
-    def test_an_event_that_crosses_midnights_ends_days_later(self) -> None:
+    def test_event_crossing_midnights_ends_days_later(self) -> None:
         found = only(calendar("UID:1\nDTSTART:20261224T170000\nDURATION:P3DT15H"))
         assert found.window == {"start_time": "17:00", "end_time": "08:00", "days": 4}
 
 
 class TestRepeatedEvents:
-    def test_days_that_are_taken_away_and_added(self) -> None:
+    def test_repeated_event_has_excluded_and_added_days(self) -> None:
         text = calendar(
             f"{WEEKLY}RRULE:FREQ=WEEKLY;COUNT=4\nEXDATE;TZID=Europe/London:20260112T170000\n"
             "RDATE;TZID=Europe/London:20260114T170000"
@@ -135,13 +135,13 @@ class TestRepeatedEvents:
             "2026-01-26T17:00",
         ]
 
-    def test_an_added_period_has_a_length_of_its_own(self) -> None:
+    def test_added_period_has_its_own_length(self) -> None:
         found = by_part(calendar(f"{WEEKLY}RDATE;VALUE=PERIOD:20260114T170000Z/PT3H"))
         assert spans(found[""]) == [("2026-01-05T17:00", "2026-01-05T18:00")]
         assert spans(found["17:00-20:00"]) == [("2026-01-14T17:00", "2026-01-14T20:00")]
         assert found["17:00-20:00"].name == "Deploys (17:00-20:00)"
 
-    def test_a_moved_instance_and_a_cancelled_one(self) -> None:
+    def test_repeated_event_has_moved_and_cancelled_instances(self) -> None:
         moved = (
             f"{STANDUP}RECURRENCE-ID;TZID=Europe/London:20260112T170000\n"
             "DTSTART;TZID=Europe/London:20260113T090000\nDTEND;TZID=Europe/London:20260113T100000"
@@ -154,7 +154,7 @@ class TestRepeatedEvents:
         assert [start for start, _end in spans(found[""])] == ["2026-01-05T17:00", "2026-01-26T17:00"]
         assert spans(found["09:00-10:00"]) == [("2026-01-13T09:00", "2026-01-13T10:00")]
 
-    def test_an_instance_that_was_moved_with_all_later_ones(self) -> None:
+    def test_moved_instance_takes_all_later_instances_along(self) -> None:
         later = (
             f"{STANDUP}RECURRENCE-ID;RANGE=THISANDFUTURE;TZID=Europe/London:20260119T170000\n"
             "DTSTART;TZID=Europe/London:20260119T190000\nDTEND;TZID=Europe/London:20260119T200000"
@@ -163,31 +163,31 @@ class TestRepeatedEvents:
         assert [start for start, _end in spans(found[""])] == ["2026-01-05T17:00", "2026-01-12T17:00"]
         assert [start for start, _end in spans(found["19:00-20:00"])] == ["2026-01-19T19:00", "2026-01-26T19:00"]
 
-    def test_what_no_schedule_can_say_is_listed_day_by_day(self) -> None:
+    def test_rule_that_schedules_cannot_express_is_listed_day_by_day(self) -> None:
         text = calendar(
             "UID:1\nDTSTART;VALUE=DATE:20260130\nRRULE:FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS=-1;COUNT=4"
         )
         found = only(text)
         assert found.recurrence["dates"] == ["2026-01-30", "2026-02-27", "2026-03-31", "2026-04-30"]
 
-    def test_what_has_no_end_is_listed_for_five_years(self) -> None:
+    def test_endless_rule_is_listed_for_five_years(self) -> None:
         text = calendar("UID:1\nDTSTART;VALUE=DATE:20150101\nRRULE:FREQ=YEARLY;BYYEARDAY=1")
         dates = only(text).recurrence["dates"]
         assert (dates[0], dates[-1], len(dates)) == ("2026-01-01", "2031-01-01", 6)
         assert only(text, now=datetime(2026, 2, 1, tzinfo=UTC)).recurrence["dates"] == dates
 
-    def test_more_days_than_a_schedule_lists_are_cut(self) -> None:
+    def test_listed_days_beyond_the_limit_are_cut(self) -> None:
         text = calendar("UID:1\nDTSTART;VALUE=DATE:20260101\nRRULE:FREQ=DAILY\nEXDATE;VALUE=DATE:20260102")
         found = only(text)
         assert found.cut
         assert len(found.recurrence["dates"]) == 1000
 
-    def test_a_rule_from_long_ago_goes_on(self) -> None:
+    def test_rule_that_began_long_ago_continues(self) -> None:
         text = calendar("UID:1\nDTSTART;VALUE=DATE:19910409\nRRULE:FREQ=YEARLY;INTERVAL=2")
         found = only(text)
         assert found.recurrence == {"frequency": "yearly", "start_date": "2001-04-09", "interval": 2}
 
-    def test_a_weekly_rule_whose_weeks_begin_on_sunday_is_listed(self) -> None:
+    def test_weekly_rule_whose_weeks_begin_on_sunday_is_listed(self) -> None:
         text = calendar("UID:1\nDTSTART;VALUE=DATE:20260106\nRRULE:FREQ=WEEKLY;INTERVAL=2;COUNT=4;BYDAY=TU,SU;WKST=SU")
         assert only(text).recurrence["dates"] == ["2026-01-06", "2026-01-18", "2026-01-20", "2026-02-01"]
 
@@ -195,27 +195,27 @@ class TestRepeatedEvents:
         ("until", "last"),
         [("20260202T170000Z", "2026-02-02"), ("20260202T165959Z", "2026-02-01"), ("20260202", "2026-02-02")],
     )
-    def test_an_end_of_a_rule_is_a_day_in_the_zone_of_the_event(self, until: str, last: str) -> None:
+    def test_end_of_a_rule_is_a_day_in_the_zone_of_the_event(self, until: str, last: str) -> None:
         assert only(calendar(f"{WEEKLY}RRULE:FREQ=WEEKLY;UNTIL={until}")).recurrence["until"] == last
 
-    def test_a_start_that_the_rule_does_not_have_happens_too(self) -> None:
+    def test_start_outside_the_rule_is_an_occurrence(self) -> None:
         text = calendar("UID:1\nDTSTART;VALUE=DATE:20260107\nRRULE:FREQ=WEEKLY;BYDAY=MO;COUNT=2")
         assert only(text).recurrence["dates"] == ["2026-01-07", "2026-01-12", "2026-01-19"]
 
 
 class TestWhatIsLeftOut:
-    def test_a_cancelled_event(self) -> None:
+    def test_cancelled_event_is_left_out(self) -> None:
         assert why(read(calendar("UID:1\nSTATUS:CANCELLED\nDTSTART;VALUE=DATE:20261225"))) == ["cancelled"]
 
-    def test_every_event_of_a_cancelling_message(self) -> None:
+    def test_every_event_of_a_cancelling_message_is_left_out(self) -> None:
         assert why(read(calendar("UID:1\nDTSTART;VALUE=DATE:20261225", head="METHOD:CANCEL\n"))) == ["cancelled"]
 
-    def test_a_newer_event_of_a_uid_is_the_one_that_counts(self) -> None:
+    def test_newest_event_of_a_uid_is_read(self) -> None:
         older = "UID:1\nSEQUENCE:1\nDTSTART;VALUE=DATE:20261225"
         newer = "UID:1\nSEQUENCE:2\nDTSTART;VALUE=DATE:20261226"
         assert only(calendar(newer, older)).recurrence["start_date"] == "2026-12-26"
 
-    def test_another_event_with_the_same_uid(self) -> None:
+    def test_another_event_with_the_same_uid_is_left_out(self) -> None:
         reading = read(calendar("UID:1\nDTSTART;VALUE=DATE:20261225", "UID:1\nDTSTART;VALUE=DATE:20270101"))
         assert [found.recurrence["start_date"] for found in reading.found] == ["2026-12-25"]
         assert [left_out.message for left_out in reading.left_out] == ["has the UID of another event"]
@@ -248,15 +248,15 @@ class TestWhatIsLeftOut:
             ),
         ],
     )
-    def test_what_makes_no_window_is_told(self, event: str, code: str) -> None:
+    def test_event_without_a_usable_window_is_left_out_with_its_code(self, event: str, code: str) -> None:
         assert why(read(calendar(f"UID:1\n{event}"))) == [code]
 
-    def test_one_bad_event_spoils_no_other(self) -> None:
+    def test_malformed_event_does_not_affect_others(self) -> None:
         reading = read(calendar("UID:1\nDTSTART:never", "UID:2\nDTSTART;VALUE=DATE:20261225"))
         assert [found.uid for found in reading.found] == ["2"]
         assert [left_out.uid for left_out in reading.left_out] == ["1"]
 
-    def test_what_is_over_is_marked(self) -> None:
+    def test_past_event_is_marked(self) -> None:
         assert only(calendar("UID:1\nDTSTART;VALUE=DATE:20261120")).past
         assert not only(calendar("UID:1\nDTSTART;VALUE=DATE:20261121")).past, "it is noon of that day"
         assert only(calendar("UID:1\nDTSTART;VALUE=DATE:20200101\nRRULE:FREQ=DAILY;COUNT=9")).past
@@ -275,33 +275,33 @@ class TestNames:
             ("SUMMARY:tab\there\x7f", "tab here"),
         ],
     )
-    def test_an_event_is_called_by_its_summary(self, summary: str, name: str) -> None:
+    def test_event_name_is_its_summary(self, summary: str, name: str) -> None:
         assert only(calendar(f"UID:1\n{summary}\nDTSTART;VALUE=DATE:20261225")).name == name
 
-    def test_an_event_without_a_uid_is_known_by_its_day_and_name(self) -> None:
+    def test_event_without_a_uid_is_identified_by_day_and_name(self) -> None:
         event = "SUMMARY:Christmas\nDTSTART;VALUE=DATE:20261225"
         assert only(calendar(event)).uid == only(calendar(f"LOCATION:Home\n{event}")).uid
 
-    def test_a_uid_is_kept_within_bounds(self) -> None:
+    def test_long_uid_is_shortened(self) -> None:
         long = only(calendar(f"UID:{'a' * 5000}\nDTSTART;VALUE=DATE:20261225"))
         assert len(long.uid) == 64
 
 
 class TestFiles:
-    def test_lines_may_end_as_they_do_on_unix_and_begin_with_a_byte_order_mark(self) -> None:
+    def test_file_may_have_unix_line_ends_and_a_byte_order_mark(self) -> None:
         assert only("\ufeff" + CHRISTMAS.replace("\r\n", "\n")).name == "Christmas"
 
-    def test_one_file_may_hold_several_calendars(self) -> None:
+    def test_file_may_hold_several_calendars(self) -> None:
         other = CHRISTMAS.replace("christmas@", "easter@")
         assert len(read(CHRISTMAS + other).found) == 2
 
-    def test_what_is_no_event_is_passed_over(self) -> None:
+    def test_components_other_than_events_are_ignored(self) -> None:
         todo = "BEGIN:VTODO\nUID:2\nDTSTART;VALUE=DATE:20261225\nEND:VTODO\n"
         assert len(read(calendar("UID:1\nDTSTART;VALUE=DATE:20261225", head=todo)).found) == 1
 
 
 @pytest.mark.parametrize("country", ["US", "GB", "DE", "JP", "CN", "IN", "BR", "SA", "IL", "ET"])
-def test_the_calendar_of_a_country_has_its_holidays_day_for_day(country: str) -> None:
+def test_calendar_of_a_country_has_its_holidays_day_for_day(country: str) -> None:
     computed = holidays.country_holidays(country, years=[2026, 2027])
     reading = read_apart(str(ICalExporter(computed).generate()), timezone="UTC")
     assert not reading.left_out

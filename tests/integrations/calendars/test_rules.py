@@ -49,7 +49,7 @@ def _joined(numbers: set[int]) -> str:
 
 @settings(max_examples=150)
 @given(rule=written_rules(), start=st.dates(date(2024, 1, 1), date(2027, 12, 31)))
-def test_a_recurrence_has_the_days_of_its_rule(rule: str, start: date) -> None:
+def test_recurrence_has_the_days_of_its_rule(rule: str, start: date) -> None:
     text = calendar(f"UID:1\nDTSTART;TZID=Europe/London:{start:%Y%m%d}T170000\nDURATION:PT1H\nRRULE:{rule}")
     parsed = Calendar.from_ical(text)
     try:
@@ -83,7 +83,7 @@ def test_a_recurrence_has_the_days_of_its_rule(rule: str, start: date) -> None:
         "FREQ=WEEKLY;BYMONTHDAY=1",
     ],
 )
-def test_a_rule_that_never_ends_or_means_two_things_is_refused(rule: str) -> None:
+def test_endless_or_ambiguous_rule_is_rejected(rule: str) -> None:
     parsed = Calendar.from_ical(calendar(f"UID:1\nDTSTART:20260101T170000\nRRULE:{rule}"))
     with pytest.raises(UnusableError) as refused:
         translate(_rule(parsed), date(2026, 1, 1), time(17), LONDON)

@@ -28,7 +28,7 @@ def page(script: Script, *minutes: int, more: bool = False) -> Reply:
     return Reply([entry(minute) for minute in minutes], headers={"Link": link} if more else {})
 
 
-def test_pages_are_read_until_what_was_asked_for_is_passed(github: GitHub, script: Script) -> None:
+def test_activity_pages_are_read_back_to_the_given_instant(github: GitHub, script: Script) -> None:
     script.then(ROUTE, page(script, 9, 8, more=True), page(script, 7, 6, more=True), page(script, 5))
     found = github.client(7).activity("acme", "web", "release/9", NOON + timedelta(minutes=7))
     assert [each.instant.minute for each in found] == [9, 8, 7]
@@ -37,28 +37,26 @@ def test_pages_are_read_until_what_was_asked_for_is_passed(github: GitHub, scrip
     assert "ref=refs%2Fheads%2Frelease%2F9" in asked[0].path
 
 
-def test_all_pages_are_read_if_need_be(github: GitHub, script: Script) -> None:
+def test_activity_is_read_to_the_last_page_when_all_is_newer(github: GitHub, script: Script) -> None:
     script.then(ROUTE, page(script, 9, more=True), page(script, 8))
     assert len(github.client(7).activity("acme", "web", "main", NOON)) == 2
 
 
-def test_a_deleted_account_has_no_login(github: GitHub, script: Script) -> None:
+def test_activity_of_a_deleted_account_has_no_actor(github: GitHub, script: Script) -> None:
     script.then(ROUTE, Reply([entry(1, actor=None)]))
     (found,) = github.client(7).activity("acme", "web", "main", NOON)
     assert found.actor is None
 
 
 @pytest.mark.parametrize("broken", [{"timestamp": "yesterday"}, {"timestamp": None}, {"actor": "ann"}])
-def test_an_activity_that_cannot_be_read_is_an_error_and_not_left_out(
-    github: GitHub, script: Script, broken: dict[str, Any]
-) -> None:
+def test_unreadable_activity_is_a_transient_error(github: GitHub, script: Script, broken: dict[str, Any]) -> None:
     script.then(ROUTE, Reply([entry(1, **broken)]))
     with pytest.raises(GitHubError) as raised:
         github.client(7).activity("acme", "web", "main", NOON)
     assert raised.value.transient
 
 
-def test_open_and_merged_pull_requests_of_a_commit_are_told_apart(github: GitHub, script: Script) -> None:
+def test_pull_requests_of_a_commit_have_their_merge_instant(github: GitHub, script: Script) -> None:
     common = {"base": {"ref": "main"}, "head": {"sha": "b" * 40}}
     merged = {"number": 1, "merged_at": "2026-11-21T12:00:00Z", **common}
     script.then(PULLS, Reply([merged, {"number": 2, "merged_at": None, **common}]))

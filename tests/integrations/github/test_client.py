@@ -61,7 +61,7 @@ MAIN_1 = BranchRef("R_1", "main")
 MAIN_2 = BranchRef("R_2", "main")
 
 
-def test_heads_of_two_repositories_come_from_one_call(github: GitHub, script: Script) -> None:
+def test_heads_of_two_repositories_are_read_in_one_call(github: GitHub, script: Script) -> None:
     script.then("POST /graphql", graph({"g0": [node(1, pullRequests=pulls(5)), node(2)]}))
     first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
     assert len(script.asked("POST /graphql")) == 1
@@ -74,7 +74,7 @@ def test_heads_of_two_repositories_come_from_one_call(github: GitHub, script: Sc
     assert first.error is second.error is None
 
 
-def test_answers_keep_the_order_of_the_question(github: GitHub, script: Script) -> None:
+def test_open_heads_are_returned_in_the_order_of_the_branches(github: GitHub, script: Script) -> None:
     script.then("POST /graphql", graph({"g0": [node(1), node(2)], "g1": [node(1)]}))
     wanted = [MAIN_1, BranchRef("R_1", "release/9"), MAIN_2]
     found = github.client(7).open_heads(wanted)
@@ -94,7 +94,7 @@ def test_answers_keep_the_order_of_the_question(github: GitHub, script: Script) 
     }
 
 
-def test_pull_requests_beyond_a_hundred_are_read_too(github: GitHub, script: Script) -> None:
+def test_pull_requests_beyond_the_first_hundred_are_read(github: GitHub, script: Script) -> None:
     script.then(
         "POST /graphql",
         graph({"g0": [node(1, pullRequests=pulls(*range(1, 101), after="c1"))]}),
@@ -106,7 +106,7 @@ def test_pull_requests_beyond_a_hundred_are_read_too(github: GitHub, script: Scr
     assert [seen.body["variables"].get("after") for seen in script.asked("POST /graphql")] == [None, "c1", "c2"]
 
 
-def test_a_page_that_fails_makes_that_branch_an_error_and_no_other(github: GitHub, script: Script) -> None:
+def test_failed_page_affects_only_its_branch(github: GitHub, script: Script) -> None:
     script.then(
         "POST /graphql",
         graph({"g0": [node(1, pullRequests=pulls(1, after="c1")), node(2, pullRequests=pulls(9))]}),
@@ -118,7 +118,7 @@ def test_a_page_that_fails_makes_that_branch_an_error_and_no_other(github: GitHu
     assert [pull.number for pull in second.pulls] == [9]
 
 
-def test_a_missing_repository_hides_no_other(github: GitHub, script: Script) -> None:
+def test_missing_repository_does_not_affect_others(github: GitHub, script: Script) -> None:
     fault = {"type": "NOT_FOUND", "path": ["g0", 0], "message": "Could not resolve to a node"}
     script.then("POST /graphql", graph({"g0": [None, node(2, pullRequests=pulls(9))]}, fault))
     first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
@@ -129,7 +129,7 @@ def test_a_missing_repository_hides_no_other(github: GitHub, script: Script) -> 
     assert second.pulls
 
 
-def test_a_group_refused_as_a_whole_is_asked_for_one_by_one(github: GitHub, script: Script) -> None:
+def test_branches_are_read_singly_when_their_group_is_rejected(github: GitHub, script: Script) -> None:
     fault = {"type": "NOT_FOUND", "path": ["g0"], "message": "Could not resolve to a node"}
     script.then("POST /graphql", graph({"g0": None}, fault), graph({"g0": None}, fault), graph({"g0": [node(2)]}))
     first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
@@ -137,7 +137,7 @@ def test_a_group_refused_as_a_whole_is_asked_for_one_by_one(github: GitHub, scri
     assert second.error is None
 
 
-def test_a_queue_that_may_not_be_read_leaves_the_pull_requests_good(github: GitHub, script: Script) -> None:
+def test_pull_requests_are_read_when_the_queue_is_forbidden(github: GitHub, script: Script) -> None:
     fault = {"type": "FORBIDDEN", "path": ["g0", 0, "mergeQueue"], "message": "Resource not accessible by integration"}
     script.then("POST /graphql", graph({"g0": [node(1, pullRequests=pulls(3))]}, fault))
     (heads,) = github.client(7).open_heads([MAIN_1])
@@ -147,7 +147,7 @@ def test_a_queue_that_may_not_be_read_leaves_the_pull_requests_good(github: GitH
     assert len(heads.pulls) == 1
 
 
-def test_a_pull_request_that_came_back_null_is_an_error_never_an_absence(github: GitHub, script: Script) -> None:
+def test_null_pull_request_is_an_error_and_not_absent(github: GitHub, script: Script) -> None:
     listed = pulls(3)
     listed["nodes"].append(None)
     fault = {"path": ["g0", 0, "pullRequests", "nodes", 1], "message": "Something went wrong"}
@@ -157,7 +157,7 @@ def test_a_pull_request_that_came_back_null_is_an_error_never_an_absence(github:
     assert heads.error.code == "github_unavailable"
 
 
-def test_a_repository_that_cannot_be_read_hides_no_other(github: GitHub, script: Script) -> None:
+def test_unreadable_repository_does_not_affect_others(github: GitHub, script: Script) -> None:
     script.then("POST /graphql", graph({"g0": [node(1, owner=None), node(2)]}))
     first, second = github.client(7).open_heads([MAIN_1, MAIN_2])
     assert first.error is not None
@@ -165,14 +165,14 @@ def test_a_repository_that_cannot_be_read_hides_no_other(github: GitHub, script:
     assert second.error is None
 
 
-def test_a_title_is_made_fit_to_store(github: GitHub, script: Script) -> None:
+def test_pull_request_title_is_sanitized(github: GitHub, script: Script) -> None:
     listed = pulls(3)
     listed["nodes"][0]["title"] = "a\x00b"
     script.then("POST /graphql", graph({"g0": [node(1, pullRequests=listed)]}))
     assert github.client(7).open_heads([MAIN_1])[0].pulls[0].title == "ab"
 
 
-def test_queue_entries_come_in_order_of_position(github: GitHub, script: Script) -> None:
+def test_queue_entries_are_ordered_by_position(github: GitHub, script: Script) -> None:
     entries = [
         {"position": 2, "state": "QUEUED", "headCommit": None, "pullRequest": {"number": 8}},
         {"position": 1, "state": "AWAITING_CHECKS", "headCommit": {"oid": SHA}, "pullRequest": None},
@@ -191,7 +191,7 @@ def refs(*names: str, after: str | None = None) -> dict[str, Any]:
     return {"refs": {"pageInfo": {"hasNextPage": after is not None, "endCursor": after}, "nodes": nodes}}
 
 
-def test_branches_of_many_repositories_come_from_one_call(github: GitHub, script: Script) -> None:
+def test_branches_of_many_repositories_are_read_in_one_call(github: GitHub, script: Script) -> None:
     fault = {"type": "NOT_FOUND", "path": ["nodes", 1], "message": "Could not resolve to a node"}
     script.then(
         "POST /graphql",
@@ -207,7 +207,7 @@ def test_branches_of_many_repositories_come_from_one_call(github: GitHub, script
     assert third.error is None
 
 
-def test_repositories_refused_as_a_whole_are_asked_for_one_by_one(github: GitHub, script: Script) -> None:
+def test_repositories_are_read_singly_when_their_group_is_rejected(github: GitHub, script: Script) -> None:
     fault = {"type": "NOT_FOUND", "path": ["nodes"], "message": "Could not resolve to a node"}
     script.then(
         "POST /graphql",
@@ -220,7 +220,7 @@ def test_repositories_refused_as_a_whole_are_asked_for_one_by_one(github: GitHub
     assert second.branches == {"main": SHA}
 
 
-def test_reading_back_tells_the_newest_run_of_each_name(github: GitHub, script: Script) -> None:
+def test_read_back_returns_the_newest_run_of_each_name(github: GitHub, script: Script) -> None:
     runs = [
         {"databaseId": number, "name": name, "status": "COMPLETED", "conclusion": verdict, "externalId": f"g{number}"}
         for number, name, verdict in [
@@ -245,7 +245,7 @@ def test_reading_back_tells_the_newest_run_of_each_name(github: GitHub, script: 
     assert second.checks == ()
 
 
-def test_checks_that_could_not_be_read_back_are_an_error(github: GitHub, script: Script) -> None:
+def test_checks_that_cannot_be_read_back_are_an_error(github: GitHub, script: Script) -> None:
     fault = {"type": "FORBIDDEN", "path": ["c0", "object", "checkSuites"], "message": "Resource not accessible"}
     script.then(
         "POST /graphql",
@@ -273,7 +273,7 @@ def test_checks_are_written_by_one_mutation(github: GitHub, script: Script) -> N
     }
 
 
-def test_a_write_without_an_id_is_an_error_of_its_own(github: GitHub, script: Script) -> None:
+def test_check_write_without_an_id_is_its_own_error(github: GitHub, script: Script) -> None:
     fault = {"type": "FORBIDDEN", "path": ["c2"], "message": "Resource not accessible by integration"}
     data = {"c0": {"checkRun": {"databaseId": 1}}, "c1": {"checkRun": None}, "c2": None}
     script.then("POST /graphql", graph(data, fault))
@@ -285,7 +285,7 @@ def test_a_write_without_an_id_is_an_error_of_its_own(github: GitHub, script: Sc
     assert (refused.error.code, refused.error.maybe_applied) == ("github_permission_denied", False)
 
 
-def test_a_malformed_commit_is_refused_here_and_spoils_no_other_write(github: GitHub, script: Script) -> None:
+def test_malformed_commit_is_rejected_locally_and_other_checks_written(github: GitHub, script: Script) -> None:
     script.then("POST /graphql", graph({"c0": {"checkRun": {"databaseId": 1}}}))
     bad, good = github.client(7).write_checks([write(sha="HEAD"), write()])
     assert bad.error is not None
@@ -316,7 +316,7 @@ def rest_repository(number: int) -> dict[str, Any]:
     }
 
 
-def test_a_next_page_on_another_host_is_not_followed(github: GitHub, script: Script) -> None:
+def test_next_page_on_another_host_is_not_followed(github: GitHub, script: Script) -> None:
     link = '<http://elsewhere.test/installation/repositories?page=2>; rel="next"'
     body = {"repositories": [rest_repository(1)]}
     script.then("GET /installation/repositories", Reply(body, headers={"Link": link}))
@@ -325,20 +325,20 @@ def test_a_next_page_on_another_host_is_not_followed(github: GitHub, script: Scr
     assert caught.value.code == "github_unavailable"
 
 
-def test_a_slash_in_a_branch_stays_inside_its_segment(github: GitHub, script: Script) -> None:
+def test_slash_in_a_branch_name_is_escaped_in_the_path(github: GitHub, script: Script) -> None:
     script.then("GET /repos/acme/web/rules/branches/release%2F9", Reply([{"type": "deletion"}]))
     assert github.client(7).branch_rules("acme", "web", "release/9") == [{"type": "deletion"}]
 
 
 @pytest.mark.parametrize("owner", ["..", ".", ""])
-def test_an_owner_that_would_leave_the_path_is_never_sent(github: GitHub, script: Script, owner: str) -> None:
+def test_owner_with_path_traversal_is_not_sent(github: GitHub, script: Script, owner: str) -> None:
     with pytest.raises(GitHubError) as caught:
         github.client(7).branches(owner, "web")
     assert caught.value.kind is ErrorKind.NOT_FOUND
     assert script.seen == []
 
 
-def test_a_renamed_repository_is_followed_on_the_same_host(github: GitHub, script: Script) -> None:
+def test_renamed_repository_is_followed_on_the_same_host(github: GitHub, script: Script) -> None:
     branch = {"name": "main", "protected": True, "commit": {"sha": SHA, "url": "x"}}
     moved = {"Location": f"{script.base}/repositories/9/branches?per_page=100"}
     script.then("GET /repos/acme/old/branches", Reply({"message": "Moved"}, 301, moved))
@@ -347,7 +347,7 @@ def test_a_renamed_repository_is_followed_on_the_same_host(github: GitHub, scrip
     assert (found.name, found.protected, found.sha) == ("main", True, SHA)
 
 
-def test_a_missing_branch_says_so(github: GitHub, script: Script) -> None:
+def test_missing_branch_is_reported(github: GitHub, script: Script) -> None:
     with pytest.raises(GitHubError) as caught:
         github.client(7).branch("acme", "web", "gone")
     assert caught.value.code == "branch_not_found"

@@ -89,7 +89,7 @@ def failing(place: Place) -> GitHubError:
     return caught.value
 
 
-def test_the_app_sees_itself_and_its_installations(place: Place) -> None:
+def test_app_reads_itself_and_its_installations(place: Place) -> None:
     assert place.github.app()["slug"] == "change-freeze"
     info = place.github.installation(7)
     assert (info.account_login, info.account_type, info.suspended_at) == ("acme", "Organization", None)
@@ -112,14 +112,14 @@ def test_repositories_and_branches_are_listed_over_all_pages(place: Place) -> No
     assert list(releases.branches) == ["release/9"]
 
 
-def test_a_renamed_repository_is_found_by_id_and_by_its_old_name(place: Place) -> None:
+def test_renamed_repository_is_found_by_id_and_by_its_old_name(place: Place) -> None:
     rename(place.host.world, place.maintainer, place.web.record, "site")
     assert place.client.repository(place.web.record.id).name == "site"
     assert {branch.name for branch in place.client.branches("acme", "web")} == {"main", "release/9"}
     assert place.client.branch("acme", "site", "release/9").name == "release/9"
 
 
-def test_every_open_head_is_read_and_blocked_and_read_back(place: Place) -> None:
+def test_every_open_head_is_read_blocked_and_read_back(place: Place) -> None:
     pulls = [place.web.pull_request(draft=number % 2 == 0) for number in range(120)]
     elsewhere = place.web.pull_request(base="release/9")
     calls = [place.main, BranchRef("R_nowhere", "main"), BranchRef(place.web.record.node_id, "release/9")]
@@ -140,7 +140,7 @@ def test_every_open_head_is_read_and_blocked_and_read_back(place: Place) -> None
     assert {check.id for pull in again.pulls for check in pull.checks} == {run.check_run_id for run in results}
 
 
-def test_the_newest_run_counts_however_often_it_was_written(place: Place) -> None:
+def test_newest_run_is_read_back_after_repeated_writes(place: Place) -> None:
     sha = place.web.pull_request().head_sha
     for number, conclusion in enumerate(["failure", "success", "failure"]):
         place.client.write_checks([place.write(sha, conclusion, f"g{number}")])
@@ -156,7 +156,7 @@ def test_the_newest_run_counts_however_often_it_was_written(place: Place) -> Non
 
 
 @pytest.mark.parametrize("by", ["GraphQL", "REST"])
-def test_a_check_carries_its_button(place: Place, by: str) -> None:
+def test_check_has_its_button(place: Place, by: str) -> None:
     sha = place.web.pull_request().head_sha
     write = replace(place.write(sha), actions=(CheckAction("Ask", "Ask for it", "ask"),))
     if by == "REST":
@@ -168,7 +168,7 @@ def test_a_check_carries_its_button(place: Place, by: str) -> None:
     assert run.actions == [{"label": "Ask", "description": "Ask for it", "identifier": "ask"}]
 
 
-def test_one_bad_write_spoils_no_other(place: Place) -> None:
+def test_malformed_check_write_does_not_affect_others(place: Place) -> None:
     sha = place.web.pull_request().head_sha
     unknown, nowhere, good = place.client.write_checks(
         [place.write("f" * 40), place.write(sha, node_id="R_nowhere"), place.write(sha)]
@@ -180,7 +180,7 @@ def test_one_bad_write_spoils_no_other(place: Place) -> None:
     assert good.check_run_id
 
 
-def test_the_merge_queue_is_read_with_its_heads(place: Place) -> None:
+def test_merge_queue_is_read_with_its_heads(place: Place) -> None:
     place.web.ruleset(**QUEUE)
     pull = place.web.pull_request()
     enqueue(place.host.world, place.maintainer, place.web.record, pull)
@@ -190,7 +190,7 @@ def test_the_merge_queue_is_read_with_its_heads(place: Place) -> None:
         assert heads.queue[0].pull_number == pull.number
 
 
-def test_rules_name_the_required_check_and_its_app(place: Place) -> None:
+def test_branch_rules_have_the_required_check_and_its_app(place: Place) -> None:
     place.web.requires(NAME)
     (rule,) = [
         rule for rule in place.client.branch_rules("acme", "web", "main") if rule["type"] == "required_status_checks"
@@ -199,7 +199,7 @@ def test_rules_name_the_required_check_and_its_app(place: Place) -> None:
     assert place.client.branch_rules("acme", "web", "release/9") == []
 
 
-def test_rulesets_are_made_changed_and_removed(place: Place) -> None:
+def test_rulesets_are_created_changed_and_deleted(place: Place) -> None:
     for rulesets in (place.client.repository_rulesets("acme", "web"), place.client.organization_rulesets("acme")):
         name = {"repository_name": {"include": ["~ALL"], "exclude": []}} if "orgs" in rulesets.owner_path else {}
         body = {
@@ -217,7 +217,7 @@ def test_rulesets_are_made_changed_and_removed(place: Place) -> None:
         assert rulesets.list() == []
 
 
-def test_a_lost_answer_may_have_been_applied_and_can_be_read_back(place: Place) -> None:
+def test_write_with_a_lost_response_can_be_read_back(place: Place) -> None:
     sha = place.web.pull_request().head_sha
     place.host.faults.add("disconnect", "createCheckRun", after=True, count=1)
     with pytest.raises(GitHubError) as caught:
@@ -227,7 +227,7 @@ def test_a_lost_answer_may_have_been_applied_and_can_be_read_back(place: Place) 
     assert [check.external_id for check in heads.pulls[0].checks] == ["g1"]
 
 
-def test_a_check_run_that_came_back_null_is_an_error(place: Place) -> None:
+def test_null_check_run_is_an_error(place: Place) -> None:
     sha = place.web.pull_request().head_sha
     place.host.faults.add("null_check_run", count=1)
     (result,) = place.client.write_checks([place.write(sha)])
@@ -236,26 +236,26 @@ def test_a_check_run_that_came_back_null_is_an_error(place: Place) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502])
-def test_a_server_fault_passes(place: Place, status: int) -> None:
+def test_server_error_is_transient(place: Place, status: int) -> None:
     place.host.faults.add("error", "Heads", status=status, count=1)
     assert failing(place).transient
     assert place.client.open_heads([place.main])[0].error is None
 
 
-def test_a_revoked_token_is_replaced_without_a_word(place: Place) -> None:
+def test_revoked_token_is_replaced_without_an_error(place: Place) -> None:
     place.client.open_heads([place.main])
     place.host.faults.add("revoked", "Heads", count=1)
     assert place.client.open_heads([place.main])[0].error is None
 
 
-def test_an_uninstalled_app_is_told(place: Place) -> None:
+def test_uninstalled_app_is_reported(place: Place) -> None:
     place.client.open_heads([place.main])
     installation = place.host.world.installations[7]
     uninstall(place.host.world, place.maintainer, installation)
     assert failing(place).code == "installation_removed"
 
 
-def test_a_suspended_installation_is_told_and_works_again_afterwards(place: Place) -> None:
+def test_suspended_installation_is_reported_and_works_when_resumed(place: Place) -> None:
     place.client.open_heads([place.main])
     installation = place.host.world.installations[7]
     suspend(place.host.world, place.maintainer, installation, suspended=True)
@@ -265,7 +265,7 @@ def test_a_suspended_installation_is_told_and_works_again_afterwards(place: Plac
     assert place.client.open_heads([place.main])[0].error is None
 
 
-def test_a_deleted_repository_is_not_found(place: Place) -> None:
+def test_deleted_repository_is_not_found(place: Place) -> None:
     delete(place.host.world, place.maintainer, place.web.record)
     (heads,) = place.client.open_heads([place.main])
     assert heads.error is not None
@@ -275,7 +275,7 @@ def test_a_deleted_repository_is_not_found(place: Place) -> None:
     assert caught.value.code == "repository_not_found"
 
 
-def test_a_spent_allowance_is_told_and_learnt(place: Place) -> None:
+def test_exhausted_quota_is_reported_and_stops_further_calls(place: Place) -> None:
     place.host.settings.update({"primaryLimits": True, "graphqlPointsPerHour": 2})
     place.client.open_heads([place.main])
     assert place.client.budget.graphql.limit == 2
@@ -288,7 +288,7 @@ def test_a_spent_allowance_is_told_and_learnt(place: Place) -> None:
     assert place.host.calls.total == before
 
 
-def test_a_burst_is_told_and_the_installation_keeps_quiet(place: Place, clock: Clock) -> None:
+def test_secondary_limit_is_reported_and_pauses_the_installation(place: Place, clock: Clock) -> None:
     place.host.settings.update({"secondaryLimits": True, "graphqlPointsPerMinute": 1, "retryAfterSeconds": 30})
     place.client.open_heads([place.main])
     error = failing(place)
@@ -301,7 +301,7 @@ def test_a_burst_is_told_and_the_installation_keeps_quiet(place: Place, clock: C
     assert place.client.open_heads([place.main])[0].error is None
 
 
-def test_a_permission_that_was_not_granted_is_told(place: Place) -> None:
+def test_missing_permission_is_reported(place: Place) -> None:
     sha = place.web.pull_request().head_sha
     installation = place.host.world.installations[7]
     installation.permissions = {**installation.permissions, "checks": "read"}
@@ -310,7 +310,7 @@ def test_a_permission_that_was_not_granted_is_told(place: Place) -> None:
     assert result.error.code == "github_permission_denied"
 
 
-def test_webhooks_of_the_code_host_are_understood(place: Place) -> None:
+def test_webhooks_of_github_become_hints(place: Place) -> None:
     heard: list[tuple[Event, dict[str, Any]]] = []
     hear(place, heard)
     tip = place.web.record.branches["main"]

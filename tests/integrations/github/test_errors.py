@@ -56,7 +56,7 @@ def spent(seconds: int) -> dict[str, str]:
         (503, "No server is available", "github_unavailable", ErrorKind.UNAVAILABLE),
     ],
 )
-def test_each_refusal_has_its_code(
+def test_each_github_error_has_its_code(
     github: GitHub, script: Script, status: int, message: str, code: str, kind: ErrorKind
 ) -> None:
     script.then(REPOSITORY, Reply({"message": message}, status))
@@ -64,28 +64,28 @@ def test_each_refusal_has_its_code(
     assert (error.code, error.kind, error.status) == (code, kind, status)
 
 
-def test_a_denied_permission_names_the_one_that_it_takes(github: GitHub, script: Script) -> None:
+def test_permission_error_names_the_required_permission(github: GitHub, script: Script) -> None:
     headers = {"X-Accepted-GitHub-Permissions": "administration=write"}
     script.then(REPOSITORY, Reply({"message": "Resource not accessible by integration"}, 403, headers))
     assert "administration=write" in refused(github).message
 
 
 @pytest.mark.parametrize("status", [403, 429])
-def test_a_spent_allowance_waits_until_it_is_filled_again(github: GitHub, script: Script, status: int) -> None:
+def test_exhausted_quota_waits_until_its_reset(github: GitHub, script: Script, status: int) -> None:
     script.then(REPOSITORY, Reply({"message": "API rate limit exceeded"}, status, spent(120)))
     error = refused(github)
     assert error.code == "github_rate_limited"
     assert error.retry_after == pytest.approx(120, abs=3)
 
 
-def test_the_wait_is_measured_on_githubs_clock_when_ours_is_wrong(github: GitHub, script: Script) -> None:
+def test_wait_is_measured_by_githubs_clock_when_clocks_differ(github: GitHub, script: Script) -> None:
     there = time.time() + 600
     headers = {**spent(600 + 90), "Date": formatdate(there, usegmt=True)}
     script.then(REPOSITORY, Reply({"message": "API rate limit exceeded"}, 403, headers))
     assert refused(github).retry_after == pytest.approx(90, abs=3)
 
 
-def test_a_spent_rest_allowance_leaves_graphql_going(github: GitHub, script: Script, clock: Clock) -> None:
+def test_exhausted_rest_quota_does_not_stop_graphql(github: GitHub, script: Script, clock: Clock) -> None:
     script.then(REPOSITORY, Reply({"message": "API rate limit exceeded"}, 403, spent(120)))
     script.then(GRAPHQL, Reply({"data": {"c0": {"checkRun": {"databaseId": 5}}}}))
     refused(github)
@@ -95,7 +95,7 @@ def test_a_spent_rest_allowance_leaves_graphql_going(github: GitHub, script: Scr
     assert len(script.asked(REPOSITORY)) == 1
 
 
-def test_a_secondary_limit_silences_the_whole_installation_until_it_is_over(
+def test_secondary_limit_pauses_the_whole_installation_until_its_end(
     github: GitHub, script: Script, clock: Clock
 ) -> None:
     script.then(REPOSITORY, Reply({"message": SECONDARY}, 403, {"Retry-After": "30"}))
@@ -112,7 +112,7 @@ def test_a_secondary_limit_silences_the_whole_installation_until_it_is_over(
     assert github.client(7).budget.paused_until is None
 
 
-def test_another_installation_is_not_silenced(github: GitHub, script: Script) -> None:
+def test_secondary_limit_does_not_pause_another_installation(github: GitHub, script: Script) -> None:
     script.then(REPOSITORY, Reply({"message": SECONDARY}, 403, {"Retry-After": "30"}))
     refused(github)
     script.always["POST /app/installations/8/access_tokens"] = granted()
@@ -122,7 +122,9 @@ def test_another_installation_is_not_silenced(github: GitHub, script: Script) ->
     assert caught.value.code == "repository_not_found"
 
 
-def test_a_secondary_limit_without_a_time_waits_longer_each_time(github: GitHub, script: Script, clock: Clock) -> None:
+def test_secondary_limit_without_retry_after_backs_off_further_each_time(
+    github: GitHub, script: Script, clock: Clock
+) -> None:
     pauses = []
     for _ in range(3):
         script.then(REPOSITORY, Reply({"message": SECONDARY}, 403))
@@ -133,7 +135,7 @@ def test_a_secondary_limit_without_a_time_waits_longer_each_time(github: GitHub,
 
 
 @pytest.mark.parametrize("kind", ["RATE_LIMIT", "RATE_LIMITED"])
-def test_graphql_says_200_and_means_a_spent_allowance(github: GitHub, script: Script, kind: str) -> None:
+def test_graphql_200_response_can_be_an_exhausted_quota(github: GitHub, script: Script, kind: str) -> None:
     body = {"errors": [{"type": kind, "message": "API rate limit exceeded for installation ID 7."}]}
     script.then(GRAPHQL, Reply(body, headers={**spent(60), "X-RateLimit-Resource": "graphql"}))
     error = refused_write(github)
@@ -142,14 +144,14 @@ def test_graphql_says_200_and_means_a_spent_allowance(github: GitHub, script: Sc
 
 
 @pytest.mark.parametrize("status", [200, 403])
-def test_graphql_says_200_or_403_and_means_a_burst(github: GitHub, script: Script, status: int) -> None:
+def test_graphql_200_or_403_response_can_be_a_secondary_limit(github: GitHub, script: Script, status: int) -> None:
     body = {"message": SECONDARY} if status == 403 else {"data": None, "errors": [{"message": SECONDARY}]}
     script.then(GRAPHQL, Reply(body, status, {"Retry-After": "17"}))
     error = refused_write(github)
     assert (error.code, error.retry_after) == ("github_secondary_rate_limit", 17)
 
 
-def test_a_burst_in_the_middle_of_a_batch_keeps_what_was_written(github: GitHub, script: Script) -> None:
+def test_secondary_limit_within_a_batch_keeps_the_checks_already_written(github: GitHub, script: Script) -> None:
     data = {"c0": {"checkRun": {"databaseId": 5}}, "c1": None}
     script.then(GRAPHQL, Reply({"data": data, "errors": [{"path": ["c1"], "message": SECONDARY}]}))
     first, second = github.client(7).write_checks([WRITE, WRITE])
@@ -171,19 +173,19 @@ def test_a_burst_in_the_middle_of_a_batch_keeps_what_was_written(github: GitHub,
         {"errors": [None, 3]},
     ],
 )
-def test_an_answer_to_a_write_that_cannot_be_read_leaves_it_open(github: GitHub, script: Script, body: Any) -> None:
+def test_unreadable_response_to_a_write_may_have_been_applied(github: GitHub, script: Script, body: Any) -> None:
     script.then(GRAPHQL, Reply(body))
     error = refused_write(github)
     assert (error.code, error.maybe_applied) == ("github_unavailable", True)
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
-def test_a_write_answered_by_a_server_fault_may_have_happened(github: GitHub, script: Script, status: int) -> None:
+def test_write_with_a_server_error_may_have_been_applied(github: GitHub, script: Script, status: int) -> None:
     script.then(GRAPHQL, Reply(b"oops", status))
     assert refused_write(github).maybe_applied
 
 
-def test_a_write_refused_by_permission_did_not_happen(github: GitHub, script: Script) -> None:
+def test_write_with_a_permission_error_was_not_applied(github: GitHub, script: Script) -> None:
     script.then(GRAPHQL, Reply({"message": "Resource not accessible by integration"}, 403))
     assert not refused_write(github).maybe_applied
 
@@ -196,19 +198,19 @@ def test_a_write_refused_by_permission_did_not_happen(github: GitHub, script: Sc
         {"message": "Variable '$i0' got invalid value"},
     ],
 )
-def test_a_refused_document_is_not_asked_for_again(github: GitHub, script: Script, fault: dict[str, Any]) -> None:
+def test_rejected_document_is_not_retried(github: GitHub, script: Script, fault: dict[str, Any]) -> None:
     script.then(GRAPHQL, Reply({"errors": [fault]}))
     error = refused_write(github)
     assert (error.kind, error.maybe_applied, error.transient) == (ErrorKind.REJECTED, False, False)
 
 
 @pytest.mark.parametrize("body", [{}, {"id": 9}, {"id": "nine"}, [], None, {"id": 9, "node_id": "R", "owner": None}])
-def test_a_repository_that_cannot_be_read_is_githubs_failure(github: GitHub, script: Script, body: Any) -> None:
+def test_unreadable_repository_is_an_error_of_github(github: GitHub, script: Script, body: Any) -> None:
     script.then(REPOSITORY, Reply(body))
     assert refused(github).code == "github_unavailable"
 
 
-def test_the_budget_is_learnt_from_headers(github: GitHub, script: Script) -> None:
+def test_budget_is_read_from_headers(github: GitHub, script: Script) -> None:
     for remaining in ("4998", "4999"):  # the second answer was overtaken by the first
         headers = {**spent(100), "X-RateLimit-Remaining": remaining, "X-RateLimit-Reset": "2000000000"}
         script.then(REPOSITORY, Reply({"message": "Not Found"}, 404, headers))
@@ -219,7 +221,7 @@ def test_the_budget_is_learnt_from_headers(github: GitHub, script: Script) -> No
 
 
 @pytest.mark.parametrize("odd", ["", "-1", "soon", "9" * 40, "1_0"])
-def test_odd_headers_are_ignored(github: GitHub, script: Script, odd: str) -> None:
+def test_malformed_headers_are_ignored(github: GitHub, script: Script, odd: str) -> None:
     headers = {"X-RateLimit-Limit": odd, "X-RateLimit-Remaining": odd, "X-RateLimit-Reset": odd, "Retry-After": odd}
     script.then(REPOSITORY, Reply({"message": SECONDARY}, 403, {**headers, "Date": odd}))
     assert refused(github).retry_after == 60
@@ -232,7 +234,7 @@ def frames(error: BaseException) -> str:
     return "".join(str(frame.locals) for frame in stack if "/tests/" not in frame.filename)
 
 
-def test_no_secret_is_shown_by_any_error(github: GitHub, script: Script, private_key: str) -> None:
+def test_errors_contain_no_secret(github: GitHub, script: Script, private_key: str) -> None:
     script.then("POST " + TOKEN_PATH, granted(value="ghs_canary"))
     script.then(REPOSITORY, Reply(by_hand=hang_up))
     error = refused(github)

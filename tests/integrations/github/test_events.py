@@ -41,16 +41,16 @@ def pull(action: str, **extra: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("event", ["installation", "installation_repositories", "installation_target"])
-def test_an_installation_is_read_again(event: str) -> None:
+def test_installation_event_is_an_installation_hint(event: str) -> None:
     assert read_event(event, {"action": "anything", "installation": {"id": 7}}) == [InstallationHint(7)]
 
 
 @pytest.mark.parametrize("action", ["renamed", "transferred", "archived", "deleted", "edited", "publicized"])
-def test_a_repository_is_read_again(action: str) -> None:
+def test_repository_event_is_a_repository_hint(action: str) -> None:
     assert read_event("repository", {"action": action, **BASE}) == [RepositoryHint(7, 9)]
 
 
-def test_a_repository_may_come_without_its_installation() -> None:
+def test_repository_event_may_lack_its_installation() -> None:
     assert read_event("repository", {"action": "renamed", "repository": REPOSITORY}) == [RepositoryHint(None, 9)]
 
 
@@ -69,26 +69,26 @@ def test_a_repository_may_come_without_its_installation() -> None:
         "auto_merge_disabled",
     ],
 )
-def test_a_pull_request_names_its_base(action: str) -> None:
+def test_pull_request_hint_has_its_base(action: str) -> None:
     hints = read_event("pull_request", pull(action))
     assert hints == [branches("main"), PullRequestHint(7, 9, 5, "main", SHA, True, False, False, "Change", "ann")]
 
 
-def test_a_retargeted_pull_request_names_both_bases() -> None:
+def test_retargeted_pull_request_hint_has_both_bases() -> None:
     hints = read_event("pull_request", pull("edited", changes={"base": {"ref": {"from": "release/9"}}}))
     assert hints[0] == branches("main", "release/9")
 
 
-def test_a_new_title_is_a_fact_and_no_reason_to_judge_again() -> None:
+def test_title_change_is_a_pull_request_hint_only() -> None:
     (hint,) = read_event("pull_request", pull("edited", changes={"title": {"from": "Old"}}))
     assert isinstance(hint, PullRequestHint)
 
 
-def test_a_label_is_nothing_to_us() -> None:
+def test_label_event_is_ignored() -> None:
     assert read_event("pull_request", pull("labeled")) == []
 
 
-def test_a_title_is_made_fit_to_store() -> None:
+def test_pull_request_title_of_an_event_is_sanitized() -> None:
     odd = PULL | {"title": "a\x00b\ud800" + "c" * 9000, "auto_merge": {"merge_method": "squash"}, "user": None}
     hint = read_event("pull_request", pull("opened") | {"pull_request": odd})[1]
     assert isinstance(hint, PullRequestHint)
@@ -98,7 +98,7 @@ def test_a_title_is_made_fit_to_store() -> None:
     assert hint.author is None
 
 
-def test_a_merge_group_names_its_base_without_the_prefix() -> None:
+def test_merge_group_hint_has_its_base_without_the_prefix() -> None:
     group = {
         "head_sha": SHA,
         "head_ref": "refs/heads/gh-readonly-queue/release/9/pr-5-abc",
@@ -121,22 +121,22 @@ def test_a_merge_group_names_its_base_without_the_prefix() -> None:
         ("refs/heads/" + "x" * 300, []),
     ],
 )
-def test_a_push_names_its_branch(ref: str, hints: list[Any]) -> None:
+def test_push_hint_has_its_branch(ref: str, hints: list[Any]) -> None:
     assert read_event("push", {"ref": ref, **BASE}) == hints
 
 
 @pytest.mark.parametrize("event", ["create", "delete"])
-def test_a_branch_that_appears_or_vanishes_is_named_and_a_tag_is_not(event: str) -> None:
+def test_created_or_deleted_branch_is_a_hint_and_a_tag_is_not(event: str) -> None:
     assert read_event(event, {"ref": "release/9", "ref_type": "branch", **BASE}) == [branches("release/9")]
     assert read_event(event, {"ref": "v1", "ref_type": "tag", **BASE}) == []
 
 
 @pytest.mark.parametrize("action", ["rerequested", "requested_action"])
-def test_a_check_asked_for_again_is_written_again_wherever_its_commit_may_be_merged(action: str) -> None:
+def test_rerequested_check_is_a_hint_for_its_head(action: str) -> None:
     assert read_event("check_run", {"action": action, "check_run": RUN, **BASE}) == [branches(head_sha=SHA)]
 
 
-def test_a_button_that_was_pressed_says_who_and_where() -> None:
+def test_button_press_hint_has_its_user_and_place() -> None:
     run = RUN | {"name": "change-freeze/main"}
     pressed = {"action": "requested_action", "check_run": run, "requested_action": {"identifier": "request_exception"}}
     found = read_event("check_run", {**pressed, **BASE, "sender": {"login": "octocat"}}, app_id=42)
@@ -145,7 +145,7 @@ def test_a_button_that_was_pressed_says_who_and_where() -> None:
     assert read_event("check_run", {**pressed, **BASE, "sender": None}, app_id=42) == []
 
 
-def test_a_button_of_another_apps_check_says_nothing() -> None:
+def test_button_of_a_check_of_another_app_is_no_button_press() -> None:
     pressed = {"action": "requested_action", "requested_action": {"identifier": "request_exception"}}
     whose = {**BASE, **pressed, "sender": {"login": "octocat"}}
     named = RUN | {"name": "change-freeze/main"}
@@ -154,7 +154,7 @@ def test_a_button_of_another_apps_check_says_nothing() -> None:
         assert read_event("check_run", body, app_id=42) == [branches(head_sha=SHA)]
 
 
-def test_re_running_all_checks_asks_for_ours_too() -> None:
+def test_rerequested_check_suite_is_a_hint_for_its_head() -> None:
     suite = {"head_sha": SHA}
     assert read_event("check_suite", {"action": "rerequested", "check_suite": suite, **BASE}) == [
         branches(head_sha=SHA)
@@ -163,7 +163,7 @@ def test_re_running_all_checks_asks_for_ours_too() -> None:
 
 
 @pytest.mark.parametrize("action", ["created", "completed"])
-def test_our_check_written_by_another_is_a_hint_and_our_own_writing_is_none(action: str) -> None:
+def test_own_check_is_a_hint_only_when_written_by_another(action: str) -> None:
     payload = {"action": action, "check_run": RUN, **BASE}
     by_hand = payload | {"sender": {"login": "mallory"}}
     assert read_event("check_run", by_hand, app_id=42) == [branches(head_sha=SHA)]
@@ -173,17 +173,17 @@ def test_our_check_written_by_another_is_a_hint_and_our_own_writing_is_none(acti
 
 
 @pytest.mark.parametrize("event", ["repository_ruleset", "branch_protection_rule", "branch_protection_configuration"])
-def test_changed_rules_say_so(event: str) -> None:
+def test_rule_changes_are_hints(event: str) -> None:
     assert read_event(event, {"action": "edited", **BASE}) == [RepositoryHint(7, 9, rules_changed=True)]
 
 
-def test_a_ruleset_of_the_organisation_concerns_the_installation() -> None:
+def test_organization_ruleset_event_is_an_installation_hint() -> None:
     payload = {"action": "edited", "installation": {"id": 7}, "organization": {"login": "acme"}}
     assert read_event("repository_ruleset", payload) == [InstallationHint(7, rules_changed=True)]
 
 
 @pytest.mark.parametrize("event", ["ping", "issues", "star", "", "__class__"])
-def test_other_events_are_nothing_to_us(event: str) -> None:
+def test_other_events_are_ignored(event: str) -> None:
     assert read_event(event, {"action": "created", **BASE}) == []
 
 
@@ -215,7 +215,7 @@ FULL: dict[str, Any] = {
     odd=JSON,
     action=st.sampled_from(["created", "opened", "edited", "rerequested", "checks_requested"]),
 )
-def test_odd_payloads_never_raise_and_never_name_what_cannot_be(
+def test_malformed_payloads_raise_no_error_and_give_valid_hints(
     event: str, place: tuple[str, ...], odd: Any, action: str
 ) -> None:
     payload: Any = FULL | {"action": action}

@@ -31,10 +31,10 @@ def schema() -> graphql.GraphQLSchema:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_every_document_is_valid(schema: graphql.GraphQLSchema, name: str) -> None:
+def test_every_graphql_document_is_valid(schema: graphql.GraphQLSchema, name: str) -> None:
     assert graphql.validate(schema, graphql.parse(DOCUMENTS[name])) == []
 
 
-def test_a_shape_is_always_the_same_text() -> None:
+def test_graphql_document_of_a_shape_is_built_once() -> None:
     assert queries.heads(3) is queries.heads(3)
     assert queries.create_checks(7) is queries.create_checks(7)

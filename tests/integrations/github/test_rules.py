@@ -77,7 +77,7 @@ def read(script: Script, client: InstallationClient, *replies: Reply) -> BranchR
     return found
 
 
-def test_the_rules_of_many_branches_are_one_call(script: Script, client: InstallationClient) -> None:
+def test_rules_of_many_branches_are_read_in_one_call(script: Script, client: InstallationClient) -> None:
     script.then("POST /graphql", graph([node(1), node(2)]))
     first, second = client.rules([MAIN, BranchRef("R_2", "main")])
     assert first.rules == second.rules == (ActiveRule("required_status_checks", OURS, (RequiredCheck(CHECK, 42),)),)
@@ -85,7 +85,7 @@ def test_the_rules_of_many_branches_are_one_call(script: Script, client: Install
     assert len(script.asked("POST /graphql")) == 1
 
 
-def test_an_unpinned_check_is_taken_from_anybody(script: Script, client: InstallationClient) -> None:
+def test_unpinned_check_is_accepted_from_any_app(script: Script, client: InstallationClient) -> None:
     loose = {
         "requiredStatusChecks": [{"context": CHECK, "integrationId": None}, {"context": "ci", "integrationId": -1}]
     }
@@ -94,7 +94,7 @@ def test_an_unpinned_check_is_taken_from_anybody(script: Script, client: Install
     assert found.rules[0].checks == (RequiredCheck(CHECK, None), RequiredCheck("ci", None))
 
 
-def test_a_rule_whose_ruleset_is_hidden_is_in_force_all_the_same(script: Script, client: InstallationClient) -> None:
+def test_rule_of_a_hidden_ruleset_is_in_force(script: Script, client: InstallationClient) -> None:
     found = read(script, client, graph([node(ref=ref(required(repositoryRuleset=None)))]))
     assert found.rules
     assert found.rules[0].ruleset is None
@@ -110,7 +110,7 @@ def test_a_rule_whose_ruleset_is_hidden_is_in_force_all_the_same(script: Script,
         pytest.param(node(ref=None), id="the branch does not exist"),
     ],
 )
-def test_rest_is_asked_where_graphql_has_a_hole(script: Script, client: InstallationClient, hole: Any) -> None:
+def test_rules_are_read_by_rest_when_graphql_omits_them(script: Script, client: InstallationClient, hole: Any) -> None:
     script.then(RULES_PATH, Reply([REST_RULE]))
     script.then("GET /repos/acme/repo1/rulesets/8", Reply({"id": 8, "name": "Everywhere"}))
     found = read(script, client, graph([hole]))
@@ -120,7 +120,7 @@ def test_rest_is_asked_where_graphql_has_a_hole(script: Script, client: Installa
     assert rule.checks == (RequiredCheck(CHECK, 42),)
 
 
-def test_rest_tells_who_can_bypass_to_those_who_may_see_it(script: Script, client: InstallationClient) -> None:
+def test_bypass_actors_are_read_by_rest_when_visible(script: Script, client: InstallationClient) -> None:
     script.then(RULES_PATH, Reply([REST_RULE]))
     actors = [{"actor_id": 5, "actor_type": "RepositoryRole", "bypass_mode": "exempt"}]
     script.then("GET /repos/acme/repo1/rulesets/8", Reply({"id": 8, "name": "All", "bypass_actors": actors}))
@@ -130,14 +130,14 @@ def test_rest_tells_who_can_bypass_to_those_who_may_see_it(script: Script, clien
     assert found.rules[0].ruleset.bypass_actors == (BypassActor("RepositoryRole", 5, None, "exempt"),)
 
 
-def test_a_ruleset_that_rest_hides_is_known_by_its_number_alone(script: Script, client: InstallationClient) -> None:
+def test_ruleset_hidden_from_rest_is_known_by_its_id_alone(script: Script, client: InstallationClient) -> None:
     script.then(RULES_PATH, Reply([REST_RULE]))
     found = read(script, client, graph([node(ref=None)]))
     assert found.rules
     assert found.rules[0].ruleset == Ruleset(8, "acme", "active", "organization", None)
 
 
-def test_rules_that_nobody_tells_are_unknown_and_not_none(script: Script, client: InstallationClient) -> None:
+def test_forbidden_rules_are_unknown_and_not_empty(script: Script, client: InstallationClient) -> None:
     script.then(RULES_PATH, Reply({"message": "Resource not accessible by integration"}, 403))
     found = read(script, client, graph([node(ref=None)]))
     assert found.rules is None
@@ -162,7 +162,7 @@ def test_classic_protection_is_read_and_a_refusal_is_no_absence(script: Script, 
     assert (hidden.classic, hidden.classic_seen) == (None, False)
 
 
-def test_a_merge_queue_that_is_refused_is_told_from_none(script: Script, client: InstallationClient) -> None:
+def test_forbidden_merge_queue_is_distinguished_from_none(script: Script, client: InstallationClient) -> None:
     queue = {"configuration": {"mergingStrategy": "HEADGREEN"}}
     found = read(script, client, graph([node(mergeQueue=queue)]))
     assert (found.queue_seen, found.queue_strategy) == (True, "HEADGREEN")
@@ -171,7 +171,7 @@ def test_a_merge_queue_that_is_refused_is_told_from_none(script: Script, client:
     assert read(script, client, graph([node()], refused)).queue_seen is False
 
 
-def test_a_repository_that_is_not_shown_spoils_no_other(script: Script, client: InstallationClient) -> None:
+def test_hidden_repository_does_not_affect_others(script: Script, client: InstallationClient) -> None:
     script.then("POST /graphql", graph([None, node(2)], ("NOT_FOUND", ["g0", 0])))
     missing, found = client.rules([MAIN, BranchRef("R_2", "main")])
     assert (missing.repository, missing.rules) == (None, None)
@@ -180,7 +180,7 @@ def test_a_repository_that_is_not_shown_spoils_no_other(script: Script, client: 
     assert found.rules
 
 
-def test_rulesets_are_listed_with_the_branches_that_they_name(script: Script, client: InstallationClient) -> None:
+def test_rulesets_are_listed_with_their_branches(script: Script, client: InstallationClient) -> None:
     names = {"refName": {"include": ["refs/heads/main"], "exclude": []}}
     disabled = {**SHOWN, "enforcement": "DISABLED", "conditions": names}
     found = read(script, client, graph([node(rulesets={"nodes": [disabled, None]})]))
@@ -189,7 +189,7 @@ def test_rulesets_are_listed_with_the_branches_that_they_name(script: Script, cl
     assert (listed.include, listed.exclude) == (("refs/heads/main",), ())
 
 
-def test_rulesets_tell_who_can_bypass_them(script: Script, client: InstallationClient) -> None:
+def test_rulesets_have_their_bypass_actors(script: Script, client: InstallationClient) -> None:
     team = {"bypassMode": "PULL_REQUEST", "actor": {"__typename": "Team", "databaseId": 12, "name": "release"}}
     role = {"bypassMode": "ALWAYS", "repositoryRoleDatabaseId": 5, "repositoryRoleName": "admin"}
     owners = {"bypassMode": "ALWAYS", "organizationAdmin": True}
@@ -206,7 +206,7 @@ def test_rulesets_tell_who_can_bypass_them(script: Script, client: InstallationC
 
 
 @pytest.mark.parametrize("shown", [None, {}, {"bypassActors": None, "rules": None}])
-def test_a_ruleset_that_tells_nothing_is_unknown_and_not_empty(
+def test_bypass_actors_of_an_unreadable_ruleset_are_unknown(
     script: Script, client: InstallationClient, shown: Any
 ) -> None:
     script.then("POST /graphql", Reply({"data": {"nodes": [shown]}}))
@@ -214,13 +214,13 @@ def test_a_ruleset_that_tells_nothing_is_unknown_and_not_empty(
     assert (details.bypass_actors, details.checks) == (None, None)
 
 
-def test_a_hundred_rulesets_are_one_call(script: Script, client: InstallationClient) -> None:
+def test_hundred_rulesets_are_read_in_one_call(script: Script, client: InstallationClient) -> None:
     ids = [f"RRS_{number}" for number in range(150)]
     script.then("POST /graphql", *(Reply({"data": {"nodes": [{}] * count}}) for count in (100, 50)))
     assert list(client.ruleset_details(ids)) == ids
 
 
-def test_a_limit_concerns_the_whole_call(script: Script, client: InstallationClient) -> None:
+def test_rate_limit_fails_the_whole_call_for_rules(script: Script, client: InstallationClient) -> None:
     script.then("POST /graphql", Reply({"message": "You have exceeded a secondary rate limit"}, 403))
     with pytest.raises(GitHubError) as limited:
         client.rules([MAIN])

@@ -9,7 +9,7 @@ BODY = b"Hello, World!"
 HEADER = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 
 
-def test_githubs_own_example_verifies() -> None:
+def test_signature_of_githubs_example_verifies() -> None:
     assert verify(SECRET, BODY, HEADER)
     assert sign(SECRET, BODY) == HEADER
 
@@ -33,14 +33,14 @@ def test_githubs_own_example_verifies() -> None:
         "sha256=" + "0" * 64,
     ],
 )
-def test_any_other_header_does_not(header: str | None) -> None:
+def test_signature_in_a_different_header_does_not_verify(header: str | None) -> None:
     assert not verify(SECRET, BODY, header)
 
 
 @pytest.mark.parametrize("body", [b"", b"Hello, World", b"Hello, World!\n", b'"Hello, World!"'])
-def test_any_other_body_does_not(body: bytes) -> None:
+def test_signature_of_a_different_body_does_not_verify(body: bytes) -> None:
     assert not verify(SECRET, body, HEADER)
 
 
-def test_an_empty_secret_verifies_nothing() -> None:
+def test_empty_secret_verifies_no_signature() -> None:
     assert not verify("", BODY, sign("", BODY))

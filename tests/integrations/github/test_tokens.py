@@ -29,7 +29,7 @@ def bearer(script: Script, route: str, index: int = -1) -> str:
     return script.asked(route)[index].headers["authorization"].removeprefix("Bearer ")
 
 
-def test_the_app_signs_as_github_asks(github: GitHub, script: Script, private_key: str) -> None:
+def test_app_token_is_signed_as_github_requires(github: GitHub, script: Script, private_key: str) -> None:
     script.then("GET /app", Reply({"slug": "change-freeze"}))
     github.app()
     public = load_pem_private_key(private_key.encode(), None).public_key()
@@ -40,7 +40,7 @@ def test_the_app_signs_as_github_asks(github: GitHub, script: Script, private_ke
     assert claims["exp"] - claims["iat"] <= 600
 
 
-def test_every_call_names_version_and_agent(github: GitHub, script: Script) -> None:
+def test_every_call_has_api_version_and_user_agent(github: GitHub, script: Script) -> None:
     script.then("GET /app", Reply({}))
     github.app()
     headers = script.asked("GET /app")[0].headers
@@ -49,7 +49,7 @@ def test_every_call_names_version_and_agent(github: GitHub, script: Script) -> N
     assert headers["accept"] == "application/vnd.github+json"
 
 
-def test_a_jwt_is_kept_and_renewed_before_its_end(github: GitHub, script: Script, clock: Clock) -> None:
+def test_app_token_is_cached_and_renewed_before_expiry(github: GitHub, script: Script, clock: Clock) -> None:
     script.always["GET /app"] = Reply({})
     for clock.ahead in (0, 400, 500):
         github.app()
@@ -57,7 +57,7 @@ def test_a_jwt_is_kept_and_renewed_before_its_end(github: GitHub, script: Script
     assert first == second != third
 
 
-def test_a_token_is_bought_once_and_kept(github: GitHub, script: Script) -> None:
+def test_installation_token_is_requested_once_and_cached(github: GitHub, script: Script) -> None:
     script.then(REPOSITORY, FOUND, FOUND)
     github.client(7).repository(9)
     github.client(7).repository(9)
@@ -65,7 +65,7 @@ def test_a_token_is_bought_once_and_kept(github: GitHub, script: Script) -> None
     assert bearer(script, REPOSITORY) == "ghs_secret"
 
 
-def test_threads_share_one_purchase(github: GitHub, script: Script) -> None:
+def test_threads_share_one_token_request(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = FOUND
     threads = [threading.Thread(target=github.client(7).repository, args=(9,)) for _ in range(8)]
     for thread in threads:
@@ -76,7 +76,7 @@ def test_threads_share_one_purchase(github: GitHub, script: Script) -> None:
     assert len(script.asked(TOKEN)) == 1
 
 
-def test_a_token_is_replaced_before_it_ends(github: GitHub, script: Script, clock: Clock) -> None:
+def test_installation_token_is_renewed_before_expiry(github: GitHub, script: Script, clock: Clock) -> None:
     script.then(TOKEN, granted(3600, "ghs_1"), granted(7200, "ghs_2"))
     script.always[REPOSITORY] = FOUND
     github.client(7).repository(9)
@@ -85,7 +85,7 @@ def test_a_token_is_replaced_before_it_ends(github: GitHub, script: Script, cloc
     assert bearer(script, REPOSITORY) == "ghs_2"
 
 
-def test_a_token_of_any_shape_is_taken(github: GitHub, script: Script) -> None:
+def test_token_of_any_length_is_accepted(github: GitHub, script: Script) -> None:
     long = "ghs_42_" + "x.Y-z_" * 200
     script.then(TOKEN, granted(value=long))
     script.then(REPOSITORY, FOUND)
@@ -93,14 +93,14 @@ def test_a_token_of_any_shape_is_taken(github: GitHub, script: Script) -> None:
     assert bearer(script, REPOSITORY) == long
 
 
-def test_a_refused_token_is_replaced_once(github: GitHub, script: Script) -> None:
+def test_rejected_token_is_replaced_once(github: GitHub, script: Script) -> None:
     script.then(TOKEN, granted(value="ghs_1"), granted(value="ghs_2"))
     script.then(REPOSITORY, REFUSED, FOUND)
     assert github.client(7).repository(9).owner == "acme"
     assert [bearer(script, REPOSITORY, index) for index in (0, 1)] == ["ghs_1", "ghs_2"]
 
 
-def test_a_refused_fresh_token_is_a_failure_that_passes(github: GitHub, script: Script) -> None:
+def test_rejection_of_a_new_token_is_a_transient_error(github: GitHub, script: Script) -> None:
     script.then(REPOSITORY, REFUSED, REFUSED)
     with pytest.raises(GitHubError) as caught:
         github.client(7).repository(9)
@@ -116,7 +116,7 @@ def test_a_refused_fresh_token_is_a_failure_that_passes(github: GitHub, script: 
         (401, "A JSON web token could not be decoded", ErrorKind.APP_REFUSED),
     ],
 )
-def test_no_token_means_that_the_installation_is_gone(
+def test_refused_token_request_means_that_the_installation_is_removed(
     github: GitHub, script: Script, status: int, message: str, kind: ErrorKind
 ) -> None:
     script.then(TOKEN, Reply({"message": message}, status))
@@ -126,7 +126,7 @@ def test_no_token_means_that_the_installation_is_gone(
     assert script.asked(REPOSITORY) == []
 
 
-def test_an_installation_that_comes_back_works_again(github: GitHub, script: Script) -> None:
+def test_restored_installation_works_again(github: GitHub, script: Script) -> None:
     script.then(TOKEN, Reply({"message": "This installation has been suspended"}, 403))
     script.then(REPOSITORY, FOUND)
     with pytest.raises(GitHubError):
@@ -135,14 +135,14 @@ def test_an_installation_that_comes_back_works_again(github: GitHub, script: Scr
 
 
 @pytest.mark.parametrize("body", [{}, {"token": ""}, {"token": "t", "expires_at": "soon"}, {"token": 3}, []])
-def test_a_grant_that_cannot_be_read_is_githubs_failure(github: GitHub, script: Script, body: object) -> None:
+def test_unreadable_token_response_is_an_error_of_github(github: GitHub, script: Script, body: object) -> None:
     script.then(TOKEN, Reply(body, 201))
     with pytest.raises(GitHubError) as caught:
         github.client(7).repository(9)
     assert caught.value.code == "github_unavailable"
 
 
-def test_a_clock_that_is_ten_minutes_off_is_corrected_by_githubs_own(
+def test_clock_ten_minutes_off_is_corrected_by_githubs_clock(
     github: GitHub, script: Script, clock: Clock, private_key: str
 ) -> None:
     clock.ahead = 600
@@ -154,7 +154,7 @@ def test_a_clock_that_is_ten_minutes_off_is_corrected_by_githubs_own(
     assert claims["iat"] == pytest.approx(time.time() - 60, abs=5)
 
 
-def test_an_installation_tells_its_account(github: GitHub, script: Script) -> None:
+def test_installation_has_its_account(github: GitHub, script: Script) -> None:
     script.then("GET /app/installations/7", Reply(INSTALLATION | {"suspended_at": "2026-11-01T00:00:00Z"}))
     info = github.installation(7)
     assert (info.account_login, info.account_type, info.account_id) == ("acme", "Organization", 70)
@@ -162,7 +162,7 @@ def test_an_installation_tells_its_account(github: GitHub, script: Script) -> No
     assert info.suspended_at is not None
 
 
-def test_an_unknown_installation_is_removed(github: GitHub) -> None:
+def test_unknown_installation_is_reported_as_removed(github: GitHub) -> None:
     with pytest.raises(GitHubError) as caught:
         github.installation(8)
     assert caught.value.code == "installation_removed"
@@ -175,14 +175,12 @@ def test_installations_are_read_page_by_page(github: GitHub, script: Script) -> 
     assert [info.id for info in github.installations()] == [7, 8]
 
 
-def test_one_client_serves_one_installation(github: GitHub) -> None:
+def test_client_is_shared_per_installation(github: GitHub) -> None:
     assert github.client(7) is github.client(7)
     assert github.client(7) is not github.client(8)
 
 
-def test_a_token_that_is_spelled_otherwise_than_the_installation_is_not_bought_each_time(
-    github: GitHub, script: Script
-) -> None:
+def test_token_is_not_renewed_for_permissions_already_granted(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = FOUND
     client = github.client(7)
     for _ in range(3):

@@ -74,7 +74,7 @@ SLOW: dict[str, Callable[[Handler], None]] = {
 
 @pytest.mark.parametrize("slow", SLOW)
 @pytest.mark.parametrize("action", [read, write])
-def test_a_slow_answer_is_given_up_at_the_deadline(hasty: GitHub, script: Script, slow: str, action: Action) -> None:
+def test_slow_response_is_abandoned_at_the_deadline(hasty: GitHub, script: Script, slow: str, action: Action) -> None:
     script.always[REPOSITORY] = script.always["POST /graphql"] = Reply(by_hand=SLOW[slow])
     began = time.monotonic()
     error = failing(hasty, action)
@@ -83,7 +83,7 @@ def test_a_slow_answer_is_given_up_at_the_deadline(hasty: GitHub, script: Script
     assert error.maybe_applied == (action is write)
 
 
-def test_a_server_that_reads_nothing_is_given_up_at_the_deadline(settings: GitHubSettings) -> None:
+def test_server_that_reads_nothing_is_abandoned_at_the_deadline(settings: GitHubSettings) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         base = f"http://127.0.0.1:{deaf.getsockname()[1]}"
         github = GitHub(replace(settings, api_url=base, graphql_url=base + "/graphql", deadline_seconds=0.4))
@@ -92,26 +92,26 @@ def test_a_server_that_reads_nothing_is_given_up_at_the_deadline(settings: GitHu
         assert time.monotonic() - began < 1.3
 
 
-def test_nobody_listening_means_that_nothing_was_applied(settings: GitHubSettings, script: Script) -> None:
+def test_write_was_not_applied_when_the_connection_is_refused(settings: GitHubSettings, script: Script) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
     github = GitHub(replace(settings, graphql_url=f"http://127.0.0.1:{port}/graphql"))
     assert not failing(github, write).maybe_applied
 
 
-def test_a_dead_pooled_connection_is_replaced_for_a_read(github: GitHub, script: Script) -> None:
+def test_dead_pooled_connection_is_replaced_for_a_read(github: GitHub, script: Script) -> None:
     script.then(REPOSITORY, Reply(by_hand=hang_up), FOUND)
     read(github)
     assert len(script.asked(REPOSITORY)) == 2
 
 
-def test_a_write_whose_answer_was_lost_is_not_sent_again(github: GitHub, script: Script) -> None:
+def test_write_is_not_resent_when_its_response_is_lost(github: GitHub, script: Script) -> None:
     script.then("POST /graphql", Reply(by_hand=hang_up))
     assert failing(github, write).maybe_applied
     assert len(script.asked("POST /graphql")) == 1
 
 
-def test_a_body_cut_short_is_no_answer(github: GitHub, script: Script) -> None:
+def test_truncated_body_is_an_error(github: GitHub, script: Script) -> None:
     def cut(handler: Handler) -> None:
         handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"data"')
         hang_up(handler)
@@ -120,54 +120,54 @@ def test_a_body_cut_short_is_no_answer(github: GitHub, script: Script) -> None:
     assert failing(github, write).maybe_applied
 
 
-def test_a_huge_body_is_not_read_whole(github: GitHub, script: Script) -> None:
+def test_oversized_body_is_not_read_whole(github: GitHub, script: Script) -> None:
     bomb = gzip.compress(b" " * (64 * 1024 * 1024))
     script.then(REPOSITORY, Reply(bomb, headers={"Content-Encoding": "gzip"}))
     assert "too large" in failing(github, read).message
 
 
-def test_a_damaged_compression_is_no_answer(github: GitHub, script: Script) -> None:
+def test_corrupt_compression_is_an_error(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = Reply(b"not gzip", headers={"Content-Encoding": "gzip"})
     failing(github, read)
 
 
-def test_deep_nesting_is_no_answer(github: GitHub, script: Script) -> None:
+def test_deeply_nested_body_is_an_error(github: GitHub, script: Script) -> None:
     script.then(REPOSITORY, Reply(b"[" * 100_000))
     failing(github, read)
 
 
 @pytest.mark.parametrize("target", ["http://elsewhere.test/x", "//elsewhere.test/x", "https://127.0.0.1/x", "ftp://x/"])
-def test_a_redirect_to_another_host_is_not_followed(github: GitHub, script: Script, target: str) -> None:
+def test_redirect_to_another_host_is_not_followed(github: GitHub, script: Script, target: str) -> None:
     script.then(REPOSITORY, Reply({"message": "Moved"}, 302, {"Location": target}))
     assert "another host" in failing(github, read).message
 
 
-def test_the_body_of_a_redirect_is_not_read_whole_either(github: GitHub, script: Script) -> None:
+def test_oversized_body_of_a_redirect_is_not_read_whole(github: GitHub, script: Script) -> None:
     bomb = gzip.compress(b" " * (64 * 1024 * 1024))
     script.then(REPOSITORY, Reply(bomb, 302, {"Content-Encoding": "gzip", "Location": "/elsewhere"}))
     assert "too large" in failing(github, read).message
 
 
 @pytest.mark.parametrize("target", ["http://127.0.0.1:port/", "http://[::1/", "http://[x]/"])
-def test_a_redirect_to_no_address_is_githubs_failure(github: GitHub, script: Script, target: str) -> None:
+def test_redirect_without_an_address_is_an_error_of_github(github: GitHub, script: Script, target: str) -> None:
     script.then(REPOSITORY, Reply({"message": "Moved"}, 302, {"Location": target}))
     failing(github, read)
 
 
-def test_redirects_in_circles_end(github: GitHub, script: Script) -> None:
+def test_circular_redirects_end(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = Reply({"message": "Moved"}, 301, {"Location": "/repositories/9"})
     failing(github, read)
     assert len(script.asked(REPOSITORY)) == 3
 
 
-def test_a_write_is_not_turned_into_a_read_by_a_redirect(github: GitHub, script: Script) -> None:
+def test_redirect_does_not_turn_a_write_into_a_read(github: GitHub, script: Script) -> None:
     script.then("POST /repos/acme/web/rulesets", Reply({"message": "Moved"}, 301, {"Location": "/elsewhere"}))
     with pytest.raises(GitHubError):
         github.client(7).repository_rulesets("acme", "web").create({})
     assert script.asked("GET /elsewhere") == []
 
 
-def test_connections_are_kept_and_cookies_are_not(github: GitHub, script: Script) -> None:
+def test_connections_are_reused_without_cookies(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = Reply(FOUND.body, headers={"Set-Cookie": "tracking=1; Path=/"})
     for _ in range(5):
         read(github)
@@ -175,7 +175,7 @@ def test_connections_are_kept_and_cookies_are_not(github: GitHub, script: Script
     assert all("cookie" not in seen.headers for seen in script.seen)
 
 
-def test_a_netrc_entry_does_not_replace_the_token(
+def test_netrc_entry_does_not_replace_the_token(
     settings: GitHubSettings, script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login ann password canary\n")
@@ -186,11 +186,11 @@ def test_a_netrc_entry_does_not_replace_the_token(
     assert script.asked(REPOSITORY)[0].headers["authorization"] == "Bearer ghs_secret"
 
 
-def test_a_token_shows_nothing_of_itself() -> None:
+def test_representation_of_a_token_hides_the_secret() -> None:
     assert "canary" not in repr(Bearer("canary"))
 
 
-def test_a_forked_child_uses_connections_of_its_own(github: GitHub, script: Script) -> None:
+def test_forked_child_opens_its_own_connections(github: GitHub, script: Script) -> None:
     script.always[REPOSITORY] = FOUND
     read(github)
     context = multiprocessing.get_context("fork")
@@ -201,7 +201,7 @@ def test_a_forked_child_uses_connections_of_its_own(github: GitHub, script: Scri
     assert script.connections == 2
 
 
-def test_threads_are_answered_each_with_their_own(github: GitHub, script: Script) -> None:
+def test_concurrent_threads_receive_their_own_responses(github: GitHub, script: Script) -> None:
     for number in range(1, 17):
         script.always[f"GET /repositories/{number}"] = Reply(FOUND.body | {"id": number})
     found: dict[int, int] = {}
@@ -235,7 +235,7 @@ def certified(directory: Path) -> Iterator[ssl.SSLContext]:
     yield context
 
 
-def test_tls_is_verified_and_kept_to_the_same_deadline(
+def test_tls_is_verified_within_the_same_deadline(
     settings: GitHubSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script()

@@ -37,14 +37,14 @@ def failing(server: MailServer, envelope: Envelope = ENVELOPE) -> MailError:
 
 
 class TestALetter:
-    def test_arrives_as_it_was_written(self, box: Handle) -> None:
+    def test_mail_arrives_as_written(self, box: Handle) -> None:
         mail_server(box).send(LETTER, ENVELOPE)
         [letter] = box.mailbox.mails
         assert (letter.subject, letter.text, letter.html.strip()) == (LETTER.subject, LETTER.text, LETTER.html)
         assert letter.links == ["https://example.com/?token=1&a=b"]
         assert (letter.sender, letter.recipients) == ("freezes@example.com", ("ada@example.com",))
 
-    def test_says_who_it_is_from_when_it_was_written_and_that_nobody_need_answer(self, box: Handle) -> None:
+    def test_mail_has_sender_date_and_auto_submitted_headers(self, box: Handle) -> None:
         mail_server(box).send(LETTER, ENVELOPE)
         headers = box.mailbox.mails[0].headers
         assert headers["From"] == SENDER
@@ -53,25 +53,25 @@ class TestALetter:
         assert headers["Message-ID"] == "<mal_1@example.com>"
         assert headers["Auto-Submitted"] == "auto-generated"
 
-    def test_that_is_sent_again_is_recognised(self, box: Handle) -> None:
+    def test_mail_sent_twice_has_the_same_message_id(self, box: Handle) -> None:
         for _ in range(2):
             mail_server(box).send(LETTER, ENVELOPE)
         assert len({letter.headers["Message-ID"] for letter in box.mailbox.mails}) == 1
 
-    def test_reaches_an_address_outside_ascii(self, box: Handle) -> None:
+    def test_mail_reaches_an_address_outside_ascii(self, box: Handle) -> None:
         mail_server(box).send(LETTER, Envelope("zoë@example.com", "mal_1", ENVELOPE.written_at))
         assert box.mailbox.mails[0].recipients == ("zoë@example.com",)
 
     @pytest.mark.parametrize(
         "address", ["", "nobody", "a@b\r\nBcc: eve@example.com", "a@b, eve@example.com", "a@b> <eve@example.com"]
     )
-    def test_goes_to_nobody_for_an_address_that_is_none(self, box: Handle, address: str) -> None:
+    def test_mail_to_an_invalid_address_is_refused(self, box: Handle, address: str) -> None:
         assert isinstance(failing(mail_server(box), Envelope(address, "mal_1", ENVELOPE.written_at)), RefusedError)
         assert box.mailbox.mails == []
 
 
 class TestTls:
-    def test_starttls_comes_before_anything_is_said(self, tls: Certified) -> None:
+    def test_starttls_precedes_authentication(self, tls: Certified) -> None:
         with mailbox(tls) as box:
             box.mailbox.password = ("ada", "secret")
             url = box.smtp_url.replace("://", "://ada:secret@")
@@ -79,19 +79,19 @@ class TestTls:
             assert box.mailbox.commands.index("TLS") < box.mailbox.commands.index("AUTH")
             assert len(box.mailbox.mails) == 1
 
-    def test_starttls_is_insisted_on(self, box: Handle, tls: Certified) -> None:
+    def test_mail_is_not_sent_when_the_server_lacks_starttls(self, box: Handle, tls: Certified) -> None:
         server = MailServer(box.smtp_url.replace("smtp://", "smtp+starttls://"), SENDER, trust=tls.client)
         assert isinstance(failing(server), ServerError)
         assert "MAIL" not in box.mailbox.commands
 
-    def test_smtps_begins_with_it(self, tls: Certified) -> None:
+    def test_smtps_begins_with_tls(self, tls: Certified) -> None:
         with mailbox(tls, tls_first=True) as box:
             mail_server(box, tls).send(LETTER, ENVELOPE)
             assert box.mailbox.commands[0] == "TLS"
             assert len(box.mailbox.mails) == 1
 
     @pytest.mark.parametrize("tls_first", [True, False])
-    def test_a_server_nobody_vouches_for_gets_nothing(self, tls: Certified, *, tls_first: bool) -> None:
+    def test_server_with_an_untrusted_certificate_receives_no_mail(self, tls: Certified, *, tls_first: bool) -> None:
         with mailbox(tls, tls_first=tls_first) as box:
             server = MailServer(box.smtp_url, SENDER, trust=ssl.create_default_context())
             assert isinstance(failing(server), ServerError)
@@ -119,30 +119,32 @@ class TestAnswers:
             ("SENT", "", ServerError),
         ],
     )
-    def test_are_told_apart(self, box: Handle, command: str, answer: str, error: type[MailError]) -> None:
+    def test_permanent_and_transient_smtp_replies_are_distinguished(
+        self, box: Handle, command: str, answer: str, error: type[MailError]
+    ) -> None:
         box.mailbox.replies[command].append(answer)
         assert type(failing(mail_server(box))) is error
 
-    def test_a_wrong_password_is_not_the_letters_fault(self, tls: Certified) -> None:
+    def test_wrong_password_is_an_error_of_the_server(self, tls: Certified) -> None:
         with mailbox(tls) as box:
             box.mailbox.password = ("ada", "secret")
             url = box.smtp_url.replace("://", "://ada:wrong@")
             assert isinstance(failing(MailServer(url, SENDER, trust=tls.client)), ServerError)
 
-    def test_repeat_nothing_of_what_a_server_says(self, box: Handle) -> None:
+    def test_smtp_error_omits_the_text_of_the_server(self, box: Handle) -> None:
         box.mailbox.replies["RCPT"].append("550 ada@example.com wants no token=1")
         told = str(failing(mail_server(box)))
         assert "550" in told
         assert "ada" not in told
         assert "token" not in told
 
-    def test_nobody_there(self) -> None:
+    def test_refused_smtp_connection_is_an_error_of_the_server(self) -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             url = f"smtp://127.0.0.1:{unused.getsockname()[1]}"
         assert isinstance(failing(MailServer(url, SENDER)), ServerError)
 
-    def test_a_server_that_takes_part_is_fine(self, box: Handle) -> None:
+    def test_mail_server_check_passes_only_when_the_server_responds(self, box: Handle) -> None:
         mail_server(box).check()
         box.mailbox.replies["CONNECT"].append("554 No service")
         with pytest.raises(ServerError):
@@ -150,7 +152,7 @@ class TestAnswers:
 
 
 class TestPatience:
-    def test_ends_with_one_answer_that_does_not_come(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_mail_fails_when_a_reply_times_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(smtp, "ANSWER_SECONDS", 0.2)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"smtp://127.0.0.1:{silent.getsockname()[1]}"
@@ -159,7 +161,7 @@ class TestPatience:
             assert time.monotonic() - began < 2
 
     @pytest.mark.parametrize("secure", [True, False])
-    def test_ends_with_a_server_that_takes_its_time_for_everything(
+    def test_mail_fails_when_the_whole_session_times_out(
         self, tls: Certified, monkeypatch: pytest.MonkeyPatch, *, secure: bool
     ) -> None:
         monkeypatch.setattr(smtp, "LONGEST_SECONDS", 0.3)
@@ -171,6 +173,6 @@ class TestPatience:
 
 
 @pytest.mark.parametrize("url", ["http://mail.test", "smtp://", "mail.test:25"])
-def test_an_address_of_no_mail_server_is_refused(url: str) -> None:
+def test_invalid_address_of_a_mail_server_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="not the address of a mail server"):
         MailServer(url, SENDER)

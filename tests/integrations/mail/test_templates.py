@@ -16,7 +16,7 @@ every = pytest.mark.parametrize("template", TEMPLATES)
 
 
 @every
-def test_a_letter_has_a_subject_a_text_and_html_of_the_same_words(template: str) -> None:
+def test_mail_has_a_subject_and_the_same_words_in_text_and_html(template: str) -> None:
     made = letter(template, "https://example.com/?token=secret")
     assert made.subject
     assert made.html.startswith('<!doctype html>\n<html lang="en">')
@@ -25,7 +25,7 @@ def test_a_letter_has_a_subject_a_text_and_html_of_the_same_words(template: str)
 
 
 @every
-def test_a_value_stays_on_its_line_and_is_no_markup(template: str) -> None:
+def test_template_value_stays_on_its_line_and_is_escaped(template: str) -> None:
     made = letter(template, BAD)
     assert "\r" not in made.subject + made.text
     assert "\n" not in made.subject
@@ -36,26 +36,26 @@ def test_a_value_stays_on_its_line_and_is_no_markup(template: str) -> None:
 
 
 @every
-def test_a_value_without_end_is_cut(template: str) -> None:
+def test_long_template_value_is_cut(template: str) -> None:
     assert len(letter(template, "x" * 100_000).text) < 5000
 
 
-def test_braces_of_a_value_are_nothing_but_braces() -> None:
+def test_braces_in_a_template_value_stay_as_they_are() -> None:
     values = {"organization": "{url}", "inviter": "{0.__class__}", "role": "member", "url": "u", "expires_at": "e"}
     assert "{0.__class__} invites you to the organisation {url}" in render("invitation", values).text
 
 
 @pytest.mark.parametrize("template", ["verify_email", "known_address", "reset_password"])
-def test_what_a_stranger_can_have_sent_to_anybody_quotes_nothing_that_they_typed(template: str) -> None:
+def test_mail_that_a_stranger_can_trigger_quotes_no_input(template: str) -> None:
     assert all(name.endswith("url") for name in TEMPLATES[template].fields)
 
 
-def test_links_stand_alone_on_their_lines() -> None:
+def test_links_have_their_own_lines() -> None:
     assert "\nhttps://example.com/?a=1&b=2\n" in letter("verify_email", "https://example.com/?a=1&b=2").text
     assert 'href="https://example.com/?a=1&amp;b=2"' in letter("verify_email", "https://example.com/?a=1&b=2").html
 
 
 @pytest.mark.parametrize("missing", sorted(TEMPLATES["invitation"].fields))
-def test_a_missing_value_is_an_error(missing: str) -> None:
+def test_missing_template_value_is_an_error(missing: str) -> None:
     with pytest.raises(KeyError):
         render("invitation", dict.fromkeys(TEMPLATES["invitation"].fields - {missing}, "x"))

@@ -27,7 +27,9 @@ class TestCheckNames:
             pytest.param("release/1", ["release/*", "!release/1"], "change-freeze/release/1", id="an excluded one"),
         ],
     )
-    def test_the_name_of_a_branchs_check(self, branch: str, auto_watch: list[str], expected: str) -> None:
+    def test_check_name_depends_on_branch_and_auto_watch_patterns(
+        self, branch: str, auto_watch: list[str], expected: str
+    ) -> None:
         assert check_name(branch, auto_watch) == expected
 
     @pytest.mark.parametrize(
@@ -39,13 +41,17 @@ class TestCheckNames:
             pytest.param("Release/1", ["release/*"], False, id="case counts"),
         ],
     )
-    def test_what_is_watched_by_itself(self, branch: str, auto_watch: list[str], expected: bool) -> None:
+    def test_branch_is_watched_automatically_when_a_pattern_matches(
+        self, branch: str, auto_watch: list[str], expected: bool
+    ) -> None:
         assert watched_automatically(branch, auto_watch) is expected
 
     @given(
         st.sampled_from(["release/1", "main", "x"]), st.lists(st.sampled_from(["release/*", "**", "m*"]), max_size=3)
     )
-    def test_what_is_watched_by_itself_is_named_by_a_pattern(self, branch: str, auto_watch: list[str]) -> None:
+    def test_check_name_of_an_automatically_watched_branch_is_a_pattern(
+        self, branch: str, auto_watch: list[str]
+    ) -> None:
         if watched_automatically(branch, auto_watch):
             assert check_name(branch, auto_watch).removeprefix("change-freeze/") in auto_watch
 
@@ -60,43 +66,43 @@ def freeze(number: int = 1, **changes: object) -> CoveringFreeze:
 
 
 class TestCheckText:
-    def test_an_allowed_head_is_told_that_the_check_turns_by_itself(self) -> None:
+    def test_text_of_an_allowed_head_explains_the_automatic_change(self) -> None:
         verdict = judge([])
         assert title(verdict) == "No freeze covers this branch"
         assert "turns red" in summary(verdict)
 
-    def test_a_blocked_head_is_told_which_freeze_why_and_until_when(self) -> None:
+    def test_text_of_a_blocked_head_has_freeze_reason_and_end(self) -> None:
         verdict = blocked(freeze(7, reason="Black Friday", ends_at=NOON + timedelta(days=1)))
         assert title(verdict) == "Merging into main is frozen until 2026-11-22 12:00 UTC"
         told = summary(verdict)
         for word in ("Black Friday", "frz_7", "2026-11-21 12:00 UTC", "2026-11-22 12:00 UTC", "exception"):
             assert word in told
 
-    def test_one_open_freeze_makes_the_end_open(self) -> None:
+    def test_title_has_no_end_when_any_freeze_is_open_ended(self) -> None:
         assert title(blocked(freeze(1, ends_at=NOON), freeze(2))).endswith("until it is lifted")
 
-    def test_the_last_end_of_several_counts(self) -> None:
+    def test_title_has_the_latest_end_of_several_freezes(self) -> None:
         later = NOON + timedelta(days=3)
         assert instant(later) in title(blocked(freeze(1, ends_at=later), freeze(2, ends_at=NOON)))
 
-    def test_where_exceptions_are_off_nobody_is_sent_to_ask_for_one(self) -> None:
+    def test_text_suggests_no_exception_when_exceptions_are_off(self) -> None:
         told = summary(blocked(freeze(1), freeze(2, exceptions_allowed=False)))
         assert "Exceptions are off" in told
         assert "ask a release manager" not in told
 
-    def test_many_freezes_are_counted_instead_of_listed(self) -> None:
+    def test_freezes_beyond_the_listed_maximum_are_counted(self) -> None:
         told = summary(blocked(*(freeze(number) for number in range(MAX_LISTED + 3))))
         assert "and 3 more" in told
 
     @given(st.text(min_size=8, max_size=1000), st.integers(1, 30))
-    def test_words_fit_the_code_host_whatever_the_reason(self, reason: str, count: int) -> None:
+    def test_check_text_fits_the_limits_of_github_for_any_reason(self, reason: str, count: int) -> None:
         verdict = blocked(*(freeze(number, reason=reason) for number in range(count)), branch="b" * 255)
         assert len(title(verdict)) <= 255
         assert "\n" not in title(verdict)
         assert len(summary(verdict)) < 65_535
 
     @given(st.text(min_size=8, max_size=60))
-    def test_a_reason_stays_on_its_line(self, reason: str) -> None:
+    def test_reason_in_the_check_text_stays_on_its_line(self, reason: str) -> None:
         lines = summary(blocked(freeze(1, reason=reason))).split("\n")
         assert len(lines) == len(summary(blocked(freeze(1))).split("\n"))
 
@@ -115,7 +121,7 @@ class TestOrdering:
             pytest.param(True, False, "approved", False, DRAFT, id="a draft cannot merge"),
         ],
     )
-    def test_how_soon_a_pull_request_could_merge(
+    def test_merge_rank_reflects_how_soon_a_pull_request_can_merge(
         self,
         draft: bool,
         auto_merge: bool,
@@ -126,7 +132,7 @@ class TestOrdering:
         rank = merge_rank(draft=draft, auto_merge=auto_merge, review_decision=review_decision, in_queue=in_queue)
         assert rank == expected
 
-    def test_ranks_are_in_the_order_of_danger(self) -> None:
+    def test_merge_ranks_are_ordered_by_urgency(self) -> None:
         ranks = [QUEUED, AUTO_MERGE, APPROVED, OPEN, DRAFT, SUPERSEDED, NOTHING_OPEN]
         assert all(first < second for first, second in itertools.pairwise(ranks))
 
@@ -145,7 +151,7 @@ class TestFormerGlobs:
             pytest.param([], ["!a"], [], [], id="no exclusion"),
         ],
     )
-    def test_are_what_a_rule_may_still_be_written_for(
+    def test_former_globs_are_patterns_that_a_rule_may_still_have(
         self, known: list[str], before: list[str], after: list[str], expected: list[str]
     ) -> None:
         assert former_globs(known, before, after) == expected

@@ -37,11 +37,11 @@ class TestRoom:
     def test_remaining_budget_of_a_minute_is_granted(self) -> None:
         assert grant_checks(LIMITS, "aliases", [at(30, content=75)], NOON, 25).checks == 5
 
-    def test_exhausted_minute_is_waited_for(self) -> None:
+    def test_batch_waits_when_the_minute_is_exhausted(self) -> None:
         room = grant_checks(LIMITS, "aliases", [at(40, content=50), at(30, content=30)], NOON, 25)
         assert room == (0, MINUTE - timedelta(seconds=40))
 
-    def test_exhausted_hour_is_waited_for(self) -> None:
+    def test_batch_waits_when_the_hour_is_exhausted(self) -> None:
         usage = [at(3000, content=250), at(1000, content=250)]
         assert grant_checks(LIMITS, "aliases", usage, NOON, 25) == (0, HOUR - timedelta(seconds=3000))
 

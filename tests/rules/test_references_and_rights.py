@@ -15,17 +15,17 @@ from rules.ids import has_prefix, new_id
 
 
 class TestIds:
-    def test_an_id_is_its_prefix_and_26_lower_case_characters(self) -> None:
+    def test_id_is_its_prefix_and_26_lower_case_characters(self) -> None:
         made = new_id("frz")
         assert made.startswith("frz_")
         assert len(made) == 4 + 26
         assert set(made[4:]) <= set(string.digits + string.ascii_lowercase[:22])
         assert has_prefix(made, "frz")
 
-    def test_ids_differ(self) -> None:
+    def test_ids_are_unique(self) -> None:
         assert len({new_id("frz") for _ in range(10_000)}) == 10_000
 
-    def test_ids_sort_by_the_time_of_their_making(self) -> None:
+    def test_ids_sort_by_creation_time(self) -> None:
         begun = [new_id("frz")[4:13] for _ in range(20_000)]  # 45 bits of milliseconds each
         assert begun == sorted(begun)
         assert len(set(begun)) > 1
@@ -43,7 +43,7 @@ class TestIds:
             pytest.param("", id="nothing"),
         ],
     )
-    def test_what_is_no_freezes_id(self, text: str) -> None:
+    def test_id_of_another_form_does_not_have_the_freeze_prefix(self, text: str) -> None:
         assert not has_prefix(text, "frz")
 
 
@@ -64,7 +64,9 @@ class TestPullReferences:
             pytest.param(f"acme/web#{MAX_NUMBER}", "acme/web", MAX_NUMBER, id="the largest number"),
         ],
     )
-    def test_every_form_is_read(self, text: str, repository: str | None, number: int) -> None:
+    def test_every_form_of_a_pull_request_reference_is_read(
+        self, text: str, repository: str | None, number: int
+    ) -> None:
         assert read_reference(text) == PullReference(repository, number)
 
     @pytest.mark.parametrize(
@@ -95,18 +97,18 @@ class TestPullReferences:
             "https://github.com/acme/w%00b/pull/7",
         ],
     )
-    def test_anything_else_is_not(self, text: str) -> None:
+    def test_malformed_pull_request_reference_is_rejected(self, text: str) -> None:
         assert read_reference(text) is None
 
     @given(st.text(max_size=500))
-    def test_any_text_is_read_or_not_without_an_error(self, text: str) -> None:
+    def test_pull_request_reference_never_raises_for_any_text(self, text: str) -> None:
         read = read_reference(text)
         assert read is None or 0 < read.number <= MAX_NUMBER
 
     NAMES = st.text(alphabet=string.ascii_letters + string.digits + "._-", min_size=1, max_size=20)
 
     @given(NAMES, NAMES, st.integers(1, MAX_NUMBER))
-    def test_short_form_and_address_mean_the_same(self, owner: str, name: str, number: int) -> None:
+    def test_short_form_and_address_of_a_pull_request_are_equivalent(self, owner: str, name: str, number: int) -> None:
         expected = PullReference(f"{owner}/{name}", number)
         assert read_reference(f"{owner}/{name}#{number}") == expected
         assert read_reference(f"https://github.com/{owner}/{name}/pull/{number}") == expected
@@ -114,10 +116,10 @@ class TestPullReferences:
 
 class TestPermissions:
     @pytest.mark.parametrize(("role", "least"), list(itertools.product(ROLES, ROLES)))
-    def test_a_role_has_every_right_of_the_roles_before_it(self, role: Role, least: Role) -> None:
+    def test_role_has_every_right_of_lower_roles(self, role: Role, least: Role) -> None:
         assert role_reaches(role, least) is (ROLES.index(role) >= ROLES.index(least))
 
-    def test_nobody_without_a_role_reaches_anything(self) -> None:
+    def test_missing_role_has_no_rights(self) -> None:
         assert not any(role_reaches(None, role) for role in ROLES)
 
     @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ class TestPermissions:
             pytest.param([], ["repo:read"], False, id="no scope reaches nothing"),
         ],
     )
-    def test_any_one_scope_suffices(self, scopes: list[str], any_of: list[str], expected: bool) -> None:
+    def test_any_single_scope_suffices(self, scopes: list[str], any_of: list[str], expected: bool) -> None:
         assert scopes_reach(scopes, any_of) is expected
 
     @pytest.mark.parametrize(
@@ -148,19 +150,19 @@ class TestPermissions:
         ],
         ids=["a person", "a key", "support"],
     )
-    def test_a_principal_acts_as_what_it_is(self, principal: Principal, actor: dict[str, str], source: str) -> None:
+    def test_principal_has_its_actor_and_source(self, principal: Principal, actor: dict[str, str], source: str) -> None:
         assert principal.actor.as_json() == actor
         assert principal.source == source
 
-    def test_the_service_and_the_code_host_have_no_id(self) -> None:
+    def test_actors_for_the_service_and_github_have_no_id(self) -> None:
         assert (SYSTEM.id, CODE_HOST.id) == (None, None)
 
 
 class TestEntitlements:
-    def test_a_plan_that_is_not_known_has_what_the_free_one_has(self) -> None:
+    def test_unknown_plan_is_treated_as_free(self) -> None:
         assert plan_named("platinum") is PLANS["free"]
 
-    def test_each_plan_includes_what_the_one_before_it_includes(self) -> None:
+    def test_each_plan_includes_the_lower_plan(self) -> None:
         for lesser, greater in itertools.pairwise((PLANS["free"], PLANS["team"], PLANS["business"])):
             assert lesser.entitlements <= greater.entitlements
             assert lesser.audit_retention_days < greater.audit_retention_days
@@ -178,7 +180,9 @@ class TestEntitlements:
             pytest.param("business", 10**6, 10**4, False, id="any number without a limit"),
         ],
     )
-    def test_watched_branches_are_counted(self, plan: str, watched: int, added: int, refused: bool) -> None:
+    def test_watched_branches_beyond_the_limit_of_a_plan_are_rejected(
+        self, plan: str, watched: int, added: int, refused: bool
+    ) -> None:
         if not refused:
             require_watched_branches(plan, watched, added)
             return

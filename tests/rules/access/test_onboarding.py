@@ -12,12 +12,12 @@ EVERYTHING = Facts("Acme", "active", "acme", (), covered=3, enabled=2, watched=4
 NAMES = ["organization", "installation", "repositories", "branches", "enforcement", "first_freeze"]
 
 
-def test_the_steps_always_come_in_their_order() -> None:
+def test_onboarding_steps_are_always_in_order() -> None:
     for facts in (None, Facts("Acme"), EVERYTHING):
         assert [step.name for step in steps(facts)] == NAMES
 
 
-def test_who_has_everything_is_done_and_is_told_what_there_is() -> None:
+def test_onboarding_is_done_and_describes_the_setup_when_complete() -> None:
     found = steps(EVERYTHING)
     assert all(step.done and step.action is None for step in found)
     assert [step.message for step in found] == [
@@ -30,7 +30,7 @@ def test_who_has_everything_is_done_and_is_told_what_there_is() -> None:
     ]
 
 
-def test_who_has_nothing_is_told_what_to_do_at_every_step() -> None:
+def test_onboarding_step_has_an_action_when_nothing_is_set_up() -> None:
     found = steps(None)
     assert [step.done for step in found] == [False] * 6
     assert [step.action and step.action.operation_id for step in found] == [
@@ -58,13 +58,15 @@ def test_who_has_nothing_is_told_what_to_do_at_every_step() -> None:
         ({"frozen_once": False}, "first_freeze", "create_freeze", "POST /v1/scope/preview"),
     ],
 )
-def test_what_is_missing_is_undone_alone(changed: dict[str, Any], undone: str, operation: str, words: str) -> None:
+def test_only_the_missing_onboarding_step_is_open(
+    changed: dict[str, Any], undone: str, operation: str, words: str
+) -> None:
     [step] = [each for each in steps(replace(EVERYTHING, **changed)) if not each.done]
     assert (step.name, step.action and step.action.operation_id) == (undone, operation)
     assert words in step.message
 
 
-def test_branches_are_not_blocked_before_there_are_any() -> None:
+def test_enforcement_step_is_open_without_watched_branches() -> None:
     undone = [step.name for step in steps(replace(EVERYTHING, watched=0)) if not step.done]
     assert undone == ["branches", "enforcement"]
 
@@ -80,5 +82,5 @@ def test_branches_are_not_blocked_before_there_are_any() -> None:
         ({}, [f"{name}:{level}" for name, level in NEEDED.items()]),
     ],
 )
-def test_what_is_needed_and_not_granted_is_missing(granted: dict[str, str], missing: list[str]) -> None:
+def test_missing_permissions_are_those_required_and_not_granted(granted: dict[str, str], missing: list[str]) -> None:
     assert missing_permissions(granted) == missing

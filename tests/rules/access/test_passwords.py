@@ -18,12 +18,12 @@ EMAIL = "eve.adams@example.com"
         "eve sat on a hill",
     ],
 )
-def test_whatever_is_long_and_not_usual_is_good(password: str) -> None:
+def test_long_and_uncommon_password_is_accepted(password: str) -> None:
     assert find_weakness(password, EMAIL) is None
 
 
 @pytest.mark.parametrize("password", ["", "abcdefghi", "x" * 199 + "yz"])
-def test_fewer_than_10_and_more_than_200_characters_are_refused(password: str) -> None:
+def test_password_outside_10_to_200_characters_is_rejected(password: str) -> None:
     assert find_weakness(password, EMAIL) == "Password must have 10 to 200 characters."
 
 
@@ -41,28 +41,28 @@ def test_fewer_than_10_and_more_than_200_characters_are_refused(password: str) -
         "\N{FULLWIDTH LATIN SMALL LETTER P}assword123",
     ],
 )
-def test_what_everybody_tries_first_is_refused_however_it_is_dressed_up(password: str) -> None:
+def test_common_password_is_rejected_in_every_disguise(password: str) -> None:
     assert find_weakness(password, EMAIL) == "This password is too common."
 
 
-def test_many_characters_around_a_common_word_make_it_a_password_of_its_own() -> None:
+def test_common_word_among_many_characters_is_accepted() -> None:
     assert not is_common("password 83746 29102")
 
 
 @pytest.mark.parametrize("password", ["eve.adams-2026", "my EVE.ADAMS rules"])
-def test_the_name_of_the_address_is_refused(password: str) -> None:
+def test_password_with_the_name_of_the_address_is_rejected(password: str) -> None:
     assert find_weakness(password, EMAIL) == "Password must not contain the part of your e-mail address before the @."
 
 
-def test_a_short_name_is_refused_as_a_word_of_its_own_alone() -> None:
+def test_short_name_of_the_address_is_rejected_only_as_a_whole_word() -> None:
     assert find_weakness("seven green bicycles", "eve@example.com") is None
     for password in ("Eve and the hills", "!!!!eve2026!!!!", "green_eve_green"):
         assert find_weakness(password, "eve@example.com") is not None
 
 
-def test_a_name_of_two_letters_is_in_too_many_words_to_be_refused() -> None:
+def test_two_letter_name_of_the_address_is_accepted_in_a_password() -> None:
     assert find_weakness("seven green bicycles", "se@example.com") is None
 
 
-def test_one_password_typed_on_two_keyboards_is_the_same() -> None:
+def test_equivalent_unicode_forms_of_a_password_are_equal() -> None:
     assert normalize("cafe\u0301 au lait") == normalize("caf\u00e9 au lait")

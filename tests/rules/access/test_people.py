@@ -25,18 +25,18 @@ SECOND = timedelta(seconds=1)
         ("x" * 39 + " y", "x" * 39),
     ],
 )
-def test_a_slug_is_plain(name: str, slug: str) -> None:
+def test_slug_has_plain_characters(name: str, slug: str) -> None:
     assert slug_of(name) == slug
 
 
 @given(st.text(max_size=100))
-def test_a_slug_is_never_empty_nor_long_and_stays_what_it_is(name: str) -> None:
+def test_slug_is_bounded_and_idempotent(name: str) -> None:
     slug = slug_of(name)
     assert 1 <= len(slug) <= MAX_SLUG_LENGTH
     assert slug_of(slug) == slug
 
 
-def test_what_is_not_set_has_a_default() -> None:
+def test_organization_settings_have_defaults() -> None:
     assert OrganizationSettings.from_json({}).as_json() == {
         "approval": "admin",
         "selfApproval": False,
@@ -44,6 +44,6 @@ def test_what_is_not_set_has_a_default() -> None:
     }
 
 
-def test_what_is_set_is_kept_and_what_is_unknown_left_out() -> None:
+def test_organization_settings_keep_known_keys_and_drop_unknown_ones() -> None:
     settings = {"approval": "member", "selfApproval": True, "timezone": "Asia/Tokyo"}
     assert OrganizationSettings.from_json({**settings, "colour": "red"}).as_json() == settings

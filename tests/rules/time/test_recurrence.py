@@ -79,7 +79,7 @@ def first_days(recurrence: Recurrence, count: int = 4) -> list[str]:
         ),
     ],
 )
-def test_a_rule_has_its_days(recurrence: Recurrence, expected: list[str]) -> None:
+def test_recurrence_has_its_days(recurrence: Recurrence, expected: list[str]) -> None:
     assert first_days(recurrence)[: len(expected)] == expected
     if recurrence.count or recurrence.until or recurrence.dates:
         assert len(first_days(recurrence)) == len(expected)
@@ -118,7 +118,7 @@ def test_a_rule_has_its_days(recurrence: Recurrence, expected: list[str]) -> Non
         pytest.param(Recurrence("daily", LATEST), "startDate", id="too far away"),
     ],
 )
-def test_a_rule_is_refused_by_the_name_of_its_field(recurrence: Recurrence, field: str) -> None:
+def test_invalid_recurrence_is_rejected_with_its_field(recurrence: Recurrence, field: str) -> None:
     with pytest.raises(ServiceError) as refused:
         check(recurrence)
     assert refused.value.code == "invalid_recurrence"
@@ -126,7 +126,7 @@ def test_a_rule_is_refused_by_the_name_of_its_field(recurrence: Recurrence, fiel
     assert field in refused.value.message
 
 
-def test_every_wrong_field_is_named() -> None:
+def test_every_invalid_field_of_a_recurrence_is_reported() -> None:
     with pytest.raises(ServiceError) as refused:
         check(Recurrence("weekly", START, interval=0, by_day=("X",), by_month=(0,), count=-1))
     assert [detail.path.rpartition("/")[2] for detail in refused.value.details] == [
@@ -143,7 +143,7 @@ def test_every_wrong_field_is_named() -> None:
     ),
     first=st.dates(date(2025, 1, 1), date(2027, 1, 1)),
 )
-def test_listed_days_come_in_order_from_the_start_on(listed: list[date], first: date) -> None:
+def test_listed_days_are_ordered_from_the_start(listed: list[date], first: date) -> None:
     recurrence = Recurrence("dates", START, dates=tuple(listed))
     wanted = [day for day in sorted(listed) if day >= START and day >= first]
     assert list(days(recurrence, first, LATEST)) == wanted
@@ -161,7 +161,7 @@ def test_listed_days_come_in_order_from_the_start_on(listed: list[date], first: 
     ],
     ids=str,
 )
-def test_a_rule_that_never_comes_true_ends_soon(never: Recurrence) -> None:
+def test_recurrence_without_any_day_ends_quickly(never: Recurrence) -> None:
     check(never)
     begun = process_time()
     assert list(days(never, EARLIEST, LATEST)) == []
@@ -233,7 +233,7 @@ def _fits(rule: Recurrence, day: date) -> bool:
 
 
 @given(rule=rules(), lead=st.integers(0, 400))
-def test_a_rule_has_the_days_that_fit_it_and_no_other(rule: Recurrence, lead: int) -> None:
+def test_recurrence_has_exactly_its_matching_days(rule: Recurrence, lead: int) -> None:
     check(rule)
     first, last = rule.start_date + timedelta(days=lead), rule.start_date + timedelta(days=1000)
     assert list(days(rule, first, last)) == [day for day in by_trying(rule, last) if day >= first]

@@ -54,16 +54,14 @@ def by_asking_each(scope: dict[str, Any]) -> set[str]:
 
 
 @given(scope=scopes())
-def test_a_scope_reaches_on_arranged_ground_what_it_covers(scope: dict[str, Any]) -> None:
+def test_branch_index_finds_the_branches_that_a_scope_covers(scope: dict[str, Any]) -> None:
     reached = [fact.branch_id for fact in BranchIndex(FACTS).reached(scope, KNOWN)]
     assert len(reached) == len(set(reached))
     assert set(reached) == by_asking_each(scope)
 
 
 @given(one=scopes(), other=scopes())
-def test_two_scopes_share_what_one_reaches_of_the_ground_of_the_other(
-    one: dict[str, Any], other: dict[str, Any]
-) -> None:
+def test_scopes_share_the_branches_that_both_cover(one: dict[str, Any], other: dict[str, Any]) -> None:
     ground = BranchIndex(BranchIndex(FACTS).reached(one, KNOWN))
     shared = {fact.branch_id for fact in ground.reached(other, KNOWN)}
     assert shared == by_asking_each(one) & by_asking_each(other)
@@ -78,5 +76,5 @@ def test_two_scopes_share_what_one_reaches_of_the_ground_of_the_other(
         pytest.param({"type": "branch", "branchId": "wbr_1"}, set(), id="a branch by its id"),
     ],
 )
-def test_what_scopes_call_repositories_by_is_gathered(scope: dict[str, Any], expected: set[str]) -> None:
+def test_repository_names_of_scopes_are_collected(scope: dict[str, Any], expected: set[str]) -> None:
     assert named_repositories([scope, {"type": "repositories", "repositories": ["c/d"]}]) == {*expected, "c/d"}

@@ -101,18 +101,18 @@ def window(text: str) -> Window:
         ),
     ],
 )
-def test_a_window_is_placed(zone: str, day: str, times: str, expected: str | None) -> None:
+def test_window_is_placed_in_its_zone(zone: str, day: str, times: str, expected: str | None) -> None:
     placed = place(window(times), date.fromisoformat(day), ZoneInfo(zone))
     assert placed == (span(expected) if expected else None)
 
 
-def test_a_window_without_length_is_told() -> None:
+def test_window_without_length_is_empty() -> None:
     assert window("08:00-08:00").is_empty
     assert not window("17:00-08:00+1").is_empty
     assert not window("08:00-08:01").is_empty
 
 
-def test_spans_meet_where_they_share_an_instant() -> None:
+def test_intervals_meet_when_they_share_an_instant() -> None:
     first, next_one = span("2026-01-01T00:00/2026-01-01T01:00"), span("2026-01-01T01:00/2026-01-01T02:00")
     assert not first.meets(next_one)
     assert first.meets(span("2026-01-01T00:59/2026-01-01T02:00"))

@@ -130,7 +130,7 @@ def placed(zone: str, start: int, end: int) -> tuple[int, int] | None:
     return (minutes(found.start), minutes(found.end)) if found else None
 
 
-def test_every_zone_has_clocks_that_agree_with_the_c_library() -> None:
+def test_local_time_agrees_with_the_c_library_in_every_zone() -> None:
     samples = [minutes(FIRST) + hours * 60 for hours in range(0, 12 * 365 * 24, 1999)]
     for zone in ZONES:
         place_of = ZoneInfo(zone)
@@ -140,7 +140,7 @@ def test_every_zone_has_clocks_that_agree_with_the_c_library() -> None:
                 assert local_time(EPOCH + minute * MINUTE, place_of) == shown(minute + ahead(minute)), zone
 
 
-def test_windows_at_every_change_of_every_zone_cover_what_they_have_to_and_end_where_that_ends() -> None:
+def test_window_is_placed_exactly_at_every_clock_change_of_every_zone() -> None:
     for change, zone in distinct_changes().items():
         low, high = change.readings
         inside = (low, low + 1, (low + high) // 2, high - 1, high)
@@ -159,7 +159,7 @@ def test_windows_at_every_change_of_every_zone_cover_what_they_have_to_and_end_w
     lead=st.integers(-2 * DAY, DAY),
     length=st.integers(1, 4 * DAY),
 )
-def test_a_window_of_days_covers_every_minute_whose_reading_lies_in_it(
+def test_window_covers_every_minute_whose_local_time_lies_within(
     zone: str, data: st.DataObject, lead: int, length: int
 ) -> None:
     around = [change.at for change in changes(zone)] or [minutes(FIRST)]
@@ -174,7 +174,7 @@ def test_a_window_of_days_covers_every_minute_whose_reading_lies_in_it(
     day=st.dates(FIRST.date(), date(2037, 12, 31)),
     cuts=st.lists(st.times().map(lambda at: at.replace(second=0, microsecond=0)), min_size=3, max_size=3, unique=True),
 )
-def test_windows_that_follow_each_other_leave_no_gap_and_meet_only_where_clocks_are_changed(
+def test_adjacent_windows_leave_no_gap_and_overlap_only_at_clock_changes(
     zone: str, day: date, cuts: list[time]
 ) -> None:
     first, second, third = sorted(cuts)
@@ -196,6 +196,6 @@ def joined(one: Span | None, other: Span | None) -> Span | None:
     day=st.dates(FIRST.date(), date(2037, 12, 31)),
     at=st.times().map(lambda at: at.replace(second=0, microsecond=0)),
 )
-def test_what_is_shown_last_is_never_before_what_is_shown_first(zone: str, day: date, at: time) -> None:
+def test_last_instant_of_a_local_time_is_not_before_the_first(zone: str, day: date, at: time) -> None:
     place_of, read = ZoneInfo(zone), datetime.combine(day, at)
     assert first_instant(read, place_of) <= last_instant(read, place_of)

@@ -49,7 +49,7 @@ def by_walking(rule: Recurrence, window: Window, zone: str, after: int, until: i
     length=st.integers(1, 2 * DAYS),
     ahead=st.integers(0, 20),
 )
-def test_windows_are_those_of_the_days_that_fit_where_clocks_show_them(
+def test_windows_are_those_of_the_matching_local_days(
     rule: Recurrence, zone: str, data: st.DataObject, start: int, length: int, ahead: int
 ) -> None:
     begins, ends = (EPOCH + minute * MINUTE for minute in (start, start + length))
@@ -101,14 +101,14 @@ DAILY = Recurrence("daily", date(2026, 1, 1))
         ),
     ],
 )
-def test_windows_of_a_range(
+def test_windows_are_those_within_the_range(
     window: Window, zone: str, after: str, until: str, expected_windows: list[tuple[str, str]]
 ) -> None:
     found = expand_windows(DAILY, window, ZoneInfo(zone), at(after), at(until))
     assert found == [Interval(at(start), at(end)) for start, end in expected_windows]
 
 
-def test_of_two_windows_that_a_gap_makes_begin_at_once_the_longer_one_stands_for_both() -> None:
+def test_longer_window_is_kept_when_a_clock_gap_merges_two_starts() -> None:
     apia = Recurrence("daily", date(2011, 12, 30), count=2)  # the first of them never was there
     window = Window(time(0), time(12), 1)
     found = expand_windows(apia, window, ZoneInfo("Pacific/Apia"), at("2011-12-29T00:00"), at("2012-01-02T00:00"))

@@ -7,7 +7,7 @@ from rules.time.zones import check_zone
 
 
 @pytest.mark.parametrize("name", ["Europe/London", "UTC", "America/Argentina/Buenos_Aires"])
-def test_the_names_of_the_database_are_taken(name: str) -> None:
+def test_zone_names_of_the_database_are_accepted(name: str) -> None:
     check_zone(name, "/timezone")
 
 
@@ -20,7 +20,7 @@ def test_the_names_of_the_database_are_taken(name: str) -> None:
         ("", "'' is not an IANA time zone, such as Europe/London."),
     ],
 )
-def test_others_are_refused_and_another_case_is_told(name: str, said: str) -> None:
+def test_unknown_zone_is_rejected_with_the_right_case_suggested(name: str, said: str) -> None:
     with pytest.raises(ServiceError) as caught:
         check_zone(name, "/timezone")
     assert (caught.value.code, caught.value.message) == ("invalid_timezone", said)

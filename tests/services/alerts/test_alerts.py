@@ -30,7 +30,7 @@ def stored(session: Session) -> list[Any]:
     return list(session.execute(text(query + " ORDER BY since, key")).all())
 
 
-def test_an_item_says_what_it_is_about_and_what_to_do(unit_of: Opener, acme: Organization, session: Session) -> None:
+def test_alert_has_its_subject_and_action(unit_of: Opener, acme: Organization, session: Session) -> None:
     with unit_of(acme) as uow:
         open_alert(uow, ITEM)
         now = uow.now
@@ -48,7 +48,7 @@ def test_an_item_says_what_it_is_about_and_what_to_do(unit_of: Opener, acme: Org
     ]
 
 
-def test_raising_again_changes_the_words_and_keeps_since(
+def test_reopened_alert_has_the_new_message_and_keeps_its_start(
     unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
 ) -> None:
     with unit_of(acme) as uow:
@@ -61,7 +61,7 @@ def test_raising_again_changes_the_words_and_keeps_since(
     assert (row.since, row.message, row.severity) == (first, "The ruleset is disabled.", "critical")
 
 
-def test_a_cause_that_comes_back_is_a_new_item(
+def test_recurring_cause_opens_a_new_alert(
     unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
 ) -> None:
     for _ in range(2):
@@ -74,7 +74,7 @@ def test_a_cause_that_comes_back_is_a_new_item(
     assert [round((row.cleared_at - row.since).total_seconds()) for row in stored(session)] == [3600, 3600]
 
 
-def test_clearing_what_is_not_open_changes_nothing(
+def test_resolving_an_alert_that_is_not_open_changes_nothing(
     unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
 ) -> None:
     with unit_of(acme) as uow:
@@ -87,7 +87,7 @@ def test_clearing_what_is_not_open_changes_nothing(
     assert round((row.cleared_at - row.since).total_seconds()) == 3600
 
 
-def test_many_are_raised_at_once_and_of_one_key_the_last_one_counts(
+def test_last_alert_of_a_key_wins_when_many_are_opened_together(
     unit_of: Opener, acme: Organization, session: Session
 ) -> None:
     with unit_of(acme) as uow:
@@ -99,7 +99,7 @@ def test_many_are_raised_at_once_and_of_one_key_the_last_one_counts(
     }
 
 
-def test_organisations_do_not_share_keys(unit_of: Opener, acme: Organization, session: Session) -> None:
+def test_organizations_do_not_share_alert_keys(unit_of: Opener, acme: Organization, session: Session) -> None:
     other = factories.organization(session, "Other")
     session.commit()
     for organization in (acme, other):
@@ -110,7 +110,7 @@ def test_organisations_do_not_share_keys(unit_of: Opener, acme: Organization, se
     assert {row.organization_id: row.cleared_at is None for row in stored(session)} == {acme.id: True, other.id: False}
 
 
-def test_two_who_raise_the_same_things_in_another_order_open_each_of_them_once(
+def test_concurrent_opening_in_a_different_order_opens_each_alert_once(
     unit_of: Opener, acme: Organization, session: Session
 ) -> None:
     items = [replace(ITEM, key=f"item {number}") for number in range(40)]
@@ -134,7 +134,7 @@ def test_two_who_raise_the_same_things_in_another_order_open_each_of_them_once(
     assert len(stored(session)) == len(items)
 
 
-def test_limits_that_are_met_again_and_again_are_one_trouble(
+def test_repeated_rate_limits_are_one_pause(
     unit_of: Opener, acme: Organization, session: Session, clock: MovedClock
 ) -> None:
     installation = factories.installation(session, acme)

@@ -53,17 +53,17 @@ def _actions(argument: ast.expr) -> list[str]:
 CALLS = list(calls())
 
 
-def test_most_of_the_vocabulary_is_found_in_the_source() -> None:
+def test_most_audit_actions_are_recorded_by_calls_in_the_source() -> None:
     assert len({action for call in CALLS for action in call.actions}) > len(ACTIONS) / 2
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
-def test_what_is_recorded_is_in_the_vocabulary(call: Call) -> None:
+def test_recorded_action_is_in_the_vocabulary(call: Call) -> None:
     assert set(call.actions) <= ACTIONS.keys()
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if not set(call.actions) <= EVENTS], ids=str)
-def test_a_change_tells_what_was_before_and_after(call: Call) -> None:
+def test_recorded_change_has_before_and_after(call: Call) -> None:
     passed_on = not call.keywords or None in call.keywords or "audit_end" in _source(call)
     assert {"before", "after"} <= call.keywords or "rows" in call.keywords or passed_on
 
@@ -73,16 +73,16 @@ def _source(call: Call) -> str:
     return (SERVICES.parent / path).read_text().splitlines()[int(line) - 1]
 
 
-def test_events_are_actions() -> None:
+def test_audit_events_are_actions() -> None:
     assert ACTIONS.keys() >= EVENTS
 
 
-def test_an_action_outside_the_vocabulary_is_refused(unit_of: Opener, acme: Organization) -> None:
+def test_action_outside_the_vocabulary_is_rejected(unit_of: Opener, acme: Organization) -> None:
     with unit_of(acme) as uow, pytest.raises(RuntimeError, match=r"rules/audit/actions\.py"):
         uow.audit("freeze.begun", ("freeze", "frz_1", "x"))
 
 
-def test_instants_in_details_are_told_as_the_api_tells_them(unit_of: Opener, acme: Organization) -> None:
+def test_instants_in_audit_details_have_the_format_of_the_api(unit_of: Opener, acme: Organization) -> None:
     day = datetime(2027, 1, 4, 8, tzinfo=UTC)
     with unit_of(acme) as uow:
         uow.audit("freeze.grew", ("freeze", "frz_1", "x"), at=day, inside={"list": [day, 7, None]})
@@ -91,7 +91,7 @@ def test_instants_in_details_are_told_as_the_api_tells_them(unit_of: Opener, acm
     assert details == {"at": "2027-01-04T08:00:00Z", "inside": {"list": ["2027-01-04T08:00:00Z", 7, None]}}
 
 
-def test_a_change_is_told_by_what_is_different_and_nothing_else() -> None:
+def test_differences_have_only_the_changed_values() -> None:
     before = {"name": "Acme", "plan": "free", "settings": {"timezone": "UTC", "approval": "admin"}, "list": [1]}
     after = {"name": "Acme", "plan": "team", "settings": {"timezone": "UTC", "approval": "member"}, "list": [1, 2]}
     assert differences(before, after) == (

@@ -18,7 +18,7 @@ from tests.services.conftest import Opener
 
 
 class TestFollowing:
-    def test_a_collector_misses_nothing_of_writers_that_commit_late_and_in_any_order(
+    def test_collector_reads_every_entry_of_writers_that_commit_late(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener
     ) -> None:
         """Six writers hold their entries back for a while each; sealer and collector never stop meanwhile."""
@@ -64,7 +64,7 @@ class TestFollowing:
         assert set(seen) == set(written)
         assert [seal.entry_id for seal in seals(session, acme)] == seen
 
-    def test_the_order_of_instants_would_have_missed_the_late_one(
+    def test_late_entry_is_sealed_last_despite_its_earlier_instant(
         self, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener, record: Record
     ) -> None:
         """Show that the sealed order is not that of `at`: the early entry comes last."""

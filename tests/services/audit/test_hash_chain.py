@@ -33,11 +33,11 @@ THOUSANDS = """
 
 
 class TestTheChain:
-    def test_an_entry_waits_for_its_seal_from_its_commit_on(self, session: Session, record: Record) -> None:
+    def test_committed_entry_waits_for_its_seal(self, session: Session, record: Record) -> None:
         entry = record()
         assert session.scalars(select(UnsealedEntry.entry_id)).all() == [entry]
 
-    def test_each_seal_has_the_next_number_and_the_hash_of_the_one_before(
+    def test_seal_has_the_next_number_and_the_previous_hash(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, record: Record
     ) -> None:
         entries = [record(), record()]
@@ -49,7 +49,7 @@ class TestTheChain:
         assert [seal.previous_hash for seal in chain] == [GENESIS, *(seal.hash for seal in chain[:-1])]
         assert session.scalars(select(UnsealedEntry.entry_id)).all() == []
 
-    def test_a_hash_can_be_computed_by_anybody_who_reads_what_it_is_made_of(
+    def test_seal_hash_can_be_recomputed_from_the_entry(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, record: Record
     ) -> None:
         entry = session.get_one(AuditEntry, record(before=None, after={"ü": [1, 1.5, True]}))
@@ -62,7 +62,7 @@ class TestTheChain:
         )
         assert seals(session, acme)[0].hash == sha256(bytes(32) + written.encode()).digest()
 
-    def test_organisations_have_chains_of_their_own(
+    def test_organizations_have_separate_chains(
         self,
         session: Session,
         jobs: UnitOfWorkFactory,
@@ -77,10 +77,10 @@ class TestTheChain:
         seal_entries(jobs)
         assert [len(seals(session, each)) for each in (acme, globex)] == [1, 1]
 
-    def test_nothing_to_seal_is_nothing_done(self, jobs: UnitOfWorkFactory, acme: Organization) -> None:
+    def test_sealing_does_nothing_without_entries(self, jobs: UnitOfWorkFactory, acme: Organization) -> None:
         assert seal_entries(jobs) == 0
 
-    def test_a_crowd_is_sealed_piece_by_piece(
+    def test_many_entries_are_sealed_in_batches(
         self,
         session: Session,
         jobs: UnitOfWorkFactory,
@@ -93,7 +93,7 @@ class TestTheChain:
         assert seal_entries(jobs) == 5
         assert [seal.entry_id for seal in seals(session, acme)] == entries
 
-    def test_who_has_a_crowd_keeps_nobody_else_waiting(
+    def test_organization_with_many_entries_does_not_delay_others(
         self,
         session: Session,
         jobs: UnitOfWorkFactory,
@@ -114,7 +114,7 @@ class TestTheChain:
         with jobs.open(SYSTEM_CALLER) as uow:
             assert uow.session.scalars(hash_chain._WAITING).all() == [globex.id, acme.id]
 
-    def test_a_seal_is_never_older_than_its_entry_nor_than_the_seal_before(
+    def test_seal_instant_is_not_before_that_of_the_previous_seal(
         self, session: Session, jobs: UnitOfWorkFactory, clock: MovedClock, acme: Organization, record: Record
     ) -> None:
         clock.ahead = timedelta(minutes=10)
@@ -127,7 +127,7 @@ class TestTheChain:
         assert chain[0].sealed_at <= chain[1].sealed_at
         assert [seal.late for seal in chain] == [False, False]
 
-    def test_one_that_waited_for_an_hour_is_marked_as_late(
+    def test_entry_that_waited_over_an_hour_is_sealed_as_late(
         self, session: Session, jobs: UnitOfWorkFactory, clock: MovedClock, acme: Organization, record: Record
     ) -> None:
         record()
@@ -137,8 +137,8 @@ class TestTheChain:
         assert [seal.late for seal in seals(session, acme)] == [True, False]
 
 
-class TestNobodyWaits:
-    def test_what_is_not_committed_is_neither_sealed_nor_waited_for(
+class TestConcurrency:
+    def test_uncommitted_entry_is_neither_sealed_nor_waited_for(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener, record: Record
     ) -> None:
         with unit_of(acme) as slow:
@@ -148,7 +148,7 @@ class TestNobodyWaits:
         assert seal_entries(jobs) == 1
         assert [seal.entry_id for seal in seals(session, acme)] == [quick, early]
 
-    def test_what_was_rolled_back_leaves_no_gap(
+    def test_rolled_back_entry_leaves_no_gap_in_the_chain(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener, record: Record
     ) -> None:
         with unit_of(acme) as uow:
@@ -158,7 +158,7 @@ class TestNobodyWaits:
         assert seal_entries(jobs) == 1
         assert [seal.sequence for seal in seals(session, acme)] == [1]
 
-    def test_of_two_sealers_one_gets_an_organisation_and_the_other_does_not_wait(
+    def test_organization_is_sealed_by_one_sealer_without_the_other_waiting(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, record: Record
     ) -> None:
         record()
@@ -167,7 +167,7 @@ class TestNobodyWaits:
             assert seal_entries(jobs) == 0
         assert len(seals(session, acme)) == 1
 
-    def test_a_freeze_of_ten_thousand_branches_and_a_lift_do_not_wait_for_each_other(
+    def test_large_freeze_and_lift_do_not_wait_for_each_other(
         self, session: Session, jobs: UnitOfWorkFactory, acme: Organization, unit_of: Opener
     ) -> None:
         factories.watched(session, acme, "acme/other")
@@ -193,7 +193,7 @@ class TestNobodyWaits:
         assert sorted(session.scalars(actions)) == ["freeze.lifted", "freeze.started", "freeze.started"]
 
 
-def test_what_an_entry_is_hashed_as_does_not_depend_on_the_order_of_its_keys() -> None:
+def test_canonical_entry_does_not_depend_on_key_order() -> None:
     now = factories.now()
     entry = {
         "id": "aud_1",
@@ -211,7 +211,7 @@ def test_what_an_entry_is_hashed_as_does_not_depend_on_the_order_of_its_keys() -
     assert seal_hash(b"x", entry) != seal_hash(b"y", entry)
 
 
-def test_a_chain_that_cannot_go_on_keeps_no_other_from_its_turn(
+def test_broken_chain_does_not_delay_others(
     session: Session, jobs: UnitOfWorkFactory, acme: Organization, globex: Organization, record: Record, unit_of: Opener
 ) -> None:
     sealed = record()

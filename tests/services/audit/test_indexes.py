@@ -88,26 +88,24 @@ def plan_of(uow: UnitOfWork, engine: Engine, filters: AuditFilters, order: Any, 
 
 
 @pytest.mark.parametrize("name", RARE)
-def test_the_newest_of_a_filter_are_found_by_its_index(uow: UnitOfWork, filled: Engine, name: str) -> None:
+def test_newest_entries_of_a_filter_are_found_by_its_index(uow: UnitOfWork, filled: Engine, name: str) -> None:
     assert f"ix_audit_entries_{name}" in plan_of(uow, filled, RARE[name], "desc")
 
 
 @pytest.mark.parametrize("name", RARE)
-def test_those_of_a_filter_are_found_by_its_index_in_the_order_of_seals_too(
-    uow: UnitOfWork, filled: Engine, name: str
-) -> None:
+def test_sealed_entries_of_a_filter_are_found_by_its_index(uow: UnitOfWork, filled: Engine, name: str) -> None:
     plan = plan_of(uow, filled, RARE[name], "asc")
     assert f"ix_audit_seals_{name}" in plan
     assert "Sort" not in plan
 
 
-def test_the_newest_are_read_in_their_order(uow: UnitOfWork, filled: Engine) -> None:
+def test_newest_entries_are_read_in_index_order(uow: UnitOfWork, filled: Engine) -> None:
     plan = plan_of(uow, filled, AuditFilters(), "desc")
     assert "ix_audit_entries_page" in plan
     assert "Sort" not in plan
 
 
-def test_the_sealed_are_read_in_their_order_from_wherever_somebody_is(uow: UnitOfWork, filled: Engine) -> None:
+def test_sealed_entries_are_read_in_index_order_from_any_cursor(uow: UnitOfWork, filled: Engine) -> None:
     cursor = list_entries(uow, AuditFilters(), "asc", None, 100).next_cursor
     for place in (None, cursor):
         plan = plan_of(uow, filled, AuditFilters(), "asc", place)
@@ -116,9 +114,7 @@ def test_the_sealed_are_read_in_their_order_from_wherever_somebody_is(uow: UnitO
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_a_page_is_planned_for_what_is_asked_however_often_others_were(
-    uow: UnitOfWork, order: Literal["asc", "desc"]
-) -> None:
+def test_page_of_entries_always_has_a_custom_plan(uow: UnitOfWork, order: Literal["asc", "desc"]) -> None:
     for _ in range(15):
         uow.session.execute(text("SET LOCAL plan_cache_mode TO force_generic_plan"))
         list_entries(uow, AuditFilters(action="freeze.started"), order, None, 10)
@@ -128,7 +124,7 @@ def test_a_page_is_planned_for_what_is_asked_however_often_others_were(
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_what_the_plan_does_not_show_costs_nothing(uow: UnitOfWork, filled: Engine, order: str) -> None:
+def test_entries_beyond_the_retention_of_the_plan_are_not_read(uow: UnitOfWork, filled: Engine, order: str) -> None:
     uow.caller = replace(uow.caller, plan="free")
     plan = plan_of(uow, filled, AuditFilters(), order)
     assert "rows=20000" not in plan
@@ -136,7 +132,9 @@ def test_what_the_plan_does_not_show_costs_nothing(uow: UnitOfWork, filled: Engi
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_a_range_ends_where_it_ends(uow: UnitOfWork, filled: Engine, order: Literal["asc", "desc"]) -> None:
+def test_range_of_instants_reads_only_its_entries(
+    uow: UnitOfWork, filled: Engine, order: Literal["asc", "desc"]
+) -> None:
     now = factories.now()
     filters = AuditFilters(since=now - timedelta(days=100), until=now - timedelta(days=100) + timedelta(minutes=35))
     explained = Explained(filled)
@@ -151,7 +149,7 @@ def _read(plan: str) -> list[int]:
     return [int(float(part.split()[0])) for part in plan.split("actual time=")[1:] for part in part.split("rows=")[1:2]]
 
 
-def test_the_last_of_each_action_are_found_by_its_index_however_many_others_there_are(
+def test_latest_entries_of_an_action_are_found_by_its_index(
     uow: UnitOfWork, filled: Engine, module_database: str
 ) -> None:
     owner = create_engine(module_database, isolation_level="AUTOCOMMIT")

@@ -24,7 +24,7 @@ class TestRights:
             "DROP TRIGGER await_seal ON audit_entries",
         ],
     )
-    def test_nobody_can_change_what_was_recorded(
+    def test_recorded_entries_cannot_be_changed_by_any_role(
         self, session: Session, jobs: UnitOfWorkFactory, record: Record, role: str, statement: str
     ) -> None:
         record()
@@ -35,11 +35,11 @@ class TestRights:
     @pytest.mark.parametrize(
         "statement", ["DELETE FROM audit_entries", "DELETE FROM audit_seals", "DELETE FROM audit_unsealed"]
     )
-    def test_only_jobs_may_remove_anything(self, session: Session, role: str, statement: str) -> None:
+    def test_audit_can_be_erased_only_by_jobs(self, session: Session, role: str, statement: str) -> None:
         refuses(session, role, statement)
 
     @pytest.mark.parametrize("table", ["audit_entries", "audit_seals"])
-    def test_jobs_remove_nothing_of_an_organisation_that_is_there(
+    def test_jobs_cannot_erase_the_audit_of_a_live_organization(
         self, worker_engine: Engine, jobs: UnitOfWorkFactory, record: Record, table: str
     ) -> None:
         record()
@@ -48,14 +48,14 @@ class TestRights:
             assert connection.execute(text(f"DELETE FROM {table}")).rowcount == 0
 
     @pytest.mark.parametrize("role", ["app", "identity"])
-    def test_nobody_but_jobs_can_seal(self, session: Session, role: str) -> None:
+    def test_seals_can_be_written_only_by_jobs(self, session: Session, role: str) -> None:
         statement = (
             "INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at) "
             "VALUES ('org', 1, 'aud', '', '', now())"
         )
         refuses(session, role, statement)
 
-    def test_who_writes_an_entry_cannot_keep_it_from_its_seal(self, session: Session, engine: Engine) -> None:
+    def test_entry_cannot_be_kept_from_its_seal_by_its_writer(self, session: Session, engine: Engine) -> None:
         refuses(session, "app", "INSERT INTO audit_unsealed VALUES ('aud', 'org')")
         refuses(session, "app", "SET session_replication_role = replica")
 

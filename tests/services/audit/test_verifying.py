@@ -54,31 +54,31 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
 
 
 class TestASoundChain:
-    def test_is_told_with_its_length_and_its_last_hash(
+    def test_sound_chain_is_reported_with_its_length_and_last_hash(
         self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         last = seals(session, acme)[-1].hash.hex()
         assert told(capsys) == (0, f"{acme.slug} ({acme.id}): sound, 5 sealed, the last one {last}\n")
 
-    def test_one_organisation_is_named_by_id_or_slug(
+    def test_verification_of_a_single_organization_takes_id_or_slug(
         self, entries: Entries, acme: Organization, globex: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for name in (acme.id, acme.slug):
             status, out = told(capsys, name)
             assert (status, out.count("\n"), acme.id in out) == (0, 1, True)
 
-    def test_without_a_name_every_one_is_proved(
+    def test_verification_covers_all_organizations_by_default(
         self, entries: Entries, acme: Organization, globex: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         status, out = told(capsys)
         assert (status, out.count("sound")) == (0, 2)
 
-    def test_an_organisation_that_is_not_there_is_told(
+    def test_verification_of_an_unknown_organization_fails(
         self, entries: Entries, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert told(capsys, "nobody") == (1, "")
 
-    def test_an_entry_of_this_minute_may_still_wait(
+    def test_recent_unsealed_entry_is_accepted(
         self, entries: Entries, record: Record, capsys: pytest.CaptureFixture[str]
     ) -> None:
         record()
@@ -98,7 +98,7 @@ class TestWhatIsFound:
             ("details", """'{"reason": "none"}'"""),
         ],
     )
-    def test_an_entry_that_was_changed(
+    def test_changed_entry_is_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str], column: str, value: str
     ) -> None:
         tampering.execute(text(f"UPDATE audit_entries SET {column} = {value} WHERE id = :id"), {"id": entries[2]})
@@ -107,14 +107,14 @@ class TestWhatIsFound:
         assert status == 1
         assert f"BROKEN: seal 3 of {entries[2]} is not the hash of what the entry says (2 before it are sound)" in out
 
-    def test_an_entry_that_is_gone(
+    def test_deleted_entry_is_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
     ) -> None:
         tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
         tampering.commit()
         assert f"MISSING: the entry of seal 2 of {entries[1]} is gone" in told(capsys)[1]
 
-    def test_an_entry_that_is_gone_with_its_seal(
+    def test_entry_deleted_with_its_seal_is_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
     ) -> None:
         tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
@@ -124,7 +124,7 @@ class TestWhatIsFound:
         assert status == 1
         assert f"MISSING: seal 2 is gone; seal 3 of {entries[2]} comes next" in out
 
-    def test_an_entry_that_is_gone_with_its_seal_where_the_others_moved_up(
+    def test_entry_deleted_with_its_seal_is_reported_after_renumbering(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
     ) -> None:
         tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
@@ -134,7 +134,7 @@ class TestWhatIsFound:
         tampering.commit()
         assert f"BROKEN: seal 2 of {entries[2]} does not follow the one before" in told(capsys)[1]
 
-    def test_two_entries_that_changed_places(
+    def test_swapped_entries_are_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for old, new in (("2", "9"), ("3", "2"), ("9", "3")):
@@ -143,7 +143,7 @@ class TestWhatIsFound:
         assert f"BROKEN: seal 2 of {entries[2]} does not follow" in told(capsys)[1]
 
     @pytest.mark.parametrize("column", ["action", "actor_id", "target_id", "source"])
-    def test_a_seal_under_which_nobody_would_look(
+    def test_seal_with_altered_filter_columns_is_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str], column: str
     ) -> None:
         tampering.execute(text(f"UPDATE audit_seals SET {column} = 'another' WHERE sequence = 4"))
@@ -154,7 +154,7 @@ class TestWhatIsFound:
         "change",
         ["sealed_at = sealed_at + interval '1 minute'", "sealed_at = sealed_at - interval '8 days'", "late = NOT late"],
     )
-    def test_a_seal_at_whose_instant_nobody_would_look(
+    def test_seal_with_an_altered_instant_is_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str], change: str
     ) -> None:
         tampering.execute(text(f"UPDATE audit_seals SET {change} WHERE sequence = 3"))
@@ -163,7 +163,7 @@ class TestWhatIsFound:
         assert status == 1
         assert "has an instant out of its order" in out
 
-    def test_an_entry_that_was_kept_from_its_seal(
+    def test_entry_kept_from_its_seal_is_reported(
         self,
         entries: Entries,
         tampering: Session,
@@ -181,7 +181,7 @@ class TestWhatIsFound:
         assert status == 1
         assert f"UNSEALED: {left} of " in out
 
-    def test_only_what_is_wrong_is_wrong(
+    def test_only_the_broken_chain_is_reported(
         self,
         entries: Entries,
         tampering: Session,
@@ -201,7 +201,7 @@ class TestWhatIsFound:
         assert f"BROKEN: seal 5 of {entries[4]}" in out
 
 
-def test_an_organisation_that_is_being_erased_is_left_out(
+def test_organization_under_erasure_is_left_out_of_verification(
     entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
 ) -> None:
     acme.deleted_at = factories.now() - timedelta(days=31)
@@ -210,13 +210,13 @@ def test_an_organisation_that_is_being_erased_is_left_out(
 
 
 class TestAKnownSeal:
-    def test_is_looked_for(
+    def test_known_seal_is_confirmed(
         self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for seal in seals(session, acme):
             assert told(capsys, acme.slug, "--known", f"{seal.sequence}:{seal.hash.hex()}")[0] == 0
 
-    def test_tells_that_the_end_was_cut_off(
+    def test_truncated_chain_is_reported_by_a_known_seal(
         self,
         entries: Entries,
         session: Session,
@@ -233,7 +233,7 @@ class TestAKnownSeal:
         assert status == 1
         assert "MISSING: seal 5, which is known, is gone: the chain ends with seal 3 (3 before it are sound)" in out
 
-    def test_tells_of_a_chain_that_was_made_anew(
+    def test_rewritten_chain_is_reported_by_a_known_seal(
         self, entries: Entries, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         status, out = told(capsys, acme.slug, "--known", f"2:{'0' * 64}")
@@ -241,7 +241,7 @@ class TestAKnownSeal:
         assert f"BROKEN: seal 2 of {entries[1]} is another than the known one (1 before it are sound)" in out
 
     @pytest.mark.parametrize("arguments", [("acme", "--known", "2"), ("--known", f"2:{'0' * 64}")])
-    def test_has_a_number_a_hash_and_an_organisation(self, arguments: tuple[str, ...]) -> None:
+    def test_known_seal_requires_number_hash_and_organization(self, arguments: tuple[str, ...]) -> None:
         with pytest.raises(SystemExit) as ended:
             main(["verify", *arguments])
         assert ended.value.code == 2

@@ -23,11 +23,11 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 @given(st.tuples(st.text(max_size=50), st.integers(-(2**53), 2**53), st.datetimes(timezones=st.just(UTC))))
-def test_a_cursor_opens_to_its_position(position: tuple[Any, ...]) -> None:
+def test_cursor_is_read_as_its_position(position: tuple[Any, ...]) -> None:
     assert read_cursor(SECRET, BOUND, sign_cursor(SECRET, BOUND, position)) == position
 
 
-def test_a_filter_that_is_absent_is_one_that_is_none() -> None:
+def test_cursor_treats_an_absent_filter_as_none() -> None:
     cursor = sign_cursor(SECRET, BOUND, ("a",))
     assert read_cursor(SECRET, ("list_freezes", "org_1", {"state": "in_force"}), cursor) == ("a",)
 
@@ -43,21 +43,21 @@ def test_a_filter_that_is_absent_is_one_that_is_none() -> None:
     ],
     ids=["secret", "operation", "organisation", "filter", "another filter"],
 )
-def test_a_cursor_opens_nowhere_else(secret: bytes, bound: tuple[str, str, Any]) -> None:
+def test_cursor_of_another_list_is_rejected(secret: bytes, bound: tuple[str, str, Any]) -> None:
     with pytest.raises(ServiceError) as refused:
         read_cursor(secret, bound, sign_cursor(SECRET, BOUND, ("a",)))
     assert refused.value.code == "invalid_cursor"
 
 
 @given(st.one_of(st.text(max_size=200), st.binary(max_size=100).map(lambda raw: raw.hex())))
-def test_anything_else_is_no_cursor(text: str) -> None:
+def test_malformed_cursor_is_rejected(text: str) -> None:
     with pytest.raises(ServiceError) as refused:
         read_cursor(SECRET, BOUND, text)
     assert refused.value.code == "invalid_cursor"
 
 
 @given(st.integers(min_value=0), st.sampled_from("AZaz09-_="))
-def test_a_changed_cursor_is_no_cursor(place: int, letter: str) -> None:
+def test_altered_cursor_is_rejected(place: int, letter: str) -> None:
     cursor = sign_cursor(SECRET, BOUND, ("a", 1, NOON))
     at = place % (len(cursor) - 1)
     changed = cursor[:at] + letter + cursor[at + 1 :]
@@ -96,7 +96,7 @@ def test_pages_cover_a_list_newest_first_with_ties_by_id(uow: UnitOfWork, limit:
     assert seen == [f"usr_{number}" for number in reversed(range(10))]
 
 
-def test_rows_of_several_columns_stay_rows(uow: UnitOfWork) -> None:
+def test_page_rows_of_several_columns_stay_rows(uow: UnitOfWork) -> None:
     query = select(User.id, User.email)
     page = page_of(uow, "list_users", {}, query, (User.id,), cursor=None, limit=2, ascending=True)
     assert [tuple(row) for row in page.data] == [("usr_0", "0"), ("usr_1", "1")]

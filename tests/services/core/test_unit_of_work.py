@@ -21,13 +21,13 @@ def uow(database: str) -> Iterator[UnitOfWork]:
     engine.dispose()
 
 
-def test_acts_as_the_service_for_a_while(uow: UnitOfWork) -> None:
+def test_unit_of_work_acts_as_the_service_within_the_block(uow: UnitOfWork) -> None:
     with uow.act_as_service(organization_id="org_2"):
         assert (uow.actor, uow.caller.source, uow.organization) == (SYSTEM, "system", "org_2")
     assert uow.caller == CALLER
 
 
-def test_is_itself_again_whatever_fails_meanwhile(uow: UnitOfWork) -> None:
+def test_unit_of_work_restores_its_caller_when_the_block_fails(uow: UnitOfWork) -> None:
     with pytest.raises(ZeroDivisionError), uow.act_as_service():
         _ = 1 / 0
     assert uow.caller == CALLER

@@ -245,7 +245,7 @@ class TestDeadHolders:
         assert rows(session, "*") == before
         assert ("lost", "mail", "3") in first.observer.reports
 
-    def test_holder_whose_connection_broke_goes_on_under_another_number(
+    def test_holder_whose_connection_broke_continues_under_another_number(
         self, processes: tuple[Process, Process], session: Session
     ) -> None:
         first, _second = processes
@@ -269,7 +269,7 @@ class TestDeadHolders:
         clock.ahead += CALL
         assert second.acquire(queue) is not None
 
-    def test_dead_holders_are_removed_once_no_lease_can_name_them(
+    def test_dead_holders_are_removed_when_no_lease_can_name_them(
         self, processes: tuple[Process, Process], jobs: UnitOfWorkFactory, session: Session, clock: MovedClock
     ) -> None:
         first, second = processes
@@ -292,7 +292,7 @@ def test_pooled_connection_is_refused(database: str) -> None:
     engine.dispose()
 
 
-def test_delays_grow_up_to_the_longest_and_differ() -> None:
+def test_retry_delays_grow_up_to_the_longest_and_vary() -> None:
     policy = RetryPolicy(timedelta(seconds=2), timedelta(minutes=5))
     for attempts, longest in ((0, 2), (1, 4), (3, 16), (100, 300)):
         delays = {policy.delay(attempts).total_seconds() for _ in range(50)}

@@ -66,7 +66,7 @@ def covered_above(town: Town) -> int:
 
 
 class TestARepositorysOwnRuleset:
-    def test_is_told_of_until_the_repository_is_covered_again(self, town: Town) -> None:
+    def test_orphaned_ruleset_has_an_alert_until_the_repository_is_covered(self, town: Town) -> None:
         enforced(town, OWN)
         select(town, "api")
         assert attention(town) == TOLD
@@ -77,7 +77,7 @@ class TestARepositorysOwnRuleset:
         assert attention(town) == []
         assert names(town.host) == {"web": ["Change freeze: main"], "api": ["Change freeze: main"]}
 
-    def test_that_people_removed_is_told_of_no_more_where_we_can_see_it(self, town: Town) -> None:
+    def test_alert_is_resolved_when_people_remove_the_orphaned_ruleset(self, town: Town) -> None:
         """A public repository is shown to us though it is not covered."""
         enforced(town, OWN)
         town.sql("UPDATE repositories SET removed_at = clock_timestamp() WHERE name = 'web'")
@@ -89,14 +89,14 @@ class TestARepositorysOwnRuleset:
         assert attention(town) == []
         assert len(town.sql("SELECT 1 FROM written_rulesets")) == 1
 
-    def test_went_with_a_repository_that_was_deleted(self, town: Town) -> None:
+    def test_orphaned_ruleset_has_no_alert_when_the_repository_is_deleted(self, town: Town) -> None:
         enforced(town, OWN)
         record = town.host.organization("acme").repository("web").record
         at_host.delete(town.host.world, Actor(town.host.maintainer), record)
         sync(town)
         assert attention(town) == []
 
-    def test_is_no_other_repositorys_concern(self, town: Town) -> None:
+    def test_repository_without_a_ruleset_has_no_alert_when_uncovered(self, town: Town) -> None:
         add(town, "web", "api")
         ask(town, scope={"type": "repositories", "repositories": ["acme/api"]})
         work(town)
@@ -105,7 +105,7 @@ class TestARepositorysOwnRuleset:
 
 
 class TestTheOrganisationsRuleset:
-    def test_is_told_of_and_lets_go_of_the_repository_after_a_while(self, town: Town) -> None:
+    def test_organization_ruleset_drops_the_uncovered_repository_after_a_delay(self, town: Town) -> None:
         enforced(town, ORGANIZATION)
         select(town, "api")
         assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
@@ -115,14 +115,14 @@ class TestTheOrganisationsRuleset:
         assert told[-1] == ("ruleset.updated", "system")
         assert len(town.sql("SELECT 1 FROM written_rulesets")) == 1
 
-    def test_that_is_for_nothing_else_is_removed(self, town: Town) -> None:
+    def test_organization_ruleset_is_deleted_when_no_repository_is_left(self, town: Town) -> None:
         enforced(town, ORGANIZATION)
         select(town)
         settle(town)
         assert (attention(town), names(town.host)) == ([], {})
         assert town.sql("SELECT 1 FROM written_rulesets") == []
 
-    def test_holds_a_repository_as_long_as_a_freeze_covers_it(self, town: Town) -> None:
+    def test_organization_ruleset_keeps_the_repository_while_frozen(self, town: Town) -> None:
         enforced(town, ORGANIZATION)
         freeze = town.freeze()
         select(town, "api")
@@ -132,7 +132,7 @@ class TestTheOrganisationsRuleset:
         sync(town)
         assert (attention(town), covered_above(town)) == ([], 1)
 
-    def test_is_left_alone_where_we_may_not_write_it(self, town: Town) -> None:
+    def test_organization_ruleset_is_kept_without_the_write_permission(self, town: Town) -> None:
         enforced(town, ORGANIZATION)
         permit(town, administration="write", organization_administration="read")
         select(town, "api")
@@ -140,7 +140,7 @@ class TestTheOrganisationsRuleset:
         assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
 
     @pytest.mark.parametrize("hidden", ["permission", "fault"])
-    def test_that_we_cannot_see_leaves_what_was_told(self, town: Town, hidden: str) -> None:
+    def test_alert_stays_open_when_the_organization_ruleset_is_unreadable(self, town: Town, hidden: str) -> None:
         enforced(town, ORGANIZATION)
         select(town, "api")
         if hidden == "permission":

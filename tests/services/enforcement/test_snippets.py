@@ -51,7 +51,7 @@ def ruleset(uow: UnitOfWork, branch: WatchedBranch, level: str = "repository") -
     return parsed
 
 
-def test_a_branch_has_the_snippets_of_its_check(unit_of: Opener, session: Session, acme: Organization) -> None:
+def test_snippets_of_a_branch_require_its_check(unit_of: Opener, session: Session, acme: Organization) -> None:
     branch = factories.watched(session, acme)
     session.commit()
     with unit_of(acme) as uow:
@@ -63,7 +63,7 @@ def test_a_branch_has_the_snippets_of_its_check(unit_of: Opener, session: Sessio
     assert rule["required_status_checks"] == [{"context": "change-freeze/main", "integration_id": APP_ID}]
 
 
-def test_the_configured_code_host_is_addressed(unit_of: Opener, session: Session, acme: Organization) -> None:
+def test_snippets_address_the_configured_github(unit_of: Opener, session: Session, acme: Organization) -> None:
     branch = factories.watched(session, acme)
     session.commit()
     with unit_of(acme) as uow:
@@ -72,7 +72,7 @@ def test_the_configured_code_host_is_addressed(unit_of: Opener, session: Session
         assert " --hostname ghe.acme.test " in content(uow, branch, "gh", "repository", "enable")
 
 
-def test_an_organisations_rule_is_for_the_repositories_that_watch_the_pattern(
+def test_organization_snippet_covers_repositories_that_watch_the_pattern(
     unit_of: Opener, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, acme, "acme/web", "release/1")
@@ -96,7 +96,7 @@ def test_an_organisations_rule_is_for_the_repositories_that_watch_the_pattern(
     assert shared["ref_name"]["include"] == ["refs/heads/release/*"]
 
 
-def test_a_globs_rule_spares_branches_whose_check_has_another_name(
+def test_snippet_of_a_glob_excludes_branches_with_another_check_name(
     unit_of: Opener, session: Session, acme: Organization
 ) -> None:
     web = factories.repository(session, acme, auto_watch=["hotfix/*", "**", "!wip/**"])
@@ -115,7 +115,7 @@ def test_a_globs_rule_spares_branches_whose_check_has_another_name(
     assert simpler.github_id not in together
 
 
-def test_break_glass_switches_the_ruleset_that_was_seen_to_require_the_check(
+def test_break_glass_snippet_disables_the_observed_ruleset(
     unit_of: Opener, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, acme)
@@ -127,7 +127,9 @@ def test_break_glass_switches_the_ruleset_that_was_seen_to_require_the_check(
         assert ruleset(uow, branch)["name"] == "Change freeze: main"
 
 
-def test_a_branch_whose_name_is_no_glob_has_snippets(unit_of: Opener, session: Session, acme: Organization) -> None:
+def test_snippets_escape_special_characters_of_a_branch_name(
+    unit_of: Opener, session: Session, acme: Organization
+) -> None:
     branch = factories.watched(session, acme, name="$(touch x){1}]'\"")
     session.commit()
     with unit_of(acme) as uow:
@@ -146,7 +148,7 @@ def _counted(engine: Engine) -> Iterator[list[str]]:
     event.remove(engine, "before_cursor_execute", note)
 
 
-def test_many_repositories_take_no_more_queries(
+def test_snippets_take_constant_queries_for_many_repositories(
     unit_of: Opener, session: Session, acme: Organization, engine: Engine
 ) -> None:
     rows = [factories.repository(session, acme, f"acme/r{number}", auto_watch=["**"]) for number in range(30)]
@@ -157,7 +159,9 @@ def test_many_repositories_take_no_more_queries(
     assert len(statements) <= 5
 
 
-def test_another_organisations_branch_is_not_found(unit_of: Opener, session: Session, acme: Organization) -> None:
+def test_snippets_of_another_organizations_branch_are_not_found(
+    unit_of: Opener, session: Session, acme: Organization
+) -> None:
     branch = factories.watched(session, factories.organization(session, "Globex"), "globex/web")
     session.commit()
     with unit_of(acme) as uow, pytest.raises(ServiceError) as refused:
@@ -165,7 +169,7 @@ def test_another_organisations_branch_is_not_found(unit_of: Opener, session: Ses
     assert refused.value.code == "branch_not_found"
 
 
-def test_without_an_app_there_is_nothing_to_pin_a_rule_to(
+def test_snippets_are_unavailable_without_an_app(
     engine: Engine, clock: MovedClock, listener: Listener, session: Session, acme: Organization
 ) -> None:
     branch = factories.watched(session, acme)

@@ -67,7 +67,7 @@ def looks(uow: UnitOfWork, token: str) -> bool:
     return one_time_tokens.peek(uow, "invitation", token) is not None
 
 
-def test_its_own_token_is_used_up_with_all_others(
+def test_accepted_invitation_invalidates_all_its_tokens(
     session: Session, uow: Opener, uow_factory: UnitOfWorkFactory, as_eve: Caller, invitation: Invitation
 ) -> None:
     tokens = [issue(uow, invitation) for _ in range(2)]
@@ -77,7 +77,7 @@ def test_its_own_token_is_used_up_with_all_others(
     assert session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None
 
 
-def test_a_token_of_another_invitation_opens_nothing_and_is_not_used_up(
+def test_token_of_another_invitation_is_rejected_and_stays_valid(
     session: Session,
     uow: Opener,
     uow_factory: UnitOfWorkFactory,
@@ -96,7 +96,7 @@ def test_a_token_of_another_invitation_opens_nothing_and_is_not_used_up(
 
 
 @pytest.mark.parametrize(("early", "taken"), [(SECOND, True), (-SECOND, False)], ids=["a second before", "after"])
-def test_it_is_good_for_seven_days(
+def test_invitation_is_valid_for_seven_days(
     session: Session,
     uow_factory: UnitOfWorkFactory,
     clock: MovedClock,

@@ -19,7 +19,7 @@ def issued(uow: Opener, subject: str = "usr_1") -> str:
         return one_time_tokens.issue(opened, "reset_password", subject, HOUR, details={"why": "forgotten"})
 
 
-def test_a_token_is_good_once(uow: Opener) -> None:
+def test_token_is_valid_once(uow: Opener) -> None:
     token = issued(uow)
     with uow() as opened:
         assert one_time_tokens.peek(opened, "reset_password", token)
@@ -31,14 +31,14 @@ def test_a_token_is_good_once(uow: Opener) -> None:
         assert one_time_tokens.consume(opened, "reset_password", token) is None
 
 
-def test_it_is_good_for_its_own_purpose_only(uow: Opener) -> None:
+def test_token_is_valid_only_for_its_purpose(uow: Opener) -> None:
     token = issued(uow)
     with uow() as opened:
         assert one_time_tokens.consume(opened, "verify_email", token) is None
         assert one_time_tokens.peek(opened, "reset_password", token)
 
 
-def test_it_expires_to_the_millisecond(uow: Opener, clock: MovedClock) -> None:
+def test_token_expires_at_the_exact_instant(uow: Opener, clock: MovedClock) -> None:
     token = issued(uow)
     clock.ahead = HOUR - timedelta(seconds=5)
     with uow() as opened:
@@ -48,7 +48,7 @@ def test_it_expires_to_the_millisecond(uow: Opener, clock: MovedClock) -> None:
         assert one_time_tokens.peek(opened, "reset_password", token) is None
 
 
-def test_of_many_who_use_it_at_once_one_gets_it(uow: Opener) -> None:
+def test_token_is_consumed_once_under_concurrent_use(uow: Opener) -> None:
     token = issued(uow)
 
     def use(_: int) -> bool:
@@ -59,7 +59,7 @@ def test_of_many_who_use_it_at_once_one_gets_it(uow: Opener) -> None:
         assert sorted(pool.map(use, range(6))) == [False] * 5 + [True]
 
 
-def test_tokens_of_a_subject_can_be_made_worthless(uow: Opener) -> None:
+def test_tokens_of_a_subject_can_be_invalidated(uow: Opener) -> None:
     first, second, other = issued(uow), issued(uow), issued(uow, "usr_2")
     with uow() as opened:
         one_time_tokens.invalidate(opened, "reset_password", "usr_1")
@@ -68,13 +68,13 @@ def test_tokens_of_a_subject_can_be_made_worthless(uow: Opener) -> None:
         assert [row is not None for row in found] == [False, False, True]
 
 
-def test_whatever_else_somebody_sends_is_nothing(uow: Opener) -> None:
+def test_malformed_token_is_rejected(uow: Opener) -> None:
     with uow() as opened:
         for nonsense in ("", "x", "é", "\ud800", "\0", "x" * 10_000):
             assert one_time_tokens.consume(opened, "reset_password", nonsense) is None
 
 
-def test_the_database_keeps_no_token(uow: Opener, session: Session) -> None:
+def test_token_is_stored_only_as_a_hash(uow: Opener, session: Session) -> None:
     token = issued(uow)
     row = session.scalars(select(OneTimeToken)).one()
     assert len(token) == 43

@@ -36,14 +36,14 @@ def published(session: Session) -> list[str]:
     return list(session.scalars(select(SigningKey.kid).order_by(SigningKey.active_from)))
 
 
-def test_the_first_key_is_made_when_it_is_needed_and_once(uow: Opener, session: Session) -> None:
+def test_first_signing_key_is_created_once_on_demand(uow: Opener, session: Session) -> None:
     with ThreadPoolExecutor(6) as pool:
         found = set(pool.map(lambda _: signing(uow), range(6)))
     assert published(session) == [*found]
     assert len(found) == 1
 
 
-def test_the_next_key_is_published_a_day_before_it_signs(
+def test_next_signing_key_is_published_a_day_before_use(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     first = signing(uow)
@@ -60,7 +60,7 @@ def test_the_next_key_is_published_a_day_before_it_signs(
     assert signing(uow) == second
 
 
-def test_a_retired_key_stays_until_its_last_token_has_aged_out(
+def test_retired_signing_key_is_published_until_its_last_token_expires(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     first = signing(uow)
@@ -77,7 +77,7 @@ def test_a_retired_key_stays_until_its_last_token_has_aged_out(
     assert published(session) == [signing(uow)]
 
 
-def test_rotating_again_and_again_changes_nothing(
+def test_repeated_key_rotation_changes_nothing(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     signing(uow)
@@ -91,7 +91,7 @@ def test_rotating_again_and_again_changes_nothing(
     assert published(session) == both
 
 
-def test_after_a_long_sleep_one_key_follows(
+def test_single_signing_key_follows_after_a_long_pause(
     uow: Opener, worker_units: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     first = signing(uow)
@@ -102,13 +102,13 @@ def test_after_a_long_sleep_one_key_follows(
     assert signing(uow) != first
 
 
-def test_a_key_that_never_began_to_sign_only_verifies(uow: Opener, session: Session) -> None:
+def test_signing_key_without_a_start_only_verifies(uow: Opener, session: Session) -> None:
     factories.signer(session)
     session.commit()
     assert signing(uow) != "tests"
 
 
-def test_whoever_knows_the_published_key_can_verify_a_token(uow: Opener, session: Session) -> None:
+def test_access_token_is_verified_by_the_published_key(uow: Opener, session: Session) -> None:
     with uow() as opened:
         signer = current_signer(opened)
         token = issue_access_token(
@@ -122,7 +122,7 @@ def test_whoever_knows_the_published_key_can_verify_a_token(uow: Opener, session
     assert claims["sub"] == "usr_1"
 
 
-def test_a_dump_of_the_database_signs_nothing(uow: Opener, session: Session) -> None:
+def test_private_key_is_stored_encrypted(uow: Opener, session: Session) -> None:
     with uow() as opened:
         private = current_signer(opened).private_key
     row = session.scalars(select(SigningKey)).one()
@@ -130,7 +130,7 @@ def test_a_dump_of_the_database_signs_nothing(uow: Opener, session: Session) -> 
     assert private.encode() not in (row.encrypted_private_key or b"")
 
 
-def test_with_another_secret_a_new_key_signs_and_the_old_one_verifies(
+def test_changed_secret_creates_a_new_key_and_keeps_the_old_published(
     uow: Opener, uow_factory: UnitOfWorkFactory, session: Session
 ) -> None:
     first = signing(uow)

@@ -50,7 +50,7 @@ def wrong(uow: UnitOfWork, email: str) -> object:
 
 
 @pytest.mark.parametrize("work", [signed_up, forgotten, wrong])
-def test_a_known_and_an_unknown_address_are_the_same_work(
+def test_known_and_unknown_addresses_run_the_same_statements(
     work: Work, uow: Opener, written: list[str], eve: User
 ) -> None:
     told: list[object] = []
@@ -64,16 +64,14 @@ def test_a_known_and_an_unknown_address_are_the_same_work(
 
 
 @pytest.mark.parametrize("work", [signed_up, forgotten])
-def test_both_wake_the_post(work: Work, uow: Opener, eve: User) -> None:
+def test_known_and_unknown_addresses_both_wake_the_mail_queue(work: Work, uow: Opener, eve: User) -> None:
     for email in (eve.email, NOBODY):
         with uow() as opened:
             work(opened, email)
             assert opened.wakeups == {"mail"}
 
 
-def test_an_account_whose_address_is_not_confirmed_is_told_like_any_other(
-    uow: Opener, session: Session, eve: User
-) -> None:
+def test_sign_in_of_an_unconfirmed_account_has_the_usual_error(uow: Opener, session: Session, eve: User) -> None:
     eve.email_verified_at = None
     session.commit()
     with uow() as opened, pytest.raises(ServiceError) as refused:
@@ -81,7 +79,7 @@ def test_an_account_whose_address_is_not_confirmed_is_told_like_any_other(
     assert refused.value.code == "wrong_credentials"
 
 
-def test_where_there_is_no_password_one_of_the_same_costs_is_compared() -> None:
+def test_missing_password_is_compared_with_a_dummy_hash_of_equal_cost() -> None:
     hasher = PasswordHasher()
     real = hasher.hash(PASSWORD)
     assert extract_parameters(real) == extract_parameters(hasher.dummy_hash)
@@ -91,7 +89,7 @@ def test_where_there_is_no_password_one_of_the_same_costs_is_compared() -> None:
     assert not hasher.verify("nonsense", PASSWORD)
 
 
-def test_hashes_are_argon2id_with_64_mebibytes_and_a_salt_of_their_own() -> None:
+def test_password_hashes_are_salted_argon2id_with_64_mebibytes() -> None:
     hasher = PasswordHasher()
     one, other = hasher.hash(PASSWORD), hasher.hash(PASSWORD)
     assert one.startswith("$argon2id$v=19$m=65536,t=3,p=1$")
@@ -100,7 +98,7 @@ def test_hashes_are_argon2id_with_64_mebibytes_and_a_salt_of_their_own() -> None
     assert hasher.is_outdated(one.replace("t=3", "t=2"))
 
 
-def test_hashing_holds_no_connection(uow: Opener, engine: Engine, eve: User) -> None:
+def test_password_hashing_holds_no_database_connection(uow: Opener, engine: Engine, eve: User) -> None:
     held = []
     with uow() as opened:
         with opened.outside_transaction():
@@ -110,7 +108,7 @@ def test_hashing_holds_no_connection(uow: Opener, engine: Engine, eve: User) -> 
     assert held == [0, 1]
 
 
-def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(uow: Opener, session: Session, eve: User) -> None:
+def test_sign_in_is_rate_limited_and_not_counted_when_hashing_is_busy(uow: Opener, session: Session, eve: User) -> None:
     with ExitStack() as crowd, uow() as opened:
         for _ in range(MAX_WAITING):
             crowd.enter_context(HASHER.slot())
@@ -122,7 +120,7 @@ def test_a_crowd_is_told_to_come_back_and_nothing_is_counted(uow: Opener, sessio
         assert password_sign_in.sign_in(opened, eve.email, PASSWORD).user.id == eve.id
 
 
-def test_nor_is_an_address_confirmed_in_a_crowd(uow: Opener, session: Session) -> None:
+def test_email_confirmation_is_rate_limited_when_hashing_is_busy(uow: Opener, session: Session) -> None:
     with uow() as opened:
         details = {"name": "Nobody", "passwordHash": hash_password(PASSWORD)}
         token = one_time_tokens.issue(opened, "verify_email", NOBODY, registration.LINK_LIFETIME, details=details)

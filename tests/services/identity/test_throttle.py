@@ -25,25 +25,25 @@ def tried(uow: Opener, account: str | None = "eve@example.com", address: str = "
     return 0
 
 
-def test_the_promised_limits_are_10_and_30_in_15_minutes() -> None:
+def test_sign_in_limits_are_10_and_30_in_15_minutes() -> None:
     assert throttle.LIMITS["sign_in"] == throttle.Limit(10, 30, timedelta(minutes=15))
 
 
-def test_an_account_has_ten_tries_from_wherever_they_come(uow: Opener) -> None:
+def test_account_has_ten_attempts_from_any_address(uow: Opener) -> None:
     waits = [tried(uow, address=f"203.0.113.{number}") for number in range(ACCOUNT + 1)]
     assert waits[:-1] == [0] * ACCOUNT
     assert 0 < waits[-1] <= WITHIN.total_seconds()
     assert tried(uow, "ada@example.com", "203.0.113.3") == 0
 
 
-def test_an_address_has_thirty_tries_for_whatever_accounts(uow: Opener) -> None:
+def test_address_has_thirty_attempts_for_any_account(uow: Opener) -> None:
     waits = [tried(uow, f"{number}@example.com") for number in range(ADDRESS + 1)]
     assert waits[:-1] == [0] * ADDRESS
     assert waits[-1] > 0
     assert tried(uow, "0@example.com", "203.0.113.8") == 0
 
 
-def test_the_window_slides_and_tells_when_there_is_room_again(uow: Opener, clock: MovedClock) -> None:
+def test_throttle_window_slides_and_gives_the_wait(uow: Opener, clock: MovedClock) -> None:
     tried(uow)
     clock.ahead = timedelta(minutes=10)
     for _ in range(ACCOUNT - 1):
@@ -55,7 +55,7 @@ def test_the_window_slides_and_tells_when_there_is_room_again(uow: Opener, clock
     assert tried(uow) > 0
 
 
-def test_a_refused_try_is_not_counted_and_makes_nobody_wait_longer(uow: Opener, clock: MovedClock) -> None:
+def test_rejected_attempt_is_not_counted(uow: Opener, clock: MovedClock) -> None:
     for _ in range(ACCOUNT):
         tried(uow)
     clock.ahead = WITHIN - timedelta(seconds=30)
@@ -64,13 +64,13 @@ def test_a_refused_try_is_not_counted_and_makes_nobody_wait_longer(uow: Opener, 
     assert tried(uow) == 0
 
 
-def test_any_number_of_tries_at_once_is_no_more_than_the_limit(uow: Opener) -> None:
+def test_concurrent_attempts_do_not_exceed_the_limit(uow: Opener) -> None:
     with ThreadPoolExecutor(8) as pool:
         waits = list(pool.map(lambda number: tried(uow, address=f"203.0.113.{number}"), range(ACCOUNT + 6)))
     assert waits.count(0) == ACCOUNT
 
 
-def test_what_was_right_is_forgotten_all_of_the_account_and_one_of_the_address(uow: Opener) -> None:
+def test_successful_attempt_resets_account_and_one_attempt_of_address(uow: Opener) -> None:
     for _ in range(ACCOUNT - 1):
         tried(uow)
     with uow() as opened:
@@ -92,13 +92,13 @@ def test_what_was_right_is_forgotten_all_of_the_account_and_one_of_the_address(u
         ("fe80::1%eth0", "fe80::2", True),
     ],
 )
-def test_an_ipv6_customer_is_one_address(uow: Opener, one: str, other: str, same: bool) -> None:
+def test_ipv6_prefix_counts_as_one_address(uow: Opener, one: str, other: str, same: bool) -> None:
     for number in range(ADDRESS):
         tried(uow, f"{number}@example.com", one)
     assert (tried(uow, "eve@example.com", other) > 0) is same
 
 
-def test_a_kind_of_try_is_limited_by_itself(uow: Opener) -> None:
+def test_throttled_kinds_have_separate_limits(uow: Opener) -> None:
     for _ in range(ACCOUNT):
         tried(uow)
     with uow() as opened:
@@ -116,5 +116,5 @@ def test_a_kind_of_try_is_limited_by_itself(uow: Opener) -> None:
         (900, "15 minutes"),
     ],
 )
-def test_a_wait_is_told_in_words_and_never_too_short(seconds: int, words: str) -> None:
+def test_throttle_wait_is_formatted_and_rounded_up(seconds: int, words: str) -> None:
     assert throttle.format_wait(seconds) == words

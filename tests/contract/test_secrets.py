@@ -44,7 +44,7 @@ SECOND = "eight green bicycles"
 CURSORS = "what signs the cursors of tests"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-BROKEN = ("sessions", "one_time_tokens", "mails", "api_key_secrets", "device_authorizations", "attempts")
+BROKEN = ("sessions", "one_time_tokens", "mails", "api_key_secrets", "device_authorizations", "throttled_attempts")
 """Tables that are missing for a while, so that requests fail in the middle and are logged whole."""
 
 

@@ -60,7 +60,7 @@ def test_plan_change_is_rejected_if_unchanged_unknown_or_deleted(
     gone.deleted_at = factories.now()
     session.flush()
     for name, plan, message in (
-        (acme.slug, "free", "has the plan free already"),
+        (acme.slug, "free", "is already on the free plan"),
         ("nothing", "team", "Organisation 'nothing' not found"),
         (gone.slug, "team", "has been deleted"),
     ):

@@ -12,7 +12,7 @@ from tests.faults.suite.wires import Place, Trap
 
 BOUND = 15.0
 """Seconds in which, on one host, the work of a process that was killed is finished by another one."""
-RESTART_BOUND = 30.0
+RESTART_BOUND = 15.0
 """The same where none is left, and a supervisor starts the process again: that alone takes seconds."""
 MOMENTS = [("postgres", number) for number in range(1, 7)] + [("fake_github", number) for number in range(1, 4)]
 """Transactions and calls of which every fan-out has at least so many."""

@@ -1,0 +1,1 @@
+"""Mutants of the rules that matter, and whether the tests notice them."""

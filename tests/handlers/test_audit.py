@@ -74,10 +74,10 @@ def seal(database: str) -> Seal:
 
 
 class TestListAuditEntries:
-    def test_it_takes_the_scope_and_every_role(self, acme: Tenant) -> None:
+    def test_list_audit_entries_requires_the_audit_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get(PATH), scope="audit:read", least_role="viewer")
 
-    def test_an_entry_tells_who_did_what_when_and_by_which_way(self, acme: Tenant) -> None:
+    def test_audit_entry_names_actor_action_time_and_source(self, acme: Tenant) -> None:
         changed = acme.person("admin").patch("/v1/orgs/current", {"name": "Acme International"})
         assert changed.status_code == 200, changed.text
         [row] = acme.person("viewer").get(PATH).json()["data"]
@@ -94,11 +94,11 @@ class TestListAuditEntries:
         }
         assert row["actor"]["type"] == "user"
 
-    def test_the_newest_come_first_page_by_page(self, acme: Tenant) -> None:
+    def test_list_audit_entries_returns_the_newest_first_page_by_page(self, acme: Tenant) -> None:
         made = [entry(acme, timedelta(minutes=minutes)) for minutes in range(5)]
         assert paged(acme.key("audit:read"), limit=2) == made
 
-    def test_it_shows_an_entry_from_its_commit_on_and_its_seal_once_it_has_one(self, acme: Tenant, seal: Seal) -> None:
+    def test_audit_entry_is_visible_at_commit_and_sealed_later(self, acme: Tenant, seal: Seal) -> None:
         made = entry(acme)
         assert acme.key().get(PATH).json()["data"][0]["seal"] is None
         seal()
@@ -115,7 +115,7 @@ class TestListAuditEntries:
         ],
     )
     @pytest.mark.parametrize("order", ["asc", "desc"])
-    def test_it_can_be_narrowed(
+    def test_list_audit_entries_applies_each_filter(
         self, acme: Tenant, seal: Seal, name: str, value: str, columns: dict[str, Any], order: str
     ) -> None:
         entry(acme)
@@ -125,7 +125,7 @@ class TestListAuditEntries:
         assert listed(acme.key(), order=order, **{name: value}) == [wanted]
 
     @pytest.mark.parametrize("order", ["asc", "desc"])
-    def test_filters_add_up(self, acme: Tenant, seal: Seal, order: str) -> None:
+    def test_list_audit_entries_combines_its_filters(self, acme: Tenant, seal: Seal, order: str) -> None:
         wanted = entry(acme, source="api", action="freeze.lifted")
         entry(acme, source="api")
         entry(acme, action="freeze.lifted")
@@ -133,7 +133,7 @@ class TestListAuditEntries:
         assert listed(acme.key(), source="api", action="freeze.lifted", order=order) == [wanted]
 
     @pytest.mark.parametrize("order", ["asc", "desc"])
-    def test_from_is_included_and_to_is_not(self, acme: Tenant, seal: Seal, order: str) -> None:
+    def test_audit_range_includes_from_and_excludes_to(self, acme: Tenant, seal: Seal, order: str) -> None:
         now = factories.now().replace(microsecond=0)
         early, first, last, after = (entry(acme, at=now - timedelta(minutes=minutes)) for minutes in (9, 8, 7, 6))
         seal()
@@ -145,7 +145,7 @@ class TestListAuditEntries:
 
     @pytest.mark.parametrize("order", ["asc", "desc"])
     @pytest.mark.parametrize(("plan", "days"), [("free", 7), ("team", 90), ("business", 365)])
-    def test_it_goes_back_as_far_as_the_plan_and_forgets_nothing(
+    def test_audit_visibility_follows_the_plan_and_deletes_nothing(
         self, acme: Tenant, seal: Seal, order: str, plan: str, days: int
     ) -> None:
         within = entry(acme, timedelta(days=days) - timedelta(minutes=1))
@@ -157,41 +157,43 @@ class TestListAuditEntries:
         assert listed(acme.key(), order=order) == listed(acme.key(), order=order, **long_ago) == [within]
         assert acme.session.get(AuditEntry, beyond) is not None
 
-    def test_a_better_plan_shows_more_at_once(self, globex: Tenant) -> None:
+    def test_upgrade_of_the_plan_shows_older_audit_entries_at_once(self, globex: Tenant) -> None:
         old = entry(globex, timedelta(days=30))
         assert listed(globex.key()) == []
         globex.organization.plan = "team"
         globex.session.flush()
         assert listed(globex.key()) == [old]
 
-    def test_what_another_organisation_did_is_not_in_it(self, acme: Tenant, globex: Tenant, seal: Seal) -> None:
+    def test_list_audit_entries_shows_nothing_of_another_organization(
+        self, acme: Tenant, globex: Tenant, seal: Seal
+    ) -> None:
         entry(globex)
         seal()
         for order in ("asc", "desc"):
             assert listed(acme.key(), order=order, targetId="frz_1") == []
 
-    def test_an_action_that_there_is_not_is_refused(self, acme: Tenant) -> None:
+    def test_list_audit_entries_rejects_an_unknown_action(self, acme: Tenant) -> None:
         error = refusal(acme.key().get(PATH, action="freeze.begun"), 400, "invalid_parameter")
         assert error["details"][0]["path"] == "action"
         assert error["message"] == "'freeze.begun' is no action; GET /v1/audit/actions lists them."
 
     @pytest.mark.parametrize("path", [PATH, f"{PATH}/export"])
-    def test_a_time_that_ends_before_it_begins_is_refused(self, acme: Tenant, path: str) -> None:
+    def test_audit_range_that_ends_before_its_start_is_rejected(self, acme: Tenant, path: str) -> None:
         times = {"from": "2026-11-21T00:00:00Z", "to": "2026-11-01T00:00:00Z"}
         error = refusal(acme.key().get(path, **times), 400, "invalid_parameter")
         assert (error["details"][0]["path"], error["message"]) == ("to", "to must be later than from.")
 
     @pytest.mark.parametrize("order", ["asc", "desc"])
-    def test_the_end_of_time_is_an_end_like_any_other(self, acme: Tenant, seal: Seal, order: str) -> None:
+    def test_audit_range_may_end_at_the_latest_possible_time(self, acme: Tenant, seal: Seal, order: str) -> None:
         made = entry(acme)
         seal()
         assert made in paged(acme.key(), order=order, to="9999-12-31T23:59:59.999Z")
 
     @pytest.mark.parametrize("params", [{"source": "fax"}, {"order": "up"}, {"from": "yesterday"}, {"actorId": "ü"}])
-    def test_what_makes_no_sense_is_refused(self, acme: Tenant, params: dict[str, str]) -> None:
+    def test_list_audit_entries_rejects_invalid_parameters(self, acme: Tenant, params: dict[str, str]) -> None:
         refusal(acme.key().get(PATH, **params), 400, "invalid_parameter")
 
-    def test_a_cursor_belongs_to_its_filters_its_order_and_its_organisation(
+    def test_audit_cursor_is_bound_to_filters_order_and_organization(
         self, acme: Tenant, globex: Tenant, seal: Seal
     ) -> None:
         for tenant in (acme, globex, acme, globex):
@@ -208,15 +210,15 @@ class TestListAuditEntries:
             refusal(acme.key().get(PATH, **wrong), 400, "invalid_cursor")
 
 
-class TestFollowingTheSeals:
-    def test_entries_come_in_the_order_of_their_seals(self, acme: Tenant, seal: Seal) -> None:
+class TestFollowAuditLog:
+    def test_followed_audit_entries_are_ordered_by_seal(self, acme: Tenant, seal: Seal) -> None:
         second = entry(acme)
         seal()
         late = entry(acme, timedelta(minutes=5))
         seal()
         assert paged(acme.key(), order="asc", limit=1) == [second, late]
 
-    def test_whoever_follows_can_compute_the_chain_from_the_answers_alone(self, acme: Tenant, seal: Seal) -> None:
+    def test_hash_chain_can_be_computed_from_the_followed_entries(self, acme: Tenant, seal: Seal) -> None:
         acme.person("admin").patch("/v1/orgs/current", {"name": "Ägypten & Söhne"})
         entry(acme, details={"before": None, "after": {"reason": 'A "quoted" reason\n\u2028 in two lines'}})
         seal()
@@ -231,13 +233,13 @@ class TestFollowingTheSeals:
             before = sha256(before + text.encode()).digest()
             assert row["seal"]["hash"] == before.hex()
 
-    def test_what_has_no_seal_yet_is_not_in_it(self, acme: Tenant, seal: Seal) -> None:
+    def test_followed_audit_entries_exclude_unsealed_entries(self, acme: Tenant, seal: Seal) -> None:
         sealed = entry(acme)
         seal()
         entry(acme)
         assert listed(acme.key(), order="asc") == [sealed]
 
-    def test_the_last_page_tells_where_to_go_on(self, acme: Tenant, seal: Seal) -> None:
+    def test_follow_cursor_of_the_last_page_continues_with_new_entries(self, acme: Tenant, seal: Seal) -> None:
         first = entry(acme)
         seal()
         page = acme.key().get(PATH, order="asc").json()
@@ -248,17 +250,17 @@ class TestFollowingTheSeals:
         seal()
         assert listed(acme.key(), order="asc", cursor=page["followCursor"]) == [second]
 
-    def test_it_can_be_followed_before_there_is_anything(self, acme: Tenant, seal: Seal) -> None:
+    def test_audit_log_can_be_followed_while_empty(self, acme: Tenant, seal: Seal) -> None:
         page = acme.key().get(PATH, order="asc").json()
         first = entry(acme)
         seal()
         assert listed(acme.key(), order="asc", cursor=page["followCursor"]) == [first]
 
-    def test_the_newest_first_cannot_be_followed(self, acme: Tenant) -> None:
+    def test_audit_log_in_descending_order_has_no_follow_cursor(self, acme: Tenant) -> None:
         entry(acme)
         assert acme.key().get(PATH).json()["followCursor"] is None
 
-    def test_a_range_has_what_was_sealed_long_after_it(self, acme: Tenant, seal: Seal) -> None:
+    def test_audit_range_includes_entries_sealed_long_after_the_range(self, acme: Tenant, seal: Seal) -> None:
         old = factories.now() - LATE - timedelta(hours=5)
         in_range, beside = entry(acme, at=old), entry(acme, at=old + timedelta(hours=1))
         seal()
@@ -268,11 +270,11 @@ class TestFollowingTheSeals:
 
 
 class TestListAuditActions:
-    def test_it_takes_the_scope_and_every_role(self, acme: Tenant) -> None:
+    def test_list_audit_actions_requires_the_audit_scope_or_membership(self, acme: Tenant) -> None:
         call = f"{PATH}/actions"
         takes_credentials(acme, lambda caller: caller.get(call), scope="audit:read", least_role="viewer")
 
-    def test_it_tells_every_action_and_what_it_means(self, acme: Tenant) -> None:
+    def test_list_audit_actions_describes_every_action(self, acme: Tenant) -> None:
         found: dict[str, str] = {}
         params: dict[str, Any] = {"limit": 30}
         while True:
@@ -284,11 +286,11 @@ class TestListAuditActions:
         assert found == ACTIONS
         assert list(found) == sorted(found)
 
-    def test_every_action_of_it_can_be_asked_for(self, acme: Tenant) -> None:
+    def test_every_audit_action_is_accepted_as_a_filter(self, acme: Tenant) -> None:
         for action in ACTIONS:
             assert listed(acme.key(), action=action) == []
 
-    def test_a_cursor_of_another_list_is_refused(self, acme: Tenant) -> None:
+    def test_list_audit_actions_rejects_a_cursor_of_another_list(self, acme: Tenant) -> None:
         entry(acme)
         entry(acme)
         cursor = acme.key().get(PATH, limit=1).json()["nextCursor"]

@@ -59,25 +59,25 @@ def rows_of(response: httpx.Response) -> list[dict[str, str]]:
 
 
 class TestExportAudit:
-    def test_anybody_is_asked_for_a_credential(self, acme: Tenant) -> None:
+    def test_export_audit_requires_credentials(self, acme: Tenant) -> None:
         refusal(acme.anybody.get(PATH), 401, "missing_credentials")
 
     @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
-    def test_every_member_may_export(self, acme: Tenant, role: str) -> None:
+    def test_export_audit_is_allowed_to_every_member(self, acme: Tenant, role: str) -> None:
         assert acme.person(role).get(PATH).status_code == 200
 
-    def test_a_key_needs_the_scope(self, acme: Tenant) -> None:
+    def test_export_audit_requires_the_scope_of_a_key(self, acme: Tenant) -> None:
         assert acme.key("audit:read").get(PATH).status_code == 200
         refusal(acme.key("freeze:read").get(PATH), 403, "insufficient_scope")
 
-    def test_a_support_session_may_export(self, acme: Tenant) -> None:
+    def test_export_audit_is_allowed_to_a_support_session(self, acme: Tenant) -> None:
         assert acme.support.get(PATH).status_code == 200
 
-    def test_a_plan_without_exports_is_told_so(self, globex: Tenant) -> None:
+    def test_export_audit_is_refused_when_the_plan_excludes_exports(self, globex: Tenant) -> None:
         error = refusal(globex.person("owner").get(PATH), 403, "feature_not_available")
         assert error["message"] == "The free plan does not include audit_export. Plans that do: team, business."
 
-    def test_the_file_has_the_documented_columns_and_an_entry_a_line(self, acme: Tenant, session: Session) -> None:
+    def test_export_has_the_documented_columns_and_a_line_per_entry(self, acme: Tenant, session: Session) -> None:
         at = factories.now().replace(microsecond=7000)
         made = entry(session, acme.organization, at=at, request_id="req_1", details={"after": {"endsAt": None}})
         response = acme.person("viewer").get(PATH)
@@ -103,28 +103,28 @@ class TestExportAudit:
             }
         ]
 
-    def test_it_is_a_file_of_csv_that_nobody_keeps(self, acme: Tenant) -> None:
+    def test_export_is_a_csv_attachment_without_caching(self, acme: Tenant) -> None:
         headers = acme.person("viewer").get(PATH).headers
         assert headers["content-type"] == "text/csv; charset=utf-8; header=present"
         assert re.fullmatch(r'attachment; filename="audit-\d{4}-\d\d-\d\d\.csv"', headers["content-disposition"])
         assert headers["cache-control"] == "no-store"
         assert "content-length" not in headers
 
-    def test_an_empty_log_is_a_header(self, acme: Tenant) -> None:
+    def test_export_of_an_empty_log_is_a_header_line(self, acme: Tenant) -> None:
         response = acme.person("viewer").get(PATH)
         assert response.text == ",".join(exporting.COLUMNS) + "\r\n"
 
-    def test_head_answers_the_headers_alone(self, acme: Tenant) -> None:
+    def test_head_request_of_the_export_returns_only_headers(self, acme: Tenant) -> None:
         response = acme.person("viewer").send("HEAD", PATH)
         assert (response.status_code, response.content) == (200, b"")
 
-    def test_the_newest_comes_first(self, acme: Tenant, session: Session) -> None:
+    def test_export_lists_the_newest_entry_first(self, acme: Tenant, session: Session) -> None:
         made = [entry(session, acme.organization, at=factories.now() - timedelta(minutes=age)).id for age in (3, 1, 2)]
         assert [row["id"] for row in rows_of(acme.person("viewer").get(PATH))] == [made[1], made[2], made[0]]
 
 
-class TestWhatItHolds:
-    def test_filters_narrow_it_as_they_do_the_list(self, acme: Tenant, session: Session) -> None:
+class TestExportContent:
+    def test_export_applies_the_filters_of_the_list(self, acme: Tenant, session: Session) -> None:
         now = factories.now()
         wanted = {
             "action": "member.removed",
@@ -148,7 +148,7 @@ class TestWhatItHolds:
         assert not rows_of(viewer.get(PATH, **{"from": text_of(now + timedelta(seconds=1))}))
         refusal(viewer.get(PATH, action="no.action"), 400, "invalid_parameter")
 
-    def test_the_plan_says_how_far_back_it_goes(self, acme: Tenant, session: Session) -> None:
+    def test_export_reaches_as_far_back_as_the_plan(self, acme: Tenant, session: Session) -> None:
         acme.organization.plan = "team"
         session.flush()
         now = factories.now()
@@ -158,7 +158,9 @@ class TestWhatItHolds:
         assert [row["requestId"] for row in rows_of(viewer.get(PATH))] == ["req_89"]
         assert len(rows_of(viewer.get(PATH, **{"from": text_of(now - timedelta(days=300))}))) == 1
 
-    def test_nothing_of_another_organisation_is_in_it(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_export_contains_nothing_of_another_organization(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         entry(session, globex.organization)
         mine = entry(session, acme.organization)
         assert [row["id"] for row in rows_of(acme.key("audit:read").get(PATH))] == [mine.id]
@@ -166,7 +168,7 @@ class TestWhatItHolds:
     @pytest.mark.parametrize(
         "name", ['He said "no", twice', "two\nlines", "two\r\nlines", "ünïcödé 冻结 🥶", " spaces ", "\\.", ""]
     )
-    def test_whatever_a_name_holds_is_read_back(self, acme: Tenant, session: Session, name: str) -> None:
+    def test_names_with_special_characters_survive_the_export(self, acme: Tenant, session: Session, name: str) -> None:
         entry(session, acme.organization, actor={**ADA, "name": name}, details={"name": name})
         (row,) = rows_of(acme.person("viewer").get(PATH))
         assert row["actorName"] == name
@@ -198,19 +200,19 @@ class TestWhatItHolds:
         ],
         ids=repr,
     )
-    def test_no_cell_is_a_formula(self, acme: Tenant, session: Session, name: str, cell: str) -> None:
+    def test_export_contains_no_formula_cells(self, acme: Tenant, session: Session, name: str, cell: str) -> None:
         entry(session, acme.organization, actor={**ADA, "name": name}, target={"type": "x", "id": name, "name": name})
         (row,) = rows_of(acme.person("viewer").get(PATH))
         assert {row["actorName"], row["targetName"], row["targetId"]} == {cell}
 
-    def test_details_hold_no_semicolon_and_say_the_same(self, acme: Tenant, session: Session) -> None:
+    def test_exported_details_escape_semicolons_and_keep_the_value(self, acme: Tenant, session: Session) -> None:
         details = {"reason": "a;=cmd|' /C calc'!A0;\\;b"}
         entry(session, acme.organization, details=details)
         (row,) = rows_of(acme.person("viewer").get(PATH))
         assert ";" not in row["details"]
         assert json.loads(row["details"]) == details
 
-    def test_too_many_rows_are_counted_and_none_is_sent(
+    def test_export_with_too_many_rows_is_refused_with_the_count(
         self, acme: Tenant, session: Session, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(exporting, "MOST_ROWS", 2)
@@ -220,7 +222,7 @@ class TestWhatItHolds:
         assert {"3", "2"} <= set(re.findall(r"\d+", error["message"]))
         assert len(rows_of(viewer.get(PATH, **{"from": text_of(made[1].at)}))) == 2
 
-    def test_it_may_have_half_a_million_rows(self) -> None:
+    def test_export_may_have_half_a_million_rows(self) -> None:
         assert exporting.MOST_ROWS == 500_000
 
 
@@ -255,7 +257,7 @@ class Reader:
             found += block
 
 
-class TestStreaming:
+class TestExportStreaming:
     @pytest.fixture
     def long(self, acme: Tenant, session: Session) -> str:
         """Give the organisation an audit of 20 MB, more than buffers take, and return a token for it."""
@@ -279,10 +281,10 @@ class TestStreaming:
         yield streaming.TIMEOUTS
         streaming.TIMEOUTS.stall, streaming.TIMEOUTS.total = 30.0, 900.0
 
-    def test_a_long_one_arrives_whole(self, long: str, acme: Tenant) -> None:
+    def test_long_export_is_streamed_completely(self, long: str, acme: Tenant) -> None:
         assert len({row["id"] for row in rows_of(acme.person("viewer").get(PATH))}) == ROWS
 
-    def test_a_reader_who_stops_is_cut_off_and_holds_no_connection(
+    def test_stalled_reader_is_disconnected_and_its_connection_released(
         self, long: str, readers: Callable[[str], Reader], impatient: streaming.StreamTimeouts, session: Session
     ) -> None:
         impatient.stall = 0.5
@@ -292,7 +294,7 @@ class TestStreaming:
         until(lambda: downloads(session) == 0)
         assert not reader.rest().endswith(b"0\r\n\r\n")
 
-    def test_a_reader_who_takes_too_long_is_cut_off(
+    def test_slow_reader_is_disconnected_after_the_total_timeout(
         self, long: str, readers: Callable[[str], Reader], impatient: streaming.StreamTimeouts, session: Session
     ) -> None:
         impatient.total = 0.5
@@ -302,7 +304,7 @@ class TestStreaming:
         until(lambda: bool(reader.read(64)) and downloads(session) == 0)
         assert not reader.rest().endswith(b"0\r\n\r\n")
 
-    def test_a_reader_who_leaves_leaves_nothing_running(
+    def test_export_stops_when_the_reader_disconnects(
         self, long: str, readers: Callable[[str], Reader], session: Session
     ) -> None:
         reader = readers(long)
@@ -311,7 +313,7 @@ class TestStreaming:
         reader.socket.close()
         until(lambda: downloads(session) == 0)
 
-    def test_a_database_that_dies_is_noticed_by_the_reader(
+    def test_export_is_cut_off_when_the_database_connection_dies(
         self, long: str, readers: Callable[[str], Reader], acme: Tenant, session: Session
     ) -> None:
         reader = readers(long)
@@ -321,7 +323,7 @@ class TestStreaming:
         assert not reader.rest().endswith(b"0\r\n\r\n")
         assert acme.person("viewer").get(PATH).status_code == 200
 
-    def test_an_organisation_has_two_at_once_and_everybody_else_is_served(
+    def test_exports_are_limited_to_two_per_organization(
         self, long: str, readers: Callable[[str], Reader], acme: Tenant, globex: Tenant, session: Session
     ) -> None:
         globex.organization.plan = "business"
@@ -338,7 +340,7 @@ class TestStreaming:
         until(lambda: downloads(session) == 0)
         assert acme.person("viewer").get(PATH).status_code == 200
 
-    def test_a_process_has_few_at_once_however_many_ask(
+    def test_exports_are_limited_per_process(
         self, readers: Callable[[str], Reader], session: Session, acme: Tenant
     ) -> None:
         many = [factories.organization(session, f"Org{number}") for number in range(MAX_DOWNLOADS // 2)]

@@ -38,7 +38,7 @@ def sent_back(address: str) -> dict[str, str]:
     return dict(parse_qsl(urlsplit(answer.headers["location"]).query))
 
 
-def test_under_a_key_the_refusal_is_one_setup_and_one_address(unpermitted: Tenant, session: Session) -> None:
+def test_authorization_is_replayed_with_one_setup_under_the_same_key(unpermitted: Tenant, session: Session) -> None:
     admin = unpermitted.person("admin")
     first, again = (admin.post(SETUP, APPLY, headers={"Idempotency-Key": "one"}) for _ in range(2))
     details = refusal(first, 409, "admin_authorization_required")["details"]
@@ -52,14 +52,14 @@ def test_under_a_key_the_refusal_is_one_setup_and_one_address(unpermitted: Tenan
     assert state.encode() not in (row.body or b"")
 
 
-def test_each_refusal_without_a_key_opens_its_own_way(unpermitted: Tenant, session: Session) -> None:
+def test_each_apply_without_a_key_opens_a_new_authorization(unpermitted: Tenant, session: Session) -> None:
     admin = unpermitted.person("admin")
     shown = [refusal(admin.post(SETUP, APPLY), 409, "admin_authorization_required")["details"] for _ in range(2)]
     assert shown[0][0]["authorizationUrl"] != shown[1][0]["authorizationUrl"]
     assert setups(session) == 2
 
 
-def test_the_page_of_the_service_writes_what_was_asked_for(
+def test_authorization_page_applies_the_requested_setup(
     unpermitted: Tenant, fake_github: FakeGitHub, http: httpx.Client, session: Session
 ) -> None:
     error = refusal(unpermitted.person("admin").post(SETUP, APPLY), 409, "admin_authorization_required")
@@ -77,13 +77,13 @@ def test_the_page_of_the_service_writes_what_was_asked_for(
 
 
 @pytest.mark.parametrize(("path", "status"), [(PAGE, 400), (PAGE + "?code=x&state=y", 404)])
-def test_an_address_that_leads_nowhere_is_a_page(http: httpx.Client, path: str, status: int) -> None:
+def test_invalid_authorization_address_shows_an_error_page(http: httpx.Client, path: str, status: int) -> None:
     answer = http.get(path)
     assert answer.status_code == status
     assert answer.headers["content-type"].startswith("text/html")
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
-def test_what_is_beside_the_page_is_refused_like_everything_else(http: httpx.Client) -> None:
+def test_unknown_paths_and_methods_beside_the_page_are_refused(http: httpx.Client) -> None:
     refusal(http.get("/enforcement/other"), 404, "not_found")
     refusal(http.delete(PAGE), 405, "method_not_allowed")

@@ -8,7 +8,7 @@ from tests.handlers.callers import Tenant, refusal
 
 
 @pytest.mark.parametrize("path", ["/v1/audit", "/v1/audit/export"])
-def test_an_action_that_there_is_not_and_a_time_that_ends_before_it_begins(acme: Tenant, path: str) -> None:
+def test_unknown_action_and_reversed_range_are_reported_together(acme: Tenant, path: str) -> None:
     asked = {"action": "freeze.begun", "from": "2026-11-02T00:00:00Z", "to": "2026-11-01T00:00:00Z"}
     error: dict[str, Any] = refusal(acme.key("audit:read").get(path, **asked), 400, "invalid_parameter")
     assert [detail["path"] for detail in error["details"]] == ["action", "to"]
@@ -19,6 +19,6 @@ def test_an_action_that_there_is_not_and_a_time_that_ends_before_it_begins(acme:
     ("path", "name"),
     [("/v1/audit", "action"), ("/v1/exceptions", "repo"), ("/v1/repos/acme%2Fweb/pulls", "base")],
 )
-def test_an_empty_text_that_breaks_two_rules_of_its_schema_is_one_fault(acme: Tenant, path: str, name: str) -> None:
+def test_empty_text_that_violates_two_rules_is_reported_once(acme: Tenant, path: str, name: str) -> None:
     error = refusal(acme.key().get(path, **{name: ""}), 400, "invalid_parameter")
     assert [detail["message"] for detail in error["details"]] == [f"{name} must have at least 1 character"]

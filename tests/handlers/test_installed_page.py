@@ -74,8 +74,10 @@ def wanted(query: dict[str, Any]) -> dict[str, Any]:
     return {name: query[name] for name in ("installation_id", "setup_action", "state", "code")}
 
 
-class TestThePage:
-    def test_says_what_will_be_connected_and_does_nothing(self, town: Town, visit: Any, session: Session) -> None:
+class TestInstalledPage:
+    def test_installed_page_shows_the_account_and_changes_nothing(
+        self, town: Town, visit: Any, session: Session
+    ) -> None:
         ada = visit()
         page = ada.look(wanted(back(town, ada)))
         assert page.status_code == 200, page.text
@@ -84,7 +86,7 @@ class TestThePage:
         assert page.headers["referrer-policy"] == "no-referrer"
         assert page.headers["cache-control"] == "no-store"
 
-    def test_claims_by_its_form(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_claims_the_installation_by_its_form(self, town: Town, visit: Any, session: Session) -> None:
         ada = visit()
         done = ada.send(ada.look(wanted(back(town, ada))))
         assert done.status_code == 200, done.text
@@ -92,32 +94,32 @@ class TestThePage:
         assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
         assert claimed(session) == 1
 
-    def test_has_somebody_sign_in_first_and_come_back(self, town: Town, visit: Any) -> None:
+    def test_installed_page_redirects_to_sign_in_and_back(self, town: Town, visit: Any) -> None:
         query = wanted(back(town, visit()))
         answer = visit(signed_in=False).look(query)
         assert answer.status_code == 303
         assert answer.headers["location"].startswith("/sign-in?next=%2Finstalled%3F")
 
-    def test_is_for_the_person_who_asked(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_is_bound_to_the_requesting_person(self, town: Town, visit: Any, session: Session) -> None:
         query = wanted(back(town, visit()))
         answer = visit("owner").look(query)
         assert answer.status_code == 404
         assert "given to someone else" in answer.text
 
-    def test_is_for_who_still_has_the_role(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_requires_the_role_at_submission(self, town: Town, visit: Any, session: Session) -> None:
         ada = visit()
         page = ada.look(wanted(back(town, ada)))
         session.execute(update(Membership).values(role="member"))
         assert ada.send(page).status_code == 403
         assert claimed(session) == 0
 
-    def test_does_nothing_for_a_form_of_another_site(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_rejects_a_form_of_another_site(self, town: Town, visit: Any, session: Session) -> None:
         ada = visit()
         page = ada.look(wanted(back(town, ada)))
         assert ada.send(page, "https://evil.test").status_code == 403
         assert claimed(session) == 0
 
-    def test_is_good_once(self, town: Town, visit: Any) -> None:
+    def test_installed_page_accepts_its_form_once(self, town: Town, visit: Any) -> None:
         ada = visit()
         page = ada.look(wanted(back(town, ada)))
         assert ada.send(page).status_code == 200
@@ -125,7 +127,7 @@ class TestThePage:
         assert again.status_code == 404
         assert "This address has been used" in again.text
 
-    def test_connects_the_organisation_of_the_request_when_another_is_active(
+    def test_installed_page_connects_the_organization_of_the_request(
         self, town: Town, visit: Any, session: Session
     ) -> None:
         ada = visit()
@@ -138,7 +140,9 @@ class TestThePage:
         assert "<strong>Acme</strong>" in page.text
         assert "connected to <strong>Acme</strong>" in " ".join(ada.send(page).text.split())
 
-    def test_says_when_the_person_is_no_owner_at_github(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_refuses_a_person_who_is_no_owner_on_github(
+        self, town: Town, visit: Any, session: Session
+    ) -> None:
         ada = visit()
         query = {**wanted(back(town, ada)), "code": town.code("grace")}
         town.rights("grace", acme="push")
@@ -147,24 +151,28 @@ class TestThePage:
         assert "grace is not an owner of acme" in answer.text
         assert claimed(session) == 0
 
-    def test_says_when_an_owner_was_asked_only(self, visit: Any) -> None:
+    def test_installed_page_explains_a_request_to_an_owner(self, visit: Any) -> None:
         answer = visit().look({"setup_action": "request", "state": "x", "code": "y"})
         assert "asked an owner" in answer.text
 
     @pytest.mark.parametrize("query", [{"setup_action": "install"}, {"installation_id": "1", "state": "x"}])
-    def test_says_when_something_is_missing(self, visit: Any, query: dict[str, str]) -> None:
+    def test_installed_page_is_not_found_with_missing_parameters(self, visit: Any, query: dict[str, str]) -> None:
         assert visit().look(query).status_code == 404
 
     @pytest.mark.parametrize("number", ["x", "0", "1e3", "9" * 40])
-    def test_takes_no_strange_number(self, town: Town, visit: Any, session: Session, number: str) -> None:
+    def test_installed_page_rejects_an_invalid_installation_id(
+        self, town: Town, visit: Any, session: Session, number: str
+    ) -> None:
         ada = visit()
         answer = ada.send(ada.look({**wanted(back(town, ada)), "installation_id": number}))
         assert answer.status_code == 422
         assert claimed(session) == 0
 
 
-class TestTheWayThere:
-    def test_gives_an_administrator_githubs_address(self, town: Town, visit: Any, session: Session) -> None:
+class TestInstallationStart:
+    def test_installed_page_gives_an_administrator_the_install_url(
+        self, town: Town, visit: Any, session: Session
+    ) -> None:
         ada = visit()
         page = ada.look({})
         assert "is not connected yet" in page.text
@@ -175,21 +183,21 @@ class TestTheWayThere:
         assert "<h1>GitHub is connected</h1>" in ada.send(ada.look(query)).text
         assert "is connected to <strong>acme</strong>" in ada.look({}).text
 
-    def test_shows_others_how_it_stands(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_shows_the_status_to_other_members(self, town: Town, visit: Any, session: Session) -> None:
         page = visit("member").look({})
         assert "Ask an administrator of the organisation to change this." in page.text
         assert "<button" not in page.text.partition("<main")[2]
 
-    def test_gives_others_no_address(self, town: Town, visit: Any) -> None:
+    def test_installed_page_gives_other_members_no_install_url(self, town: Town, visit: Any) -> None:
         member = visit("member")
         assert member.send(member.look({}), do="install").status_code == 403
         assert town.tenant.audit() == []
 
-    def test_tells_of_a_removal(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_reports_a_removed_installation(self, town: Town, visit: Any, session: Session) -> None:
         factories.installation(session, town.tenant.organization, "acme", state="removed")
         assert "was uninstalled" in visit().look({}).text
 
-    def test_begins_with_an_organisation(self, town: Town, visit: Any, session: Session) -> None:
+    def test_installed_page_requires_an_organization(self, town: Town, visit: Any, session: Session) -> None:
         ada = visit()
         session.execute(update(LoginSession).values(organization_id=None))
         answer = ada.look({})

@@ -60,7 +60,7 @@ def owner(acme: Tenant) -> Caller:
 
 
 class TestDeleteOrganization:
-    def test_says_what_was_deleted_and_until_when_its_data_is_kept(self, acme: Tenant, owner: Caller) -> None:
+    def test_delete_organization_returns_the_time_of_its_purge(self, acme: Tenant, owner: Caller) -> None:
         answer = delete(owner)
         assert answer.status_code == 200, answer.text
         told = answer.json()
@@ -69,37 +69,37 @@ class TestDeleteOrganization:
         assert length == timedelta(days=30)
 
     @pytest.mark.parametrize("role", ["viewer", "member", "admin"])
-    def test_is_for_owners(self, acme: Tenant, role: str) -> None:
+    def test_delete_organization_requires_an_owner(self, acme: Tenant, role: str) -> None:
         refusal(delete(signed_in(acme, role)), 403, "insufficient_permission")
         assert acme.key().get("/v1/freezes").status_code == 200
 
-    def test_takes_the_token_of_a_sign_in_and_nothing_else(self, acme: Tenant) -> None:
+    def test_delete_organization_accepts_only_session_tokens(self, acme: Tenant) -> None:
         refusal(delete(acme.anybody), 401, "missing_credentials")
         refusal(delete(acme.key()), 403, "credential_type_not_allowed")
         refusal(delete(acme.person("owner")), 401, "invalid_token")
 
-    def test_is_nothing_for_a_support_session(self, acme: Tenant) -> None:
+    def test_delete_organization_is_refused_to_a_support_session(self, acme: Tenant) -> None:
         refusal(delete(signed_in(acme, "owner", support=True)), 403, "impersonation_read_only")
 
-    def test_needs_an_active_organisation(self, acme: Tenant, session: Session) -> None:
+    def test_delete_organization_requires_an_active_organization(self, acme: Tenant, session: Session) -> None:
         refusal(delete(signed_in(acme, "owner", active=False)), 403, "no_organization_selected")
         nobody = of(acme, factories.user(session), active=False)
         refusal(delete(nobody), 403, "organization_not_provisioned")
 
     @pytest.mark.parametrize("origin", [None, "https://evil.example"])
-    def test_with_a_cookie_comes_from_a_page_of_ours(self, acme: Tenant, origin: str | None) -> None:
+    def test_delete_organization_by_cookie_requires_the_same_origin(self, acme: Tenant, origin: str | None) -> None:
         token = signed_in(acme, "owner").token
         headers = {"Cookie": f"session={token}"} | ({"Origin": origin} if origin else {})
         refusal(delete(acme.anybody, headers=headers), 403, "origin_not_allowed")
         assert acme.key().get("/v1/freezes").status_code == 200
 
     @pytest.mark.parametrize("name", ["acme", "Acme ", "Globex", "a"])
-    def test_needs_the_name_exactly(self, acme: Tenant, owner: Caller, name: str) -> None:
+    def test_delete_organization_requires_the_exact_name(self, acme: Tenant, owner: Caller, name: str) -> None:
         error = refusal(delete(owner, name), 422, "validation_failed")
         assert [detail["path"] for detail in error["details"]] == ["/name"]
         assert acme.key().get("/v1/freezes").status_code == 200
 
-    def test_everything_of_it_is_gone_at_once(self, acme: Tenant, owner: Caller) -> None:
+    def test_deleted_organization_is_gone_for_every_caller_at_once(self, acme: Tenant, owner: Caller) -> None:
         key, member, page = acme.key(), acme.person("member"), signed_in(acme, "admin")
         delete(owner)
         for caller in (key, member):
@@ -109,12 +109,12 @@ class TestDeleteOrganization:
         refusal(delete(page), 410, "organization_deleted")
         refusal(delete(owner), 410, "organization_deleted")
 
-    def test_a_key_that_was_revoked_before_is_told_that_and_no_more(self, acme: Tenant, owner: Caller) -> None:
+    def test_key_revoked_before_the_deletion_is_only_reported_as_invalid(self, acme: Tenant, owner: Caller) -> None:
         revoked = acme.key(revoked_at=factories.now() - timedelta(hours=1))
         delete(owner)
         refusal(revoked.get("/v1/freezes"), 401, "invalid_token")
 
-    def test_its_freezes_end_and_their_branches_are_let_go(
+    def test_deletion_ends_freezes_and_releases_their_branches(
         self, acme: Tenant, owner: Caller, session: Session, wakeups: RecordedWakeups
     ) -> None:
         branch = factories.branch(session, acme.repository("web"))
@@ -128,7 +128,7 @@ class TestDeleteOrganization:
         assert session.scalars(text("SELECT operation FROM freeze_targets")).all() == ["release"]
         assert {"reconcile", "mail"} <= wakeups.sent
 
-    def test_keys_invitations_and_setups_are_dead(self, acme: Tenant, owner: Caller, session: Session) -> None:
+    def test_deletion_revokes_keys_invitations_and_setups(self, acme: Tenant, owner: Caller, session: Session) -> None:
         acme.key()
         invited(acme)
         session.execute(
@@ -147,7 +147,7 @@ class TestDeleteOrganization:
         rows = session.execute(text("SELECT state, due_at, state_hash FROM enforcement_setups ORDER BY id")).all()
         assert [tuple(row) for row in rows] == [("failed", None, None), ("failed", None, None), ("done", None, None)]
 
-    def test_is_in_the_audit_with_everything_that_ended(self, acme: Tenant, owner: Caller, session: Session) -> None:
+    def test_deletion_is_audited_with_everything_ended(self, acme: Tenant, owner: Caller, session: Session) -> None:
         factories.freeze(session, acme.organization, [factories.branch(session, acme.repository("web"))])
         delete(owner)
         assert sorted(acme.audit()) == ["freeze.ended", "organization.deleted"]
@@ -159,7 +159,7 @@ class TestDeleteOrganization:
         assert row[2]["before"] == {"deletedAt": None, "purgedAt": None}
         assert set(row[2]["after"]) == {"deletedAt", "purgedAt"}
 
-    def test_its_owners_are_mailed_and_nobody_else(self, acme: Tenant, owner: Caller, session: Session) -> None:
+    def test_deletion_is_mailed_to_the_owners_only(self, acme: Tenant, owner: Caller, session: Session) -> None:
         signed_in(acme, "admin")
         second = factories.user(session, "Grace")
         factories.membership(session, acme.organization, second, "owner")
@@ -168,13 +168,13 @@ class TestDeleteOrganization:
         assert [row.recipient.partition("-")[0] for row in rows] == ["grace", "owner"]
         assert {row.template for row in rows} == {"organization_deleted"}
 
-    def test_of_two_at_once_one_deletes(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_deletions_succeed_once(self, acme: Tenant, session: Session) -> None:
         both = [signed_in(acme, "owner"), signed_in(acme, "owner")]
         answers = at_once(*[lambda caller=caller: delete(caller) for caller in both])
         assert sorted(answer.status_code for answer in answers) == [200, 410]
         assert acme.audit().count("organization.deleted") == 1
 
-    def test_nothing_of_another_organisation_changes(
+    def test_deletion_changes_nothing_of_another_organization(
         self, acme: Tenant, globex: Tenant, owner: Caller, session: Session
     ) -> None:
         branch = factories.branch(session, globex.repository("site"))
@@ -186,7 +186,7 @@ class TestDeleteOrganization:
         assert everything_of(session, globex) == before
         assert key.get("/v1/freezes").json()["data"][0]["state"] == "in_force"
 
-    def test_its_people_keep_their_other_organisations(
+    def test_members_of_a_deleted_organization_keep_other_memberships(
         self, acme: Tenant, globex: Tenant, owner: Caller, session: Session
     ) -> None:
         person = factories.user(session)
@@ -199,7 +199,9 @@ class TestDeleteOrganization:
         refusal(here.get("/v1/freezes"), 410, "organization_deleted")
         assert there.get("/v1/freezes").status_code == 200
 
-    def test_who_has_no_other_organisation_may_create_one(self, acme: Tenant, owner: Caller, session: Session) -> None:
+    def test_member_of_only_a_deleted_organization_may_create_another(
+        self, acme: Tenant, owner: Caller, session: Session
+    ) -> None:
         person = factories.user(session)
         factories.membership(session, acme.organization, person, "owner")
         nowhere = Caller(acme.http, factories.session_token(session, person, None))

@@ -23,10 +23,10 @@ def delete(session: Session, organization: Organization) -> None:
 
 
 class TestGetMe:
-    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+    def test_get_me_requires_a_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get("/v1/me"), scope=None, least_role="viewer")
 
-    def test_every_field_is_told(self, acme: Tenant) -> None:
+    def test_get_me_shows_every_field(self, acme: Tenant) -> None:
         grace = member(acme, "admin")
         told = grace.caller.get("/v1/me").json()
         assert told.pop("createdAt").endswith("Z")
@@ -45,10 +45,10 @@ class TestGetMe:
             },
         }
 
-    def test_somebody_without_an_organisation_is_told_so(self, session: Session, http: httpx.Client) -> None:
+    def test_get_me_shows_no_organization_to_a_newcomer(self, session: Session, http: httpx.Client) -> None:
         assert newcomer(session, http).caller.get("/v1/me").json()["organization"] is None
 
-    def test_nobody_is_guessed_among_several_organisations(
+    def test_get_me_chooses_none_of_several_organizations(
         self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
     ) -> None:
         grace = member(acme)
@@ -56,12 +56,12 @@ class TestGetMe:
         undecided = signed_in(session, http, grace.user, None)
         assert undecided.caller.get("/v1/me").json()["organization"] is None
 
-    def test_a_deleted_organisation_is_none(self, acme: Tenant, session: Session) -> None:
+    def test_get_me_hides_a_deleted_organization(self, acme: Tenant, session: Session) -> None:
         grace = member(acme)
         delete(session, acme.organization)
         assert grace.caller.get("/v1/me").json()["organization"] is None
 
-    def test_a_support_session_is_in_the_organisation_as_nobodys_member(self, acme: Tenant) -> None:
+    def test_get_me_shows_a_support_session_without_a_role(self, acme: Tenant) -> None:
         acme_alone = acme.support.get("/v1/me").json()
         assert acme_alone["support"] is True
         assert acme_alone["organization"]["id"] == acme.id
@@ -69,10 +69,12 @@ class TestGetMe:
 
 
 class TestListMyOrganizations:
-    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+    def test_list_my_organizations_requires_a_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get("/v1/me/organizations"), scope=None, least_role="viewer")
 
-    def test_the_one_joined_last_comes_first(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_list_my_organizations_returns_the_last_joined_first(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         grace = member(acme)
         joined = factories.membership(session, globex.organization, grace.user, "viewer")
         joined.created_at += timedelta(hours=1)
@@ -86,14 +88,14 @@ class TestListMyOrganizations:
         assert shown[0]["plan"] == "free"
         assert shown[0]["joinedAt"].endswith("Z")
 
-    def test_pages_lead_through_all_of_them_once(self, session: Session, http: httpx.Client) -> None:
+    def test_pages_of_my_organizations_list_each_organization_once(self, session: Session, http: httpx.Client) -> None:
         eve = newcomer(session, http)
         names = [f"Org{number}" for number in range(5)]
         for name in names:
             factories.membership(session, factories.organization(session, name), eve.user)
         assert sorted(str(row["name"]) for row in through_pages(eve.caller, "/v1/me/organizations")) == names
 
-    def test_a_cursor_of_somebody_else_is_refused(
+    def test_list_my_organizations_rejects_a_cursor_of_another_person(
         self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
     ) -> None:
         grace = member(acme)
@@ -102,13 +104,15 @@ class TestListMyOrganizations:
         other = member(acme, name="Alan Turing").caller
         refusal(other.get("/v1/me/organizations", limit=1, cursor=cursor), 400, "invalid_cursor")
 
-    def test_deleted_ones_are_left_out(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_list_my_organizations_omits_deleted_organizations(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         grace = member(acme)
         factories.membership(session, globex.organization, grace.user)
         delete(session, globex.organization)
         assert [row["id"] for row in grace.caller.get("/v1/me/organizations").json()["data"]] == [acme.id]
 
-    def test_a_support_session_sees_the_one_that_it_is_for(
+    def test_list_my_organizations_shows_a_support_session_only_its_own(
         self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
     ) -> None:
         grace = member(acme)
@@ -120,10 +124,10 @@ class TestListMyOrganizations:
 
 
 class TestBootstrapOrganization:
-    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+    def test_bootstrap_organization_requires_a_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.post(BOOTSTRAP), scope=None, least_role="viewer", writes=True)
 
-    def test_a_newcomer_gets_one_and_owns_it(self, session: Session, http: httpx.Client) -> None:
+    def test_bootstrap_organization_makes_a_newcomer_its_owner(self, session: Session, http: httpx.Client) -> None:
         eve = newcomer(session, http)
         made = eve.caller.post(BOOTSTRAP)
         assert made.status_code == 200
@@ -143,7 +147,9 @@ class TestBootstrapOrganization:
         assert (entry.action, entry.organization_id) == ("organization.created", organization_id)
         assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
 
-    def test_the_sign_in_acts_in_it_with_the_next_token(self, session: Session, http: httpx.Client) -> None:
+    def test_bootstrapped_organization_is_active_in_the_next_access_token(
+        self, session: Session, http: httpx.Client
+    ) -> None:
         eve = newcomer(session, http)
         refusal(eve.caller.get("/v1/orgs/current"), 403, "organization_not_provisioned")
         made = eve.caller.post(BOOTSTRAP).json()
@@ -152,7 +158,7 @@ class TestBootstrapOrganization:
         organization = session.get_one(Organization, made["id"])
         assert signed_in(session, http, eve.user, organization).caller.get("/v1/orgs/current").json() == made
 
-    def test_it_can_be_named_and_a_slug_that_is_taken_gets_an_end(
+    def test_bootstrap_organization_accepts_a_name_and_makes_its_slug_unique(
         self, acme: Tenant, session: Session, http: httpx.Client
     ) -> None:
         acme.organization.slug = "initech-gmbh"
@@ -161,20 +167,20 @@ class TestBootstrapOrganization:
         assert made["name"] == "Initech GmbH"
         assert made["slug"].startswith("initech-gmbh-")
 
-    def test_again_it_is_the_same_one_whatever_the_name(self, session: Session, http: httpx.Client) -> None:
+    def test_repeated_bootstrap_returns_the_same_organization(self, session: Session, http: httpx.Client) -> None:
         eve = newcomer(session, http)
         first = eve.caller.post(BOOTSTRAP).json()
         assert eve.caller.post(BOOTSTRAP, {"name": "Another"}).json() == first
         assert session.scalar(select(func.count()).select_from(Organization)) == 1
 
-    def test_at_the_same_moment_one_is_made(self, session: Session, http: httpx.Client) -> None:
+    def test_concurrent_bootstraps_create_one_organization(self, session: Session, http: httpx.Client) -> None:
         eve = newcomer(session, http)
         made = at_once(*[lambda: eve.caller.post(BOOTSTRAP)] * 4)
         assert {answer.status_code for answer in made} == {200}
         assert len({answer.json()["id"] for answer in made}) == 1
         assert session.scalar(select(func.count()).select_from(Organization)) == 1
 
-    def test_a_member_gets_the_active_one_or_else_the_one_joined_first(
+    def test_bootstrap_returns_the_active_or_first_joined_organization(
         self, acme: Tenant, globex: Tenant, session: Session, http: httpx.Client
     ) -> None:
         grace = member(acme)
@@ -187,14 +193,14 @@ class TestBootstrapOrganization:
         assert sign_ins(session, grace) == {None: 1, acme.id: 2, globex.id: 1}
         assert acme.audit() == globex.audit() == []
 
-    def test_one_that_is_deleted_does_not_count(self, acme: Tenant, session: Session) -> None:
+    def test_bootstrap_ignores_a_deleted_organization(self, acme: Tenant, session: Session) -> None:
         grace = member(acme)
         delete(session, acme.organization)
         made = grace.caller.post(BOOTSTRAP).json()
         assert made["id"] != acme.id
         assert sign_ins(session, grace) == {None: 1, made["id"]: 1}
 
-    def test_a_repeated_key_gets_the_stored_answer(self, session: Session, http: httpx.Client) -> None:
+    def test_bootstrap_is_replayed_under_the_same_idempotency_key(self, session: Session, http: httpx.Client) -> None:
         eve = newcomer(session, http)
         first = eve.caller.post(BOOTSTRAP, headers={"Idempotency-Key": "once"})
         again = eve.caller.post(BOOTSTRAP, headers={"Idempotency-Key": "once"})
@@ -202,15 +208,15 @@ class TestBootstrapOrganization:
         assert again.headers["Idempotency-Replayed"] == "true"
 
     @pytest.mark.parametrize("name", ["", " ", " Acme", "x" * 101, "a\nb", None, 7], ids=repr)
-    def test_a_bad_name_does_not_match_the_schema(self, session: Session, http: httpx.Client, name: object) -> None:
+    def test_bootstrap_rejects_an_invalid_name(self, session: Session, http: httpx.Client, name: object) -> None:
         refusal(newcomer(session, http).caller.post(BOOTSTRAP, {"name": name}), 422, "validation_failed")
 
 
 class TestGetCurrentOrganization:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+    def test_get_current_organization_requires_read_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get("/v1/orgs/current"), scope="repo:read", least_role="viewer")
 
-    def test_every_field_is_told(self, acme: Tenant, session: Session) -> None:
+    def test_get_current_organization_shows_every_field(self, acme: Tenant, session: Session) -> None:
         acme.organization.settings = {"timezone": "Europe/Rome"}
         session.flush()
         told = acme.key("repo:read").get("/v1/orgs/current").json()
@@ -225,18 +231,18 @@ class TestGetCurrentOrganization:
             "deletedAt": None,
         }
 
-    def test_a_removed_installation_is_none(self, acme: Tenant, session: Session) -> None:
+    def test_get_current_organization_omits_a_removed_installation(self, acme: Tenant, session: Session) -> None:
         acme.installation.state = "removed"
         session.flush()
         assert acme.key().get("/v1/orgs/current").json()["installationId"] is None
 
-    def test_a_deleted_one_is_gone(self, acme: Tenant, session: Session) -> None:
+    def test_get_current_organization_is_gone_when_deleted(self, acme: Tenant, session: Session) -> None:
         callers = [acme.key(), acme.person("owner")]
         delete(session, acme.organization)
         for caller in callers:
             refusal(caller.get("/v1/orgs/current"), 410, "organization_deleted")
 
-    def test_whoever_has_only_deleted_ones_is_told_to_make_one(
+    def test_member_of_only_deleted_organizations_is_not_provisioned(
         self, acme: Tenant, session: Session, http: httpx.Client
     ) -> None:
         grace = member(acme)
@@ -248,10 +254,12 @@ class TestGetCurrentOrganization:
 class TestUpdateCurrentOrganization:
     path = "/v1/orgs/current"
 
-    def test_it_is_for_administrators(self, acme: Tenant) -> None:
+    def test_update_current_organization_requires_an_administrator_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.patch(self.path, {}), scope=None, least_role="admin", writes=True)
 
-    def test_only_what_is_named_is_changed(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_update_current_organization_changes_only_the_given_fields(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         acme.organization.settings = {"selfApproval": True}
         session.flush()
         changed = acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London"}}).json()
@@ -265,20 +273,20 @@ class TestUpdateCurrentOrganization:
         assert acme.key().get(self.path).json() == changed
         assert globex.key().get(self.path).json()["name"] == "Globex"
 
-    def test_the_audit_tells_before_and_after(self, acme: Tenant, session: Session) -> None:
+    def test_update_of_the_organization_is_audited_with_both_values(self, acme: Tenant, session: Session) -> None:
         acme.person("admin").patch(self.path, {"name": "Acme Corporation"})
         entry = session.scalars(select(AuditEntry)).one()
         assert entry.action == "organization.updated"
         assert entry.target == {"type": "organization", "id": acme.id, "name": "Acme Corporation"}
         assert entry.details == {"before": {"name": "Acme"}, "after": {"name": "Acme Corporation"}}
 
-    def test_of_settings_the_audit_tells_those_that_changed(self, acme: Tenant, session: Session) -> None:
+    def test_update_of_settings_is_audited_with_the_changed_settings_only(self, acme: Tenant, session: Session) -> None:
         acme.person("admin").patch(self.path, {"settings": {"timezone": "Europe/London", "approval": "admin"}})
         entry = session.scalars(select(AuditEntry)).one()
         assert entry.details["after"] == {"settings": {"timezone": "Europe/London"}}
 
     @pytest.mark.parametrize("zone", ["Mars/Olympus", "", "europe/london", "../etc/passwd", 7], ids=repr)
-    def test_a_zone_that_is_none_is_pointed_at(self, acme: Tenant, zone: object) -> None:
+    def test_update_current_organization_rejects_an_unknown_timezone(self, acme: Tenant, zone: object) -> None:
         answer = acme.person("admin").patch(self.path, {"settings": {"timezone": zone}})
         error = refusal(answer, 422, "invalid_timezone")
         assert [row["path"] for row in error["details"]] == ["/settings/timezone"]
@@ -289,10 +297,10 @@ class TestUpdateCurrentOrganization:
         [{"slug": "mine"}, {"plan": "business"}, {"settings": {"role": "owner"}}, {"settings": {"approval": "owner"}}],
         ids=repr,
     )
-    def test_what_is_not_for_setting_is_refused(self, acme: Tenant, body: object) -> None:
+    def test_update_current_organization_rejects_read_only_fields(self, acme: Tenant, body: object) -> None:
         refusal(acme.person("owner").patch(self.path, body), 422, "validation_failed")
 
-    def test_a_repeated_key_changes_nothing_again(self, acme: Tenant) -> None:
+    def test_update_current_organization_is_replayed_without_a_further_change(self, acme: Tenant) -> None:
         admin, key = acme.person("admin"), {"Idempotency-Key": "once"}
         admin.patch(self.path, {"name": "Acme One"}, headers=key)
         admin.patch(self.path, {"name": "Acme Two"})

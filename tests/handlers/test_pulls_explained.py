@@ -47,8 +47,8 @@ def look_up(acme: Tenant) -> Shown:
     return ask
 
 
-class TestWhy:
-    def test_each_freeze_is_told_with_the_exception_that_passes_it(
+class TestVerdictExplanation:
+    def test_explanation_names_each_freeze_with_its_exception(
         self,
         acme: Tenant,
         session: Session,
@@ -67,7 +67,7 @@ class TestWhy:
         assert (shown["verdict"], shown["exceptionIds"]) == ("blocked", [made.id])
         assert "Audit week" in shown["check"]["summary"]
 
-    def test_an_exception_from_every_freeze_allows_it(
+    def test_exceptions_from_every_freeze_allow_the_pull_request(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         made = factories.exception(session, freeze, pull, web)
@@ -84,7 +84,7 @@ class TestWhy:
             pytest.param({"expires_at": factories.now() - HOUR}, "expired", id="expired, not recorded"),
         ],
     )
-    def test_what_was_asked_for_in_vain_is_told_and_blocks(
+    def test_ineffective_exception_is_shown_and_blocks(
         self,
         session: Session,
         web: WatchedBranch,
@@ -101,7 +101,7 @@ class TestWhy:
         ]
         assert (shown["verdict"], shown["exceptionIds"]) == ("blocked", [])
 
-    def test_one_that_is_pinned_to_another_head_is_told_and_blocks(
+    def test_exception_pinned_to_another_head_is_shown_and_blocks(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         factories.exception(session, freeze, pull, web, pin_to_head=True, head_sha="0" * 40)
@@ -109,14 +109,14 @@ class TestWhy:
         assert (shown["verdict"], shown["exceptionIds"]) == ("blocked", [])
         assert [each["headSha"] for each in shown["exceptions"]] == ["0" * 40]
 
-    def test_what_concerned_an_earlier_freeze_is_not_told(
+    def test_exception_of_an_ended_freeze_is_not_shown(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         over = factories.freeze(session, acme.organization, [web], ended_at=factories.now())
         factories.exception(session, over, pull, web)
         assert look_up()["exceptions"] == []
 
-    def test_another_one_on_the_same_head_without_an_exception_blocks_both(
+    def test_pull_request_without_exception_blocks_others_on_the_same_head(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
@@ -126,7 +126,7 @@ class TestWhy:
         factories.exception(session, freeze, other, web)
         assert {number: look_up(number)["verdict"] for number in ("7", "8")} == {"7": "allowed", "8": "allowed"}
 
-    def test_the_exception_of_another_pull_request_is_nothing_to_it(
+    def test_exception_of_another_pull_request_has_no_effect(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         other = factories.pull_request(session, session.get_one(Repository, web.repository_id), 8)
@@ -135,8 +135,8 @@ class TestWhy:
         assert (shown["verdict"], shown["exceptions"]) == ("blocked", [])
 
 
-class TestUntilWhen:
-    def test_a_blocked_one_until_the_last_freeze_ends(
+class TestNextChange:
+    def test_blocked_pull_request_changes_when_the_last_freeze_ends(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
         ends = [factories.now() + hours * HOUR for hours in (1, 3)]
@@ -144,20 +144,20 @@ class TestUntilWhen:
             factories.freeze(session, acme.organization, [web], ends_at=end)
         assert look_up()["nextChangeAt"] == told(ends[1])
 
-    def test_nobody_knows_while_one_waits_to_be_lifted(
+    def test_next_change_is_unknown_with_an_open_ended_freeze(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         factories.freeze(session, acme.organization, [web], ends_at=factories.now() + HOUR)
         assert look_up()["nextChangeAt"] is None
 
-    def test_an_allowed_one_until_its_exception_ends(
+    def test_allowed_pull_request_changes_when_its_exception_ends(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         end = factories.now() + HOUR
         factories.exception(session, freeze, pull, web, expires_at=end)
         assert look_up()["nextChangeAt"] == told(end)
 
-    def test_an_exception_that_outlives_its_freeze_changes_nothing(
+    def test_exception_that_outlives_its_freeze_changes_nothing(
         self, acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
         short = factories.freeze(session, acme.organization, [web], ends_at=factories.now() + HOUR)
@@ -165,13 +165,13 @@ class TestUntilWhen:
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"]) == ("allowed", None)
 
-    def test_an_unfrozen_one_for_as_long_as_nobody_freezes(self, pull: PullRequest, look_up: Shown) -> None:
+    def test_unfrozen_pull_request_has_no_next_change(self, pull: PullRequest, look_up: Shown) -> None:
         shown = look_up()
         assert (shown["verdict"], shown["nextChangeAt"], shown["freezes"]) == ("allowed", None, [])
 
 
-class TestTheCheck:
-    def test_it_tells_what_was_written_and_when(
+class TestExplainedCheck:
+    def test_explained_check_shows_conclusion_and_time_of_the_write(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         row = factories.head_check(session, web, pull.head_sha, "failure")
@@ -179,7 +179,7 @@ class TestTheCheck:
         assert (check["state"], check["conclusion"], check["name"]) == ("written", "failure", "change-freeze/main")
         assert check["writtenAt"] == told(row.written_at)
 
-    def test_what_nobody_has_written_yet_has_no_conclusion(
+    def test_unwritten_check_has_no_conclusion(
         self, session: Session, web: WatchedBranch, pull: PullRequest, look_up: Shown
     ) -> None:
         factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, unconfirmed=True)
@@ -190,7 +190,7 @@ class TestTheCheck:
             "No freeze covers this branch",
         )
 
-    def test_a_closed_one_is_told_nothing_new(
+    def test_closed_pull_request_has_no_check_text_and_no_next_change(
         self, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
     ) -> None:
         pull.state, freeze.ends_at = "closed", factories.now() + timedelta(hours=1)
@@ -200,7 +200,7 @@ class TestTheCheck:
         assert shown["nextChangeAt"] is None
 
 
-def test_lists_tell_the_same(
+def test_list_pull_requests_explains_like_the_lookup(
     acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest, freeze: Freeze, look_up: Shown
 ) -> None:
     factories.exception(session, freeze, pull, web, expires_at=factories.now() + HOUR)

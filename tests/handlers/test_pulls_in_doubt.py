@@ -31,14 +31,14 @@ def check(acme: Tenant) -> dict[str, Any]:
     return {name: shown["check"][name] for name in ("state", "conclusion", "writtenAt")}
 
 
-def test_a_success_that_was_about_to_be_sent_and_nobody_recorded_is_no_written_failure(
+def test_unconfirmed_success_is_not_shown_as_a_written_failure(
     acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
 ) -> None:
     factories.head_check(session, web, pull.head_sha, "failure", evaluation=0, unconfirmed=True)
     assert check(acme) == {"state": "pending", "conclusion": None, "writtenAt": None}
 
 
-def test_a_recorded_failure_is_not_known_to_be_shown_while_it_is_doubted(
+def test_recorded_failure_is_pending_while_unconfirmed(
     acme: Tenant, session: Session, web: WatchedBranch, pull: PullRequest
 ) -> None:
     row = factories.head_check(session, web, pull.head_sha, "failure", unconfirmed=True)

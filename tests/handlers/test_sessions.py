@@ -27,7 +27,7 @@ def eve(somebody: Client, session: Session, acme: Tenant, globex: Tenant) -> Cli
 
 
 class TestSetActiveOrganization:
-    def test_the_next_jwt_acts_there_and_the_one_before_where_it_did(
+    def test_chosen_organization_applies_to_the_next_access_token_only(
         self, eve: Client, acme: Tenant, globex: Tenant
     ) -> None:
         chosen = eve.auth("org/set-active", organizationId=acme.id)
@@ -38,15 +38,13 @@ class TestSetActiveOrganization:
         assert minted == [acme.id, globex.id]
         assert (eve.calls(before), eve.calls()) == (200, 200)
 
-    def test_the_audit_of_the_organisation_that_was_chosen_has_it(
-        self, eve: Client, acme: Tenant, globex: Tenant
-    ) -> None:
+    def test_choice_is_audited_in_the_chosen_organization_only(self, eve: Client, acme: Tenant, globex: Tenant) -> None:
         before = globex.audit()
         eve.auth("org/set-active", organizationId=acme.id)
         assert acme.audit()[-1] == "session.organization_chosen"
         assert globex.audit() == before
 
-    def test_other_sessions_of_the_person_stay_where_they_are(
+    def test_choice_of_an_organization_leaves_other_sessions_unchanged(
         self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization, globex.organization)
@@ -54,17 +52,17 @@ class TestSetActiveOrganization:
         one.auth("org/set-active", organizationId=acme.id)
         assert other.get("/api/auth/token").json()["organizationId"] is None
 
-    def test_another_organisation_and_none_are_told_alike(self, session: Session, eve: Client) -> None:
+    def test_foreign_and_unknown_organizations_are_alike_not_found(self, session: Session, eve: Client) -> None:
         foreign = factories.organization(session, "Initech").id
         for unknown in (foreign, "org_00000000000000000000000000", "usr_1", "x"):
             refusal(eve.auth("org/set-active", organizationId=unknown), 404, "not_found")
 
-    def test_a_deleted_one_is_gone(self, session: Session, eve: Client, acme: Tenant) -> None:
+    def test_choice_of_a_deleted_organization_is_gone(self, session: Session, eve: Client, acme: Tenant) -> None:
         acme.organization.deleted_at = factories.now()
         session.flush()
         refusal(eve.auth("org/set-active", organizationId=acme.id), 410, "organization_deleted")
 
-    def test_with_a_cookie_another_page_cannot_ask_for_it(
+    def test_choice_by_cookie_requires_the_same_origin(
         self, somebody: Client, session: Session, eve: Client, acme: Tenant
     ) -> None:
         browser = Client(somebody.http)
@@ -76,7 +74,7 @@ class TestSetActiveOrganization:
 
 
 class TestListSessions:
-    def test_lists_what_is_signed_in_now_as_the_person_the_newest_first(
+    def test_list_sessions_returns_active_sessions_newest_first(
         self, somebody: Client, session: Session, later: Later
     ) -> None:
         user = account(session)
@@ -91,7 +89,7 @@ class TestListSessions:
         again = somebody.signed_in(user)
         assert [row["current"] for row in again.get("/api/auth/sessions").json()["data"]] == [True]
 
-    def test_has_pages_of_one_person(self, somebody: Client, session: Session) -> None:
+    def test_pages_of_sessions_list_sessions_of_one_person(self, somebody: Client, session: Session) -> None:
         user = account(session)
         programs = [somebody.signed_in(user) for _ in range(3)]
         whole = programs[0].get("/api/auth/sessions").json()["data"]
@@ -102,12 +100,14 @@ class TestListSessions:
         somebody_else = somebody.signed_in(account(session, "Ada"))
         refusal(somebody_else.get("/api/auth/sessions", cursor=page["nextCursor"]), 400, "invalid_cursor")
 
-    def test_shows_no_token(self, eve: Client) -> None:
+    def test_list_sessions_shows_no_token(self, eve: Client) -> None:
         assert "svc_session" not in eve.get("/api/auth/sessions").text
 
 
 class TestRevokeSession:
-    def test_ends_a_session_that_was_lost(self, somebody: Client, session: Session, acme: Tenant) -> None:
+    def test_revoke_session_ends_another_session_of_the_person(
+        self, somebody: Client, session: Session, acme: Tenant
+    ) -> None:
         user = account(session, "Eve", acme.organization)
         mine, lost = somebody.signed_in(user), somebody.signed_in(user)
         minted = lost.jwt()
@@ -118,7 +118,9 @@ class TestRevokeSession:
         refusal(mine.delete(f"/api/auth/sessions/{theirs['id']}"), 404, "not_found")
         assert acme.audit() == ["session.started", "session.started", "session.ended"]
 
-    def test_a_retry_with_the_same_key_gets_the_same_answer(self, somebody: Client, session: Session) -> None:
+    def test_revoke_session_is_replayed_under_the_same_idempotency_key(
+        self, somebody: Client, session: Session
+    ) -> None:
         user = account(session)
         mine, _ = somebody.signed_in(user), somebody.signed_in(user)
         [theirs] = [row for row in mine.get("/api/auth/sessions").json()["data"] if not row["current"]]
@@ -126,7 +128,7 @@ class TestRevokeSession:
             answer = mine.delete(f"/api/auth/sessions/{theirs['id']}", headers={"Idempotency-Key": "one"})
             assert (answer.status_code, answer.headers.get("Idempotency-Replayed")) == (204, replayed)
 
-    def test_somebody_elses_and_nobodys_are_told_alike(
+    def test_revoke_session_is_not_found_when_foreign_or_unknown(
         self, somebody: Client, session: Session, eve: Client, acme: Tenant
     ) -> None:
         user = account(session, "Ada", acme.organization)
@@ -154,10 +156,10 @@ class TestGetJwks:
         assert not any("d" in key for key in keys)
         return [key["kid"] for key in keys]
 
-    def test_before_anybody_signed_in_there_is_none(self, somebody: Client, session: Session) -> None:
+    def test_jwks_is_empty_before_the_first_sign_in(self, somebody: Client, session: Session) -> None:
         assert self.published(somebody) == []
 
-    def test_while_keys_rotate_every_token_is_good_and_its_key_is_published(
+    def test_access_tokens_stay_valid_and_their_keys_published_during_rotation(
         self, somebody: Client, session: Session, acme: Tenant, later: Later, sweep: Callable[[], bool]
     ) -> None:
         user = account(session, "Eve", acme.organization)

@@ -41,7 +41,7 @@ def served_elsewhere(
 
 
 class TestSignIn:
-    def test_answers_with_the_session_and_its_token(self, somebody: Client, session: Session, acme: Tenant) -> None:
+    def test_sign_in_returns_the_session_and_its_token(self, somebody: Client, session: Session, acme: Tenant) -> None:
         user = account(session, "Eve", acme.organization)
         answer = somebody.sign_in(user.email, headers={"User-Agent": "a browser"})
         body = answer.json()
@@ -52,14 +52,14 @@ class TestSignIn:
         assert (shown["organizationId"], shown["current"], shown["lastUsedAt"]) == (acme.id, True, None)
         assert "no-store" in answer.headers["Cache-Control"]
 
-    def test_gives_browsers_a_cookie_that_no_script_reads(self, somebody: Client, session: Session) -> None:
+    def test_sign_in_sets_a_cookie_hidden_from_scripts(self, somebody: Client, session: Session) -> None:
         answer = somebody.sign_in(account(session).email)
         value, *attributes = answer.headers["Set-Cookie"].split("; ")
         assert value == f"session={answer.json()['sessionToken']}"
         assert attributes == ["Max-Age=2592000", "Path=/", "HttpOnly", "SameSite=Lax"]
         assert somebody.get("/api/auth/token").status_code == 200
 
-    def test_the_cookie_travels_by_https_alone_where_the_web_origin_is_https(
+    def test_session_cookie_is_secure_when_the_web_origin_uses_https(
         self, shared_database: psycopg.Connection, redis_url: str, session: Session, redis: Redis
     ) -> None:
         config = product_config(address_of(shared_database), redis_url, web_url="https://app.example")
@@ -68,7 +68,7 @@ class TestSignIn:
             answer = browser.sign_in(user.email)
         assert "; Secure" in answer.headers["Set-Cookie"]
 
-    def test_a_wrong_password_and_an_unknown_address_are_told_alike(self, somebody: Client, session: Session) -> None:
+    def test_wrong_password_and_unknown_address_are_indistinguishable(self, somebody: Client, session: Session) -> None:
         known, unconfirmed = account(session), account(session)
         unconfirmed.email_verified_at = None
         without = factories.user(session)
@@ -82,7 +82,7 @@ class TestSignIn:
         told = {(refusal(one, 401, "wrong_credentials")["message"], *sorted(one.headers.keys())) for one in answers}
         assert len(told) == 1
 
-    def test_always_begins_under_a_new_token_whatever_was_sent_along(self, somebody: Client, session: Session) -> None:
+    def test_sign_in_always_issues_a_new_session_token(self, somebody: Client, session: Session) -> None:
         user, planted = account(session), new_session_token()
         first = somebody.sign_in(user.email, headers={"Cookie": f"session={planted}"}).json()
         somebody.http.cookies.clear()
@@ -92,7 +92,7 @@ class TestSignIn:
         assert first["session"]["id"] != second["session"]["id"]
         refusal(Client(somebody.http, planted).get("/api/auth/token"), 401, "invalid_token")
 
-    def test_ten_failures_close_an_account_for_fifteen_minutes(
+    def test_account_is_locked_for_fifteen_minutes_after_ten_failures(
         self, somebody: Client, session: Session, later: Later
     ) -> None:
         user, other = account(session), account(session, "Ada")
@@ -104,24 +104,24 @@ class TestSignIn:
         later(minutes=15)
         assert somebody.sign_in(user.email).status_code == 200
 
-    def test_an_account_that_nobody_has_is_closed_like_any_other(self, somebody: Client, session: Session) -> None:
+    def test_unknown_account_is_locked_like_a_known_account(self, somebody: Client, session: Session) -> None:
         for _ in range(10):
             refusal(somebody.sign_in("nobody@example.com"), 401, "wrong_credentials")
         refusal(somebody.sign_in("nobody@example.com"), 429, "rate_limited")
 
-    def test_guesses_at_once_are_as_many_as_guesses_one_by_one(self, somebody: Client, session: Session) -> None:
+    def test_concurrent_sign_in_failures_lock_the_account_alike(self, somebody: Client, session: Session) -> None:
         user = account(session)
         answers = at_once(*[lambda: somebody.sign_in(user.email, "not the password")] * 14)
         assert sorted(answer.status_code for answer in answers) == [401] * 10 + [429] * 4
 
-    def test_the_right_password_forgets_the_failures(self, somebody: Client, session: Session) -> None:
+    def test_successful_sign_in_resets_the_failures(self, somebody: Client, session: Session) -> None:
         user = account(session)
         for _ in range(2):
             for _ in range(9):
                 somebody.sign_in(user.email, "not the password")
             assert somebody.sign_in(user.email).status_code == 200
 
-    def test_is_in_the_audit_of_each_organisation(
+    def test_sign_in_is_audited_in_each_organization(
         self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization, globex.organization)
@@ -133,14 +133,14 @@ class TestSignIn:
             assert (entry.action, entry.target["id"]) == ("session.started", begun["id"])
             assert entry.actor == {"type": "user", "id": user.id, "name": "Eve"}
 
-    def test_a_maintenance_window_is_told_before_anything_is_done(self, tmp_path: Path, redis_url: str) -> None:
+    def test_sign_in_reports_maintenance_without_using_the_database(self, tmp_path: Path, redis_url: str) -> None:
         window = tmp_path / "maintenance"
         window.touch()
         config = product_config("postgresql://nobody@127.0.0.1:1/nothing", redis_url, maintenance_file=window)
         with serving(create_app(config, product_parts())) as url, client(url) as somebody:
             refusal(somebody.sign_in("eve@example.com"), 503, "maintenance")
 
-    def test_only_hashes_are_kept(self, somebody: Client, session: Session) -> None:
+    def test_session_token_is_stored_as_a_hash_only(self, somebody: Client, session: Session) -> None:
         token = somebody.sign_in(account(session).email).json()["sessionToken"]
         row = session.scalars(select(LoginSession)).one()
         assert len(row.token_hash or b"") == 32
@@ -148,7 +148,7 @@ class TestSignIn:
 
 
 class TestSignOut:
-    def test_ends_the_session_and_every_jwt_of_it_at_once_in_every_process(
+    def test_sign_out_ends_session_and_access_tokens_in_every_process(
         self, somebody: Client, served_elsewhere: str, session: Session, acme: Tenant
     ) -> None:
         eve = somebody.signed_in(account(session, "Eve", acme.organization))
@@ -163,7 +163,7 @@ class TestSignOut:
                 refusal(one.get("/api/auth/token"), 401, "invalid_token")
         assert acme.audit() == ["session.started", "session.ended"]
 
-    def test_takes_the_cookie_back(self, somebody: Client, session: Session) -> None:
+    def test_sign_out_clears_the_cookie(self, somebody: Client, session: Session) -> None:
         somebody.sign_in(account(session).email)
         answer = somebody.post("/api/auth/sign-out", headers=FROM_HERE)
         assert answer.headers["Set-Cookie"].startswith("session=; Max-Age=0; Path=/; HttpOnly")
@@ -174,14 +174,16 @@ class TestSignOut:
         "headers",
         [{}, {"Origin": "https://elsewhere.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}],
     )
-    def test_with_a_cookie_another_page_cannot_ask_for_it(
+    def test_sign_out_by_cookie_requires_the_same_origin(
         self, somebody: Client, session: Session, headers: dict[str, str]
     ) -> None:
         somebody.sign_in(account(session).email)
         refusal(somebody.post("/api/auth/sign-out", headers=headers), 403, "origin_not_allowed")
         assert somebody.get("/api/auth/token").status_code == 200
 
-    def test_takes_neither_keys_nor_jwts(self, somebody: Client, session: Session, acme: Tenant) -> None:
+    def test_sign_out_rejects_api_keys_and_access_tokens(
+        self, somebody: Client, session: Session, acme: Tenant
+    ) -> None:
         eve = somebody.signed_in(account(session, "Eve", acme.organization))
         for token, status, code in (
             (acme.key().token, 403, "credential_type_not_allowed"),
@@ -193,7 +195,7 @@ class TestSignOut:
 
 
 class TestMintSessionToken:
-    def test_mints_what_anybody_can_verify_by_the_published_keys(
+    def test_access_token_can_be_verified_with_the_published_keys(
         self, somebody: Client, session: Session, acme: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization)
@@ -211,7 +213,7 @@ class TestMintSessionToken:
         assert datetime.fromisoformat(minted["expiresAt"]) == datetime.fromtimestamp(claims["exp"], UTC)
         assert "no-store" in answer.headers["Cache-Control"]
 
-    def test_a_person_of_one_organisation_acts_in_it_and_one_of_several_has_to_choose(
+    def test_access_token_uses_the_only_or_the_chosen_organization(
         self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve")
@@ -225,7 +227,9 @@ class TestMintSessionToken:
         again = somebody.signed_in(user)
         refusal(again.ask(again.jwt()), 403, "no_organization_selected")
 
-    def test_a_lost_membership_acts_at_once(self, somebody: Client, session: Session, acme: Tenant) -> None:
+    def test_lost_membership_takes_effect_on_access_tokens_at_once(
+        self, somebody: Client, session: Session, acme: Tenant
+    ) -> None:
         user = account(session, "Eve", acme.organization)
         eve = somebody.signed_in(user)
         minted = eve.jwt()
@@ -234,7 +238,7 @@ class TestMintSessionToken:
         session.flush()
         assert (eve.calls(minted), eve.calls()) == (403, 403)
 
-    def test_who_has_lost_a_membership_acts_nowhere_until_they_choose(
+    def test_lost_membership_leaves_no_active_organization_until_chosen(
         self, somebody: Client, session: Session, acme: Tenant, globex: Tenant
     ) -> None:
         user = account(session, "Eve", acme.organization)
@@ -248,7 +252,7 @@ class TestMintSessionToken:
         assert eve.auth("org/set-active", organizationId=globex.id).status_code == 200
         assert eve.get("/api/auth/token").json()["organizationId"] == globex.id
 
-    def test_no_jwt_outlives_its_session(self, somebody: Client, session: Session, later: Later) -> None:
+    def test_access_token_never_outlives_its_session(self, somebody: Client, session: Session, later: Later) -> None:
         eve = somebody.signed_in(account(session))
         later(days=30, minutes=-5)
         minted = jwt.decode(eve.jwt(), options={"verify_signature": False})
@@ -256,7 +260,7 @@ class TestMintSessionToken:
         later(minutes=6)
         refusal(eve.get("/api/auth/token"), 401, "token_expired")
 
-    def test_nobody_without_a_session_gets_one(self, somebody: Client, session: Session) -> None:
+    def test_access_token_requires_a_session(self, somebody: Client, session: Session) -> None:
         refusal(somebody.get("/api/auth/token"), 401, "missing_credentials")
         for cookie in ("session=", "session=nonsense", f"session={PASSWORD}", "other=1"):
             assert somebody.send("GET", "/api/auth/token", headers={"Cookie": cookie}).status_code == 401

@@ -16,7 +16,7 @@ Later = Callable[..., None]
 
 
 class TestSignUp:
-    def test_mails_a_link_and_the_account_begins_when_it_is_followed(self, somebody: Client, session: Session) -> None:
+    def test_sign_up_mails_a_link_that_creates_the_account(self, somebody: Client, session: Session) -> None:
         answer = somebody.auth("sign-up", **EVE)
         assert (answer.status_code, answer.json()) == (202, {"email": "eve@example.com"})
         [(template, fields)] = letters(session, "eve@example.com")
@@ -27,9 +27,7 @@ class TestSignUp:
         assert confirmed(somebody, link(session, "eve@example.com")).status_code == 200
         assert somebody.sign_in("eve@example.com").status_code == 200
 
-    def test_somebody_with_an_account_is_told_by_mail_and_who_asks_is_not(
-        self, somebody: Client, session: Session
-    ) -> None:
+    def test_sign_up_of_a_known_address_is_revealed_only_by_mail(self, somebody: Client, session: Session) -> None:
         user = account(session)
         known = somebody.auth("sign-up", **{**EVE, "email": user.email})
         unknown = somebody.auth("sign-up", **EVE)
@@ -40,12 +38,12 @@ class TestSignUp:
         assert fields == {"sign_in_url": f"{HERE}/sign-in", "forgot_url": f"{HERE}/forgot"}
         assert somebody.sign_in(user.email).status_code == 200
 
-    def test_an_address_is_the_same_in_capitals(self, somebody: Client, session: Session) -> None:
+    def test_sign_up_ignores_the_case_of_the_address(self, somebody: Client, session: Session) -> None:
         user = account(session)
         somebody.auth("sign-up", **{**EVE, "email": user.email.upper()})
         assert [template for template, _ in letters(session, user.email)] == ["known_address"]
 
-    def test_of_several_for_one_address_that_whose_link_is_followed_counts(
+    def test_followed_link_decides_among_several_sign_ups_of_an_address(
         self, somebody: Client, session: Session
     ) -> None:
         somebody.auth("sign-up", **EVE)
@@ -58,7 +56,7 @@ class TestSignUp:
         refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
 
     @pytest.mark.parametrize("password", ["short", "password123", "Eve@2026!eve", "x" * 201, "", None])
-    def test_a_weak_password_is_refused_by_its_own_code(
+    def test_sign_up_rejects_a_weak_password_with_its_own_code(
         self, somebody: Client, session: Session, password: str | None
     ) -> None:
         error = refusal(somebody.auth("sign-up", **{**EVE, "password": password}), 422, "weak_password")
@@ -69,14 +67,14 @@ class TestSignUp:
         "email",
         ["eve", "eve@example", "eve@@example.com", "eve@example.com\r\nBcc: mallory@example.com", "Eve <eve@e.com>"],
     )
-    def test_what_is_no_address_is_refused(self, somebody: Client, email: str) -> None:
+    def test_sign_up_rejects_an_invalid_address(self, somebody: Client, email: str) -> None:
         refusal(somebody.auth("sign-up", **{**EVE, "email": email}), 422, "validation_failed")
 
     @pytest.mark.parametrize("name", ["", "   ", "Eve\nAdams", "x" * 101])
-    def test_what_is_no_name_is_refused(self, somebody: Client, name: str) -> None:
+    def test_sign_up_rejects_an_invalid_name(self, somebody: Client, name: str) -> None:
         refusal(somebody.auth("sign-up", **{**EVE, "name": name}), 422, "validation_failed")
 
-    def test_an_address_gets_five_mails_an_hour_whether_it_is_known_or_not(
+    def test_mails_to_an_address_are_limited_to_five_an_hour(
         self, somebody: Client, session: Session, later: Later
     ) -> None:
         user = account(session)
@@ -88,7 +86,9 @@ class TestSignUp:
         later(hours=1)
         assert somebody.auth("forgot-password", email=user.email).status_code == 202
 
-    def test_the_password_is_nowhere(self, somebody: Client, session: Session) -> None:
+    def test_sign_up_stores_the_password_only_as_a_hash_until_confirmation(
+        self, somebody: Client, session: Session
+    ) -> None:
         somebody.auth("sign-up", **EVE)
         waiting = session.scalars(select(OneTimeToken)).one()
         assert waiting.details["passwordHash"].startswith("$argon2id$")
@@ -98,7 +98,7 @@ class TestSignUp:
 
 
 class TestForgotPassword:
-    def test_mails_a_link_to_an_account_and_nothing_to_anybody_else(self, somebody: Client, session: Session) -> None:
+    def test_forgot_password_mails_a_link_to_existing_accounts_only(self, somebody: Client, session: Session) -> None:
         user = account(session)
         known = somebody.auth("forgot-password", email=user.email.title())
         unknown = somebody.auth("forgot-password", email="nobody@example.com")
@@ -116,7 +116,7 @@ class TestResetPassword:
         somebody.auth("forgot-password", email=user.email)
         return link(session, user.email)
 
-    def test_changes_the_password(self, somebody: Client, session: Session, acme: Tenant) -> None:
+    def test_reset_password_changes_the_password(self, somebody: Client, session: Session, acme: Tenant) -> None:
         user = account(session, "Eve", acme.organization)
         answer = somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
         assert (answer.status_code, answer.content) == (204, b"")
@@ -124,7 +124,7 @@ class TestResetPassword:
         assert somebody.sign_in(user.email, OTHER).status_code == 200
         assert "user.password_changed" in acme.audit()
 
-    def test_ends_every_session_of_the_account_and_no_other(
+    def test_reset_password_ends_every_session_of_the_account_only(
         self, somebody: Client, session: Session, acme: Tenant
     ) -> None:
         user, other = account(session, "Eve", acme.organization), account(session, "Ada", acme.organization)
@@ -137,7 +137,7 @@ class TestResetPassword:
         assert device.calls(jwt) == 401
         assert hers.calls() == 200
 
-    def test_a_link_is_good_once_for_an_hour_and_the_others_die_with_it(
+    def test_reset_link_is_used_once_within_an_hour_and_cancels_the_others(
         self, somebody: Client, session: Session, later: Later
     ) -> None:
         user = account(session)
@@ -149,20 +149,20 @@ class TestResetPassword:
         later(hours=1)
         refusal(somebody.auth("reset-password", token=third, password=PASSWORD), 404, "not_found")
 
-    def test_of_two_at_once_one_chooses(self, somebody: Client, session: Session) -> None:
+    def test_concurrent_password_resets_succeed_once(self, somebody: Client, session: Session) -> None:
         user = account(session)
         token = self.asked(somebody, session, user)
         answers = at_once(*[lambda: somebody.auth("reset-password", token=token, password=OTHER)] * 3)
         assert sorted(answer.status_code for answer in answers) == [204, 404, 404]
 
-    def test_a_weak_password_leaves_the_link_as_it_was(self, somebody: Client, session: Session) -> None:
+    def test_weak_password_does_not_consume_the_reset_link(self, somebody: Client, session: Session) -> None:
         user = account(session, "Eveline")
         token = self.asked(somebody, session, user)
         for weak in ("short", "1234567890", user.email.partition("@")[0] + "!!"):
             refusal(somebody.auth("reset-password", token=token, password=weak), 422, "weak_password")
         assert somebody.auth("reset-password", token=token, password=OTHER).status_code == 204
 
-    def test_lets_somebody_in_who_was_locked_out_by_failures(self, somebody: Client, session: Session) -> None:
+    def test_reset_password_unlocks_a_locked_account(self, somebody: Client, session: Session) -> None:
         user = account(session)
         for _ in range(10):
             somebody.sign_in(user.email, "not the password")
@@ -170,7 +170,7 @@ class TestResetPassword:
         somebody.auth("reset-password", token=self.asked(somebody, session, user), password=OTHER)
         assert somebody.sign_in(user.email, OTHER).status_code == 200
 
-    def test_a_link_that_was_followed_confirms_the_address(self, somebody: Client, session: Session) -> None:
+    def test_reset_password_confirms_the_address(self, somebody: Client, session: Session) -> None:
         user = account(session)
         user.email_verified_at = None
         session.flush()

@@ -14,7 +14,7 @@ Later = Callable[..., None]
 
 
 class TestVerifyEmail:
-    def test_makes_the_account_and_signs_nobody_in(self, somebody: Client, session: Session) -> None:
+    def test_verify_email_creates_the_account_without_signing_in(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **{**EVE, "email": "Eve@Example.com", "name": " Eve Adams "})
         answer = confirmed(somebody, link(session, "eve@example.com"))
         user = session.scalars(select(User)).one()
@@ -27,14 +27,14 @@ class TestVerifyEmail:
         assert user.email_verified_at == user.created_at
         assert "set-cookie" not in answer.headers
 
-    def test_a_link_is_good_once_also_for_two_at_once(self, somebody: Client, session: Session) -> None:
+    def test_verification_link_is_used_once_even_concurrently(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
         answers = at_once(*[lambda: confirmed(somebody, token)] * 4)
         assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
         assert accounts(session) == 1
 
-    def test_two_links_for_one_address_at_once_make_one_account(self, somebody: Client, session: Session) -> None:
+    def test_concurrent_links_of_an_address_create_one_account(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **EVE)
         one = link(session, "eve@example.com")
         somebody.auth("sign-up", **EVE)
@@ -42,15 +42,13 @@ class TestVerifyEmail:
         answers = at_once(*[lambda token=token: confirmed(somebody, token) for token in (one, other)])
         assert sorted(answer.status_code for answer in answers) == [200, 404]
 
-    def test_a_link_is_good_for_a_day(self, somebody: Client, session: Session, later: Later) -> None:
+    def test_verification_link_expires_after_a_day(self, somebody: Client, session: Session, later: Later) -> None:
         somebody.auth("sign-up", **EVE)
         later(hours=24)
         refusal(confirmed(somebody, link(session, "eve@example.com")), 404, "not_found")
         assert accounts(session) == 0
 
-    def test_a_stranger_who_signed_up_with_my_address_gets_no_account_by_my_following_their_link(
-        self, somebody: Client, session: Session
-    ) -> None:
+    def test_following_the_link_of_a_stranger_creates_no_account(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
         theirs = link(session, "eve@example.com")
         somebody.auth("sign-up", **EVE)
@@ -62,13 +60,13 @@ class TestVerifyEmail:
         refusal(confirmed(somebody, theirs, OTHER), 404, "not_found")
         assert somebody.sign_in("eve@example.com").status_code == 200
 
-    def test_nor_do_they_by_their_password_alone(self, somebody: Client, session: Session) -> None:
+    def test_password_alone_creates_no_account(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **{**EVE, "password": OTHER})
         refusal(confirmed(somebody, "x" * 43, OTHER), 404, "not_found")
         refusal(somebody.auth("verify-email", password=OTHER), 400, "missing_parameter")
         assert accounts(session) == 0
 
-    def test_a_link_without_a_password_makes_nothing(self, somebody: Client, session: Session) -> None:
+    def test_link_without_a_password_creates_no_account(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
         refusal(somebody.auth("verify-email", token=token), 400, "missing_parameter")
@@ -77,7 +75,7 @@ class TestVerifyEmail:
             assert error["details"][0]["path"] == "/password"
         assert accounts(session) == 0
 
-    def test_a_wrong_password_leaves_the_link_as_it_was(self, somebody: Client, session: Session) -> None:
+    def test_wrong_password_does_not_consume_the_verification_link(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
         for wrong in (OTHER, PASSWORD.upper(), f"{PASSWORD} "):
@@ -85,7 +83,7 @@ class TestVerifyEmail:
         assert accounts(session) == 0
         assert confirmed(somebody, token).status_code == 200
 
-    def test_ten_wrong_passwords_close_an_address_for_fifteen_minutes_over_all_its_links(
+    def test_ten_wrong_passwords_lock_every_link_of_the_address(
         self, somebody: Client, session: Session, later: Later
     ) -> None:
         tokens = []
@@ -100,13 +98,13 @@ class TestVerifyEmail:
         later(minutes=15)
         assert confirmed(somebody, tokens[0]).status_code == 200
 
-    def test_guesses_at_once_are_as_many_as_guesses_one_by_one(self, somebody: Client, session: Session) -> None:
+    def test_concurrent_wrong_passwords_lock_the_links_alike(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **EVE)
         token = link(session, "eve@example.com")
         answers = at_once(*[lambda: confirmed(somebody, token, OTHER)] * 14)
         assert sorted(answer.status_code for answer in answers) == [401] * 10 + [429] * 4
 
-    def test_of_the_right_and_wrong_passwords_at_once_the_right_one_makes_the_account(
+    def test_right_password_creates_the_account_among_concurrent_guesses(
         self, somebody: Client, session: Session
     ) -> None:
         somebody.auth("sign-up", **{**EVE, "name": "Mallory", "password": OTHER})
@@ -120,7 +118,7 @@ class TestVerifyEmail:
         assert accounts(session) == 1
         assert somebody.sign_in("eve@example.com").status_code == 200
 
-    def test_counts_for_an_address_of_the_network_together_with_sign_ins(
+    def test_verifications_and_sign_ins_share_the_limit_of_a_network_address(
         self, somebody: Client, session: Session
     ) -> None:
         somebody.auth("sign-up", **EVE)
@@ -131,9 +129,7 @@ class TestVerifyEmail:
         refusal(confirmed(somebody, token), 429, "rate_limited")
         refusal(somebody.sign_in("30@example.com"), 429, "rate_limited")
 
-    def test_failed_sign_ins_with_an_address_keep_nobody_from_confirming_it_nor_from_signing_in_then(
-        self, somebody: Client, session: Session
-    ) -> None:
+    def test_failed_sign_ins_do_not_prevent_confirmation_and_sign_in(self, somebody: Client, session: Session) -> None:
         somebody.auth("sign-up", **EVE)
         for _ in range(10):
             refusal(somebody.sign_in("eve@example.com", OTHER), 401, "wrong_credentials")
@@ -141,7 +137,7 @@ class TestVerifyEmail:
         assert confirmed(somebody, link(session, "eve@example.com")).status_code == 200
         assert somebody.sign_in("eve@example.com").status_code == 200
 
-    def test_any_other_token_is_not_found(self, somebody: Client, session: Session) -> None:
+    def test_verify_email_is_not_found_for_other_tokens(self, somebody: Client, session: Session) -> None:
         user = account(session)
         somebody.auth("forgot-password", email=user.email)
         for token in ("x", "x" * 43, link(session, user.email)):

@@ -44,7 +44,7 @@ def stored(session: Session) -> list[WebhookDelivery]:
 
 
 class TestReceiveGithubWebhook:
-    def test_stores_a_delivery_and_leaves_it_to_a_job(
+    def test_webhook_is_stored_and_left_to_a_job(
         self, http: httpx.Client, session: Session, wakeups: RecordedWakeups
     ) -> None:
         body = json.dumps(PUSH, indent=2).encode()
@@ -55,7 +55,7 @@ class TestReceiveGithubWebhook:
         assert row.processed_at is None
         assert wakeups.sent == {"webhooks"}
 
-    def test_a_second_one_of_the_same_id_changes_nothing(self, http: httpx.Client, session: Session) -> None:
+    def test_webhook_with_a_known_delivery_id_changes_nothing(self, http: httpx.Client, session: Session) -> None:
         body = json.dumps(PUSH).encode()
         deliver(http, body)
         other = json.dumps({**PUSH, "ref": "refs/heads/other"}).encode()
@@ -80,7 +80,7 @@ class TestReceiveGithubWebhook:
         ],
         ids=range(10),
     )
-    def test_what_our_secret_did_not_sign_is_refused_and_not_stored(
+    def test_webhook_with_an_invalid_signature_is_refused_and_not_stored(
         self, http: httpx.Client, session: Session, wakeups: RecordedWakeups, signature: str | bytes | None
     ) -> None:
         refusal(deliver(http, json.dumps(PUSH).encode(), signature=signature), 401, "invalid_signature")
@@ -97,15 +97,13 @@ class TestReceiveGithubWebhook:
         ],
         ids=["other white space", "other order", "a line feed more", "escaped"],
     )
-    def test_the_same_value_written_otherwise_is_refused(
-        self, http: httpx.Client, session: Session, again: Any
-    ) -> None:
+    def test_webhook_with_a_reformatted_body_is_refused(self, http: httpx.Client, session: Session, again: Any) -> None:
         body = json.dumps({**PUSH, "pusher": "Ren\u00e9e"}, ensure_ascii=False).encode()
         assert json.loads(again(body)) == json.loads(body)
         refusal(deliver(http, again(body), signature=signed(body)), 401, "invalid_signature")
         assert stored(session) == []
 
-    def test_the_signature_is_over_the_bytes_whatever_they_are(self, http: httpx.Client, session: Session) -> None:
+    def test_webhook_signature_covers_the_bytes_of_the_body(self, http: httpx.Client, session: Session) -> None:
         body = json.dumps({**PUSH, "pusher": "Ren\u00e9e"}, ensure_ascii=False).encode()
         assert deliver(http, body).status_code == 202
         assert stored(session)[0].payload["pusher"] == "Ren\u00e9e"
@@ -127,7 +125,7 @@ class TestReceiveGithubWebhook:
         ],
         ids=lambda body: repr(body[:12]),
     )
-    def test_what_is_signed_and_no_json_object_is_malformed(
+    def test_signed_webhook_without_a_json_object_is_malformed(
         self, http: httpx.Client, session: Session, body: bytes
     ) -> None:
         refusal(deliver(http, body), 400, "malformed_json")
@@ -155,7 +153,7 @@ class TestReceiveGithubWebhook:
         ],
         ids=lambda payload: repr(payload[:40]),
     )
-    def test_an_odd_payload_is_stored_and_never_a_fault_of_ours(
+    def test_webhook_with_an_odd_payload_never_causes_a_server_error(
         self, http: httpx.Client, session: Session, payload: bytes
     ) -> None:
         answer = deliver(http, payload)
@@ -163,7 +161,7 @@ class TestReceiveGithubWebhook:
         assert len(stored(session)) == (answer.status_code == 202)
 
     @pytest.mark.parametrize("event", ["push", "ping", "something_new", "x" * 100])
-    def test_any_event_is_stored(self, http: httpx.Client, session: Session, event: str) -> None:
+    def test_webhook_of_any_event_is_stored(self, http: httpx.Client, session: Session, event: str) -> None:
         assert deliver(http, b"{}", X_GitHub_Event=event).status_code == 202
         assert stored(session)[0].event == event
 
@@ -178,7 +176,7 @@ class TestReceiveGithubWebhook:
         ],
         ids=str,
     )
-    def test_without_its_headers_it_is_refused(
+    def test_webhook_with_missing_headers_is_refused(
         self, http: httpx.Client, session: Session, header: str, value: str | None, code: str
     ) -> None:
         changed: dict[str, Any] = {header: value}
@@ -186,21 +184,21 @@ class TestReceiveGithubWebhook:
         assert [row["path"] for row in error["details"]] == [header.replace("_", "-")]
         assert stored(session) == []
 
-    def test_a_body_above_the_limit_is_refused(self, http: httpx.Client, session: Session) -> None:
+    def test_webhook_above_the_size_limit_is_refused(self, http: httpx.Client, session: Session) -> None:
         refusal(deliver(http, b" " * (25 * 1024 * 1024 + 1), signature="sha256=x"), 413, "payload_too_large")
         assert stored(session) == []
 
-    def test_a_large_one_is_taken(self, http: httpx.Client, session: Session) -> None:
+    def test_large_webhook_is_accepted(self, http: httpx.Client, session: Session) -> None:
         body = json.dumps({**PUSH, "commits": ["x" * 1000] * 3000}).encode()
         assert deliver(http, body).status_code == 202
 
-    def test_no_credential_helps_or_is_needed(self, http: httpx.Client, acme: Tenant, session: Session) -> None:
+    def test_webhook_ignores_credentials(self, http: httpx.Client, acme: Tenant, session: Session) -> None:
         body = json.dumps(PUSH).encode()
         token = f"Bearer {acme.key().token}"
         refusal(deliver(http, body, signature=None, Authorization=token), 401, "invalid_signature")
         assert deliver(http, body, Authorization="Bearer nonsense").status_code == 202
 
-    def test_many_at_once_of_the_same_id_are_stored_once(self, http: httpx.Client, session: Session) -> None:
+    def test_concurrent_webhooks_with_the_same_id_are_stored_once(self, http: httpx.Client, session: Session) -> None:
         body = json.dumps(PUSH).encode()
         with ThreadPoolExecutor(8) as threads:
             answers = list(threads.map(lambda _: deliver(http, body), range(8)))

@@ -71,7 +71,7 @@ class TestThawOverrideFreeze:
     def override(self, acme: Tenant, freeze_id: str, body: Any) -> httpx.Response:
         return acme.key("freeze:write").post(f"/v1/freezes/{freeze_id}/thaw-override", body)
 
-    def test_ends_the_freeze_and_says_why(
+    def test_override_ends_the_freeze_with_a_reason(
         self, acme: Tenant, session: Session, active: Freeze, wakeups: RecordedWakeups
     ) -> None:
         answer = self.override(acme, active.id, {"reason": f" {REASON} "})
@@ -85,21 +85,21 @@ class TestThawOverrideFreeze:
         assert (details["reason"], details["scheduleId"]) == (REASON, active.schedule_id)
         assert frozen(acme) is False
 
-    def test_suppresses_only_that_freeze(
+    def test_override_leaves_other_freezes_in_force(
         self, acme: Tenant, session: Session, web: WatchedBranch, active: Freeze
     ) -> None:
         factories.freeze(session, acme.organization, [web])
         self.override(acme, active.id, {"reason": REASON})
         assert frozen(acme) is True
 
-    def test_leaves_the_next_window_as_it_was_planned(
+    def test_override_leaves_the_next_window_planned(
         self, acme: Tenant, schedule: Schedule, active: Freeze, coming: Occurrence
     ) -> None:
         self.override(acme, active.id, {"reason": REASON})
         shown = acme.key().get(f"/v1/schedules/{schedule.id}").json()
         assert shown["nextOccurrence"]["id"] == coming.id
 
-    def test_of_a_freeze_that_no_schedule_started_is_refused(
+    def test_override_of_a_freeze_without_schedule_is_refused(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         freeze = factories.freeze(session, acme.organization, [web])
@@ -107,19 +107,21 @@ class TestThawOverrideFreeze:
         assert frozen(acme) is True
         assert acme.audit() == []
 
-    def test_of_one_that_has_ended_has_nothing_to_do(self, acme: Tenant, active: Freeze, later: Any) -> None:
+    def test_override_of_an_ended_freeze_is_refused(self, acme: Tenant, active: Freeze, later: Any) -> None:
         later(minutes=40)
         refusal(self.override(acme, active.id, {"reason": REASON}), 409, "not_frozen")
 
     @pytest.mark.parametrize("body", [{}, {"reason": "short"}, {"reason": " padded   "}], ids=str)
-    def test_needs_a_reason(self, acme: Tenant, active: Freeze, body: Any) -> None:
+    def test_override_requires_a_reason(self, acme: Tenant, active: Freeze, body: Any) -> None:
         error = refusal(self.override(acme, active.id, body), 422, "reason_required")
         assert [row["path"] for row in error["details"]] == ["/reason"]
 
-    def test_refuses_another_body(self, acme: Tenant, active: Freeze) -> None:
+    def test_override_rejects_unknown_fields(self, acme: Tenant, active: Freeze) -> None:
         refusal(self.override(acme, active.id, {"reason": REASON, "force": True}), 422, "validation_failed")
 
-    def test_finds_no_foreign_or_unknown_freeze(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_override_of_a_foreign_or_unknown_freeze_is_not_found(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         foreign = factories.freeze(session, globex.organization, source="schedule")
         for freeze_id in (foreign.id, new_id("frz")):
             refusal(self.override(acme, freeze_id, {"reason": REASON}), 404, "freeze_not_found")
@@ -129,7 +131,7 @@ class TestRunScheduleNow:
     def run(self, acme: Tenant, schedule_id: str, action: str) -> httpx.Response:
         return acme.person("member").post(f"/v1/schedules/{schedule_id}/run-now", {"action": action})
 
-    def test_is_for_people_who_may_change_schedules(self, acme: Tenant, coming: Occurrence) -> None:
+    def test_run_schedule_now_requires_a_member_session(self, acme: Tenant, coming: Occurrence) -> None:
         path = f"/v1/schedules/{coming.schedule_id}/run-now"
         takes_credentials(
             acme,
@@ -139,7 +141,7 @@ class TestRunScheduleNow:
             writes=True,
         )
 
-    def test_applies_the_next_window_now_and_keeps_its_end(
+    def test_run_now_applies_the_next_window_and_keeps_its_end(
         self, acme: Tenant, coming: Occurrence, wakeups: RecordedWakeups
     ) -> None:
         answer = self.run(acme, coming.schedule_id, "apply")
@@ -157,23 +159,27 @@ class TestRunScheduleNow:
         assert freeze["createdBy"]["type"] == "user"
         assert "reconcile" in wakeups.sent
 
-    def test_is_audited_as_whoever_asked(self, acme: Tenant, session: Session, coming: Occurrence) -> None:
+    def test_run_now_is_audited_with_the_requesting_person(
+        self, acme: Tenant, session: Session, coming: Occurrence
+    ) -> None:
         self.run(acme, coming.schedule_id, "apply")
         entry = session.scalars(select(AuditEntry)).one()
         assert (entry.action, entry.actor["type"], entry.source) == ("freeze.started", "user", "dashboard")
         assert entry.details["occurrenceId"] == coming.id
 
-    def test_does_not_apply_while_a_window_is_in_force(self, acme: Tenant, active: Freeze, coming: Occurrence) -> None:
+    def test_run_now_does_not_apply_while_a_window_is_in_force(
+        self, acme: Tenant, active: Freeze, coming: Occurrence
+    ) -> None:
         error = refusal(self.run(acme, coming.schedule_id, "apply"), 409, "invalid_state")
         assert active.id in error["message"]
 
-    def test_has_nothing_to_apply_where_none_is_planned(
+    def test_run_now_is_not_found_without_a_planned_window(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         factories.occurrence(session, schedule, skip_reason="asked")
         refusal(self.run(acme, schedule.id, "apply"), 404, "occurrence_not_found")
 
-    def test_applies_nothing_that_reaches_nothing(
+    def test_run_now_refuses_to_apply_to_a_scope_without_targets(
         self, acme: Tenant, session: Session, schedule: Schedule, coming: Occurrence
     ) -> None:
         schedule.scope = {"type": "repositories", "repositories": ["acme/gone"]}
@@ -181,7 +187,7 @@ class TestRunScheduleNow:
         refusal(self.run(acme, schedule.id, "apply"), 422, "no_targets_in_scope")
         assert acme.key().get(f"/v1/schedules/{schedule.id}").json()["nextOccurrence"]["id"] == coming.id
 
-    def test_applies_nothing_without_the_app_and_lifts_all_the_same(
+    def test_run_now_without_an_installation_only_lifts(
         self, acme: Tenant, session: Session, active: Freeze, coming: Occurrence
     ) -> None:
         acme.installation.state = "removed"
@@ -189,7 +195,7 @@ class TestRunScheduleNow:
         assert self.run(acme, coming.schedule_id, "lift").status_code == 200
         refusal(self.run(acme, coming.schedule_id, "apply"), 409, "invalid_state")
 
-    def test_lifts_what_is_in_force(self, acme: Tenant, schedule: Schedule, active: Freeze) -> None:
+    def test_run_now_lifts_the_freeze_in_force(self, acme: Tenant, schedule: Schedule, active: Freeze) -> None:
         answer = self.run(acme, schedule.id, "lift")
         assert answer.status_code == 200, answer.text
         assert (answer.json()["state"], answer.json()["freezeId"]) == ("past", active.id)
@@ -197,7 +203,7 @@ class TestRunScheduleNow:
         assert acme.key().get(f"/v1/freezes/{active.id}").json()["endReason"] == "lifted"
         assert acme.audit() == ["freeze.lifted"]
 
-    def test_lifts_also_one_that_was_extended_beyond_its_window(
+    def test_run_now_lifts_a_freeze_extended_beyond_its_window(
         self, acme: Tenant, session: Session, schedule: Schedule, active: Freeze, web: WatchedBranch, later: Any
     ) -> None:
         active.ends_at = None
@@ -206,14 +212,14 @@ class TestRunScheduleNow:
         assert self.run(acme, schedule.id, "lift").json()["freezeId"] == active.id
         assert frozen(acme) is False
 
-    def test_lifts_nothing_else(
+    def test_run_now_does_not_lift_freezes_of_other_schedules(
         self, acme: Tenant, session: Session, schedule: Schedule, active: Freeze, web: WatchedBranch
     ) -> None:
         begun(acme, session, factories.schedule(session, acme.organization), web)
         self.run(acme, schedule.id, "lift")
         assert frozen(acme) is True
 
-    def test_has_nothing_to_lift_before_the_window_nor_after_it(
+    def test_run_now_has_nothing_to_lift_outside_the_window(
         self, acme: Tenant, session: Session, schedule: Schedule, coming: Occurrence, web: WatchedBranch, later: Any
     ) -> None:
         refusal(self.run(acme, schedule.id, "lift"), 409, "not_frozen")
@@ -230,18 +236,22 @@ class TestRunScheduleNow:
         ],
         ids=str,
     )
-    def test_refuses_another_body(self, acme: Tenant, coming: Occurrence, body: Any, status: int, code: str) -> None:
+    def test_run_now_rejects_an_invalid_body(
+        self, acme: Tenant, coming: Occurrence, body: Any, status: int, code: str
+    ) -> None:
         answer = acme.person("member").post(f"/v1/schedules/{coming.schedule_id}/run-now", body)
         refusal(answer, status, code)
 
-    def test_finds_no_unknown_foreign_or_deleted_schedule(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_run_now_is_not_found_for_unknown_foreign_or_deleted_schedules(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         foreign = factories.schedule(session, globex.organization)
         gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
         for schedule_id in (UNKNOWN, foreign.id, gone.id, "nonsense"):
             refusal(self.run(acme, schedule_id, "lift"), 404, "schedule_not_found")
 
 
-class TestEveryRead:
+class TestConsistentReads:
     @pytest.fixture
     def jobs(self, database: str, clock: MovableClock) -> UnitOfWorkFactory:
         """Units as a sweeper opens them."""
@@ -258,7 +268,7 @@ class TestEveryRead:
         whole = key.get("/v1/freeze-state", organization="current").json()["coverage"]
         return frozen(acme), whole, [one["state"] for one in freezes], [one["state"] for one in listed], bool(coming)
 
-    def test_agrees_before_within_and_after_a_window_whether_it_is_recorded_or_not(
+    def test_reads_agree_before_during_and_after_a_window_recorded_or_not(
         self, acme: Tenant, session: Session, web: WatchedBranch, jobs: UnitOfWorkFactory, clock: MovableClock
     ) -> None:
         schedule = factories.schedule(session, acme.organization)

@@ -18,14 +18,14 @@ from tests.support.clocks import MovableClock
 
 
 class TestCreateApiKey:
-    def test_it_takes_an_administrator_and_no_key(self, acme: Tenant) -> None:
+    def test_create_api_key_requires_an_administrator_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.post(PATH, WANTED), scope=None, least_role="admin", writes=True)
 
-    def test_a_key_never_mints_a_key(self, acme: Tenant) -> None:
+    def test_create_api_key_is_refused_to_api_keys(self, acme: Tenant) -> None:
         for key in (acme.key(), Caller(acme.http, made(acme, scopes=list(SCOPES))["secret"])):
             refusal(key.post(PATH, WANTED), 403, "credential_type_not_allowed")
 
-    def test_the_secret_is_shown_once_and_opens_what_the_scopes_say(self, acme: Tenant) -> None:
+    def test_created_secret_grants_exactly_the_given_scopes(self, acme: Tenant) -> None:
         answer = acme.person("owner").post(PATH, {**WANTED, "scopes": ["freeze:read", "repo:read"]})
         body = answer.json()
         key = Caller(acme.http, body["secret"])
@@ -35,7 +35,7 @@ class TestCreateApiKey:
         assert key.get("/v1/repos").status_code == 200
         refusal(key.post("/v1/freezes/lift", {"scope": {"type": "organization"}}), 403, "insufficient_scope")
 
-    def test_the_answer_tells_all_about_it(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_create_api_key_returns_every_field_of_the_key(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         expires_at = clock.at + timedelta(days=365)
         body = made(acme, expiresAt=instant(expires_at))
@@ -56,7 +56,7 @@ class TestCreateApiKey:
         }
 
     @pytest.mark.parametrize("scope", SCOPES)
-    def test_each_scope_of_the_vocabulary_can_be_given(self, acme: Tenant, scope: str) -> None:
+    def test_create_api_key_accepts_each_known_scope(self, acme: Tenant, scope: str) -> None:
         assert made(acme, scopes=[scope])["apiKey"]["scopes"] == [scope]
 
     @pytest.mark.parametrize(
@@ -72,26 +72,26 @@ class TestCreateApiKey:
         ],
         ids=str,
     )
-    def test_what_is_not_in_the_vocabulary_is_refused(self, acme: Tenant, scopes: object, path: str) -> None:
+    def test_create_api_key_rejects_unknown_or_malformed_scopes(self, acme: Tenant, scopes: object, path: str) -> None:
         error = refusal(acme.person("admin").post(PATH, {**WANTED, "scopes": scopes}), 422, "validation_failed")
         assert [detail["path"] for detail in error["details"]] == [path]
         assert listed(acme) == []
 
     @pytest.mark.parametrize("name", ["", " ", "a\tb", "trailing ", " leading", "x" * 101])
-    def test_a_name_that_cannot_be_read_is_refused(self, acme: Tenant, name: str) -> None:
+    def test_create_api_key_rejects_an_unreadable_name(self, acme: Tenant, name: str) -> None:
         refusal(acme.person("admin").post(PATH, {**WANTED, "name": name}), 422, "validation_failed")
 
     @pytest.mark.parametrize("missing", WANTED)
-    def test_name_scopes_and_expiry_have_to_be_given(self, acme: Tenant, missing: str) -> None:
+    def test_create_api_key_requires_name_scopes_and_expiry(self, acme: Tenant, missing: str) -> None:
         body = {name: value for name, value in WANTED.items() if name != missing}
         error = refusal(acme.person("admin").post(PATH, body), 400, "missing_parameter")
         assert [detail["path"] for detail in error["details"]] == [f"/{missing}"]
 
     @pytest.mark.parametrize("field", ["organizationId", "id", "state", "prefix", "secret", "createdBy", "role"])
-    def test_nothing_else_can_be_set(self, acme: Tenant, field: str) -> None:
+    def test_create_api_key_rejects_unknown_fields(self, acme: Tenant, field: str) -> None:
         refusal(acme.person("admin").post(PATH, {**WANTED, field: "x"}), 422, "validation_failed")
 
-    def test_an_expiry_has_to_be_in_the_future(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_create_api_key_requires_an_expiry_in_the_future(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         for expires_at in (clock.at - SECOND, clock.at):
             answer = acme.person("admin").post(PATH, {**WANTED, "expiresAt": instant(expires_at)})
@@ -99,7 +99,7 @@ class TestCreateApiKey:
             assert [detail["path"] for detail in error["details"]] == ["/expiresAt"]
         made(acme, expiresAt=instant(clock.at + SECOND))
 
-    def test_the_key_of_an_agent_expires_within_90_days(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_agent_key_expires_within_90_days(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         longest = clock.at + timedelta(days=90)
         for expires_at in (None, instant(longest + SECOND)):
@@ -108,7 +108,7 @@ class TestCreateApiKey:
             assert [detail["path"] for detail in error["details"]] == ["/expiresAt"]
         assert made(acme, agent=True, expiresAt=instant(longest))["apiKey"]["agent"]
 
-    def test_it_is_audited_without_its_secret(self, acme: Tenant) -> None:
+    def test_create_api_key_is_audited_without_the_secret(self, acme: Tenant) -> None:
         body = made(acme)
         entry = audited(acme)
         assert (entry.action, entry.target["id"], entry.target["name"]) == (
@@ -120,9 +120,7 @@ class TestCreateApiKey:
         assert entry.details["after"]["scopes"] == ["freeze:read"]
         assert body["secret"] not in str(entry.details)
 
-    def test_a_repeat_shows_the_secret_again_for_an_hour_and_makes_no_second_key(
-        self, acme: Tenant, session: Session
-    ) -> None:
+    def test_repeated_create_replays_the_secret_and_makes_no_second_key(self, acme: Tenant, session: Session) -> None:
         def create() -> httpx.Response:
             return acme.person("admin").post(PATH, WANTED, headers={"Idempotency-Key": "one-key-only"})
 
@@ -143,7 +141,7 @@ class TestCreateApiKey:
         refusal(create(), 409, "idempotency_key_reuse")
         assert len(listed(acme)) == 1
 
-    def test_another_person_with_the_same_key_of_idempotency_makes_another(self, acme: Tenant) -> None:
+    def test_idempotency_key_of_another_person_creates_another_api_key(self, acme: Tenant) -> None:
         headers = {"Idempotency-Key": "one-key-only"}
         first = acme.person("admin").post(PATH, WANTED, headers=headers).json()
         second = acme.person("owner").post(PATH, WANTED, headers=headers).json()
@@ -151,7 +149,7 @@ class TestCreateApiKey:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_lost_role_ends_the_making_of_keys_at_once(acme: Tenant, session: Session, role: str) -> None:
+def test_person_who_loses_the_role_cannot_create_keys_any_more(acme: Tenant, session: Session, role: str) -> None:
     admin = acme.person("admin")
     assert admin.post(PATH, WANTED).status_code == 201
     session.query(Membership).where(Membership.organization_id == acme.id).update({"role": role})

@@ -16,16 +16,16 @@ from tests.support.clocks import MovableClock
 
 
 class TestRotateApiKey:
-    def test_it_takes_an_administrator_and_no_key(self, acme: Tenant) -> None:
+    def test_rotate_api_key_requires_an_administrator_session(self, acme: Tenant) -> None:
         path = f"{PATH}/{made(acme)['apiKey']['id']}/rotate"
         takes_credentials(acme, lambda caller: caller.post(path), scope=None, least_role="admin", writes=True)
 
-    def test_a_key_does_not_rotate_itself(self, acme: Tenant) -> None:
+    def test_rotate_api_key_is_refused_to_the_key_itself(self, acme: Tenant) -> None:
         body = made(acme, scopes=list(SCOPES))
         key = Caller(acme.http, body["secret"])
         refusal(key.post(f"{PATH}/{body['apiKey']['id']}/rotate"), 403, "credential_type_not_allowed")
 
-    def test_both_secrets_work_during_the_grace_and_then_the_new_one_alone(
+    def test_both_secrets_work_in_the_grace_period_then_only_the_new_secret(
         self, acme: Tenant, clock: MovableClock
     ) -> None:
         clock.at = factories.now()
@@ -44,7 +44,7 @@ class TestRotateApiKey:
             assert works(acme, new["secret"])
             assert listed(acme)[0]["graceEndsAt"] is None
 
-    def test_what_the_key_may_do_and_until_when_stays_as_it_is(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_rotation_keeps_scopes_and_expiry(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         expires_at = instant(clock.at + timedelta(days=30))
         before = made(acme, agent=True, expiresAt=expires_at, scopes=["freeze:read", "repo:read"])
@@ -56,14 +56,14 @@ class TestRotateApiKey:
         assert datetime.fromisoformat(after["apiKey"]["rotatedAt"]) == clock.at
         assert after["secret"] != before["secret"]
 
-    def test_the_grace_is_a_day_unless_told_otherwise(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_grace_period_is_a_day_by_default(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         key_id = made(acme)["apiKey"]["id"]
         without_body = acme.person("admin").post(f"{PATH}/{key_id}/rotate").json()
         for answer in (without_body, rotated(acme, key_id)):
             assert datetime.fromisoformat(answer["apiKey"]["graceEndsAt"]) == clock.at + timedelta(days=1)
 
-    def test_without_a_grace_the_present_secret_ends_at_once(self, acme: Tenant) -> None:
+    def test_rotation_without_grace_period_revokes_the_old_secret_at_once(self, acme: Tenant) -> None:
         old = made(acme)
         assert works(acme, old["secret"])
         new = rotated(acme, old["apiKey"]["id"], graceSeconds=0)
@@ -71,7 +71,7 @@ class TestRotateApiKey:
         assert not works(acme, old["secret"])
         assert works(acme, new["secret"])
 
-    def test_rotating_in_the_grace_ends_the_oldest_secret_at_once(self, acme: Tenant) -> None:
+    def test_rotation_in_the_grace_period_revokes_the_oldest_secret_at_once(self, acme: Tenant) -> None:
         first = made(acme)
         second = rotated(acme, first["apiKey"]["id"])
         third = rotated(acme, first["apiKey"]["id"], graceSeconds=60)
@@ -80,7 +80,7 @@ class TestRotateApiKey:
         last = rotated(acme, first["apiKey"]["id"], graceSeconds=0)
         assert [works(acme, secret) for secret in [*secrets, last["secret"]]] == [False, False, False, True]
 
-    def test_the_grace_never_passes_the_expiry(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_grace_period_ends_with_the_expiry_of_the_key(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         expires_at = clock.at + timedelta(minutes=10)
         old = made(acme, expiresAt=instant(expires_at))
@@ -95,18 +95,18 @@ class TestRotateApiKey:
                 refusal(Caller(acme.http, body["secret"]).get(USED), 401, "token_expired")
 
     @pytest.mark.parametrize("seconds", [-1, 604_801, 1.5, "60", None])
-    def test_a_grace_is_at_most_a_week(self, acme: Tenant, seconds: object) -> None:
+    def test_grace_period_is_at_most_a_week(self, acme: Tenant, seconds: object) -> None:
         path = f"{PATH}/{made(acme)['apiKey']['id']}/rotate"
         refusal(acme.person("admin").post(path, {"graceSeconds": seconds}), 422, "validation_failed")
 
     @pytest.mark.parametrize("field", ["scopes", "expiresAt", "agent", "name"])
-    def test_a_key_is_never_widened(self, acme: Tenant, field: str) -> None:
+    def test_rotation_cannot_add_scopes(self, acme: Tenant, field: str) -> None:
         body = made(acme)
         answer = acme.person("owner").post(f"{PATH}/{body['apiKey']['id']}/rotate", {field: ["freeze:write"]})
         refusal(answer, 422, "validation_failed")
         assert listed(acme) == [body["apiKey"]]
 
-    def test_one_that_is_revoked_or_expired_cannot_be_rotated(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_revoked_or_expired_key_cannot_be_rotated(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         revoked, expiring = made(acme), made(acme, expiresAt=instant(clock.at + SECOND))
         acme.person("admin").delete(f"{PATH}/{revoked['apiKey']['id']}")
@@ -115,11 +115,11 @@ class TestRotateApiKey:
             answer = acme.person("admin").post(f"{PATH}/{body['apiKey']['id']}/rotate")
             refusal(answer, 409, "invalid_state")
 
-    def test_an_unknown_one_and_another_organisations_are_not_found(self, acme: Tenant, globex: Tenant) -> None:
+    def test_rotation_of_an_unknown_or_foreign_key_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
         for key_id in ("key_00000000000000000000000000", "nonsense", made(globex)["apiKey"]["id"]):
             refusal(acme.person("admin").post(f"{PATH}/{key_id}/rotate"), 404, "api_key_not_found")
 
-    def test_two_at_once_leave_one_secret_without_an_end(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_rotations_leave_a_single_secret_without_an_end(self, acme: Tenant, session: Session) -> None:
         body = made(acme)
         path = f"{PATH}/{body['apiKey']['id']}/rotate"
         admin = acme.person("admin")
@@ -130,7 +130,7 @@ class TestRotateApiKey:
         assert sum(works(acme, answer.json()["secret"]) for answer in answers) == 2
         assert not works(acme, body["secret"])
 
-    def test_it_is_audited(self, acme: Tenant) -> None:
+    def test_rotation_is_audited(self, acme: Tenant) -> None:
         body = rotated(acme, made(acme)["apiKey"]["id"])
         entry = audited(acme)
         assert (entry.action, entry.target["id"]) == ("api_key.rotated", body["apiKey"]["id"])
@@ -139,7 +139,7 @@ class TestRotateApiKey:
             body["apiKey"]["graceEndsAt"]
         )
 
-    def test_a_repeat_shows_the_same_secret_and_rotates_once(self, acme: Tenant, session: Session) -> None:
+    def test_repeated_rotation_replays_the_secret_and_rotates_once(self, acme: Tenant, session: Session) -> None:
         body = made(acme)
         path, headers = f"{PATH}/{body['apiKey']['id']}/rotate", {"Idempotency-Key": "rotated-once"}
         first = acme.person("admin").post(path, {"graceSeconds": 60}, headers=headers)
@@ -152,11 +152,11 @@ class TestRotateApiKey:
 
 
 class TestRevokeApiKey:
-    def test_it_takes_an_administrator_and_no_key(self, acme: Tenant) -> None:
+    def test_revoke_api_key_requires_an_administrator_session(self, acme: Tenant) -> None:
         path = f"{PATH}/{made(acme)['apiKey']['id']}"
         takes_credentials(acme, lambda caller: caller.delete(path), scope=None, least_role="admin", writes=True)
 
-    def test_all_its_secrets_end_at_once(self, acme: Tenant) -> None:
+    def test_revocation_ends_every_secret_of_the_key_at_once(self, acme: Tenant) -> None:
         old = made(acme)
         new = rotated(acme, old["apiKey"]["id"])
         assert works(acme, old["secret"])
@@ -167,30 +167,30 @@ class TestRevokeApiKey:
         (row,) = listed(acme)
         assert (row["state"], row["graceEndsAt"]) == ("revoked", None)
 
-    def test_a_second_time_is_a_conflict(self, acme: Tenant) -> None:
+    def test_revocation_of_a_revoked_key_is_a_conflict(self, acme: Tenant) -> None:
         path = f"{PATH}/{made(acme)['apiKey']['id']}"
         assert acme.person("admin").delete(path).status_code == 204
         refusal(acme.person("admin").delete(path), 409, "invalid_state")
         assert acme.audit().count("api_key.revoked") == 1
 
-    def test_of_two_at_once_one_meets_a_conflict(self, acme: Tenant) -> None:
+    def test_concurrent_revocations_succeed_once(self, acme: Tenant) -> None:
         path, admin = f"{PATH}/{made(acme)['apiKey']['id']}", acme.person("admin")
         answers = at_once(*[lambda: admin.delete(path)] * 2)
         assert sorted(answer.status_code for answer in answers) == [204, 409]
 
-    def test_one_that_has_expired_is_over_already(self, acme: Tenant, clock: MovableClock) -> None:
+    def test_revocation_of_an_expired_key_is_a_conflict(self, acme: Tenant, clock: MovableClock) -> None:
         clock.at = factories.now()
         body = made(acme, expiresAt=instant(clock.at + SECOND))
         clock.at += SECOND
         refusal(acme.person("admin").delete(f"{PATH}/{body['apiKey']['id']}"), 409, "invalid_state")
 
-    def test_an_unknown_one_and_another_organisations_are_not_found(self, acme: Tenant, globex: Tenant) -> None:
+    def test_revocation_of_an_unknown_or_foreign_key_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
         theirs = made(globex)
         for key_id in ("key_00000000000000000000000000", "nonsense", theirs["apiKey"]["id"]):
             refusal(acme.person("admin").delete(f"{PATH}/{key_id}"), 404, "api_key_not_found")
         assert works(globex, theirs["secret"])
 
-    def test_it_is_audited(self, acme: Tenant) -> None:
+    def test_revocation_is_audited(self, acme: Tenant) -> None:
         key_id = made(acme)["apiKey"]["id"]
         acme.person("owner").delete(f"{PATH}/{key_id}")
         entry = audited(acme)

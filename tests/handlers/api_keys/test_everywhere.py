@@ -38,24 +38,24 @@ def other_process(
         yield client
 
 
-class TestEveryProcess:
+class TestPropagationToEveryProcess:
     """What one process does to a key acts in another one from the next request on, whatever that remembers."""
 
-    def test_a_revocation_acts_at_once(self, acme: Tenant, other_process: httpx.Client) -> None:
+    def test_revocation_takes_effect_in_every_process_at_once(self, acme: Tenant, other_process: httpx.Client) -> None:
         body = made(acme)
         there = Caller(other_process, body["secret"])
         assert there.get(USED).status_code == 200
         acme.person("admin").delete(f"{PATH}/{body['apiKey']['id']}")
         refusal(there.get(USED), 401, "invalid_token")
 
-    def test_a_rotation_acts_at_once(self, acme: Tenant, other_process: httpx.Client) -> None:
+    def test_rotation_takes_effect_in_every_process_at_once(self, acme: Tenant, other_process: httpx.Client) -> None:
         old = made(acme)
         assert Caller(other_process, old["secret"]).get(USED).status_code == 200
         new = rotated(acme, old["apiKey"]["id"], graceSeconds=0)
         refusal(Caller(other_process, old["secret"]).get(USED), 401, "invalid_token")
         assert Caller(other_process, new["secret"]).get(USED).status_code == 200
 
-    def test_an_expiry_is_met_to_the_second(
+    def test_expiry_takes_effect_in_every_process_to_the_second(
         self, acme: Tenant, other_process: httpx.Client, clock: MovableClock
     ) -> None:
         clock.at = factories.now()
@@ -72,7 +72,7 @@ class TestEveryProcess:
         assert listed(acme)[0]["state"] == "expired"
 
 
-def test_secrets_are_neither_kept_nor_logged(
+def test_secrets_of_keys_are_neither_stored_nor_logged(
     acme: Tenant, session: Session, shared_database: psycopg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

@@ -13,16 +13,16 @@ from tests.handlers.guards import takes_credentials
 
 
 class TestListApiKeyScopes:
-    def test_it_takes_any_member_and_no_key(self, acme: Tenant) -> None:
+    def test_list_api_key_scopes_requires_a_member_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get(f"{PATH}/scopes"), scope=None, least_role="viewer")
 
-    def test_it_tells_every_scope_and_what_it_is_for(self, acme: Tenant) -> None:
+    def test_list_api_key_scopes_describes_every_scope(self, acme: Tenant) -> None:
         page = acme.person("viewer").get(f"{PATH}/scopes").json()
         assert tuple(row["name"] for row in page["data"]) == SCOPES
         assert all(len(row["description"]) > 10 for row in page["data"])
         assert page["nextCursor"] is None
 
-    def test_pages_lead_through_all_of_them_once(self, acme: Tenant) -> None:
+    def test_pages_of_api_key_scopes_list_each_scope_once(self, acme: Tenant) -> None:
         reader, seen, cursor = acme.person("viewer"), [], None
         while True:
             page = reader.get(f"{PATH}/scopes", limit=4, **({"cursor": cursor} if cursor else {})).json()
@@ -32,7 +32,7 @@ class TestListApiKeyScopes:
                 break
         assert tuple(seen) == SCOPES
 
-    def test_a_cursor_of_another_list_or_organisation_is_refused(self, acme: Tenant, globex: Tenant) -> None:
+    def test_list_api_key_scopes_rejects_a_foreign_cursor(self, acme: Tenant, globex: Tenant) -> None:
         made(acme)
         made(acme)
         of_keys = acme.person("viewer").get(PATH, limit=1).json()["nextCursor"]
@@ -42,30 +42,30 @@ class TestListApiKeyScopes:
 
 
 class TestListApiKeys:
-    def test_it_takes_any_member_and_no_key(self, acme: Tenant) -> None:
+    def test_list_api_keys_requires_a_member_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get(PATH), scope=None, least_role="viewer")
 
-    def test_an_organisation_without_keys_has_an_empty_page(self, acme: Tenant) -> None:
+    def test_list_api_keys_is_empty_for_an_organization_without_keys(self, acme: Tenant) -> None:
         assert acme.person("viewer").get(PATH).json() == {"data": [], "nextCursor": None}
 
-    def test_the_newest_come_first_page_by_page(self, acme: Tenant) -> None:
+    def test_list_api_keys_returns_the_newest_first_page_by_page(self, acme: Tenant) -> None:
         names = [made(acme, name=name)["apiKey"]["name"] for name in ("first", "second", "third")]
         first = acme.person("viewer").get(PATH, limit=2).json()
         second = acme.person("viewer").get(PATH, limit=2, cursor=first["nextCursor"]).json()
         assert [row["name"] for row in [*first["data"], *second["data"]]] == names[::-1]
         assert second["nextCursor"] is None
 
-    def test_no_secret_is_in_it(self, acme: Tenant) -> None:
+    def test_list_api_keys_shows_no_secret(self, acme: Tenant) -> None:
         made_key = made(acme)
         (row,) = listed(acme)
         assert row == made_key["apiKey"]
         assert made_key["secret"] not in acme.person("viewer").get(PATH).text
 
-    def test_only_keys_of_the_organisation_are_listed(self, acme: Tenant, globex: Tenant) -> None:
+    def test_list_api_keys_shows_only_keys_of_the_organization(self, acme: Tenant, globex: Tenant) -> None:
         made(globex)
         assert listed(acme) == []
 
-    def test_states_tell_them_apart(self, acme: Tenant, session: Session) -> None:
+    def test_list_api_keys_shows_the_state_of_each_key(self, acme: Tenant, session: Session) -> None:
         past = factories.now() - SECOND
         factories.api_key(session, acme.organization, name="active")
         factories.api_key(session, acme.organization, name="for a while", expires_at=past + timedelta(hours=1))
@@ -80,12 +80,12 @@ class TestListApiKeys:
             name: state for state, names in found.items() for name in names
         }
 
-    def test_a_key_that_nobody_made_is_the_services_own(self, acme: Tenant) -> None:
+    def test_key_without_a_creator_is_shown_as_created_by_the_system(self, acme: Tenant) -> None:
         acme.key("freeze:read")
         (row,) = listed(acme)
         assert row["createdBy"]["type"] == "system"
 
-    def test_who_made_a_key_is_told_after_they_have_left(self, acme: Tenant, session: Session) -> None:
+    def test_creator_of_a_key_is_shown_after_leaving_the_organization(self, acme: Tenant, session: Session) -> None:
         made_by = made(acme)["apiKey"]["createdBy"]
         assert (made_by["type"], made_by["name"]) == ("user", "Admin")
         session.query(Membership).where(Membership.user_id == made_by["id"]).delete()

@@ -17,13 +17,13 @@ def names(page: dict[str, Any]) -> list[str]:
 
 
 class TestListBranches:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+    def test_list_branches_requires_repository_read_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get("/v1/branches"), scope="repo:read", least_role="viewer")
 
-    def test_an_organisation_without_branches_has_an_empty_page(self, acme: Tenant) -> None:
+    def test_list_branches_is_empty_for_an_organization_without_branches(self, acme: Tenant) -> None:
         assert acme.key().get("/v1/branches").json() == {"data": [], "nextCursor": None}
 
-    def test_each_has_the_light_that_its_last_probe_gave_it(
+    def test_list_branches_shows_the_light_of_the_last_probe(
         self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
     ) -> None:
         found = factories.branch_enforcement(session, factories.branch(session, web, "release/1"), "red")
@@ -33,7 +33,7 @@ class TestListBranches:
         assert shown["release/1"]["light"] == "red"
         assert datetime.fromisoformat(shown["release/1"]["lastVerifiedAt"]) == found.verified_at
 
-    def test_the_one_watched_last_comes_first_page_by_page(
+    def test_list_branches_returns_the_last_watched_first_page_by_page(
         self, acme: Tenant, session: Session, web: Repository
     ) -> None:
         for age, name in enumerate(["c", "b", "a"]):
@@ -43,7 +43,7 @@ class TestListBranches:
         assert [*names(first), *names(second)] == ["c", "b", "a"]
         assert second["nextCursor"] is None
 
-    def test_filters_narrow_the_list(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_list_branches_applies_its_filters(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
         other = factories.branch(session, acme.repository("api"), "trunk")
         freeze = factories.freeze(session, acme.organization, [other])
         reader = acme.key("repo:read")
@@ -55,28 +55,30 @@ class TestListBranches:
             ("trunk", True, [freeze.id])
         ]
 
-    def test_what_is_not_watched_or_not_covered_is_hidden(
+    def test_list_branches_hides_unwatched_and_removed_branches(
         self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
     ) -> None:
         factories.branch(session, web, "old", unwatched_at=factories.now())
         factories.branch(session, acme.repository("gone", removed_at=factories.now()), "gone")
         assert names(acme.key().get("/v1/branches").json()) == ["main"]
 
-    def test_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
+    def test_list_branches_of_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
         for reference in ("acme/nothing", globex.repository("secret").id):
             refusal(acme.key().get("/v1/branches", repo=reference), 404, "repository_not_found")
 
 
 class TestListRepositoryBranches:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant, web: Repository) -> None:
+    def test_list_repository_branches_requires_read_scope_or_membership(self, acme: Tenant, web: Repository) -> None:
         path = f"/v1/repos/{web.id}/branches"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
-    def test_only_its_own_are_listed(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_list_repository_branches_shows_only_its_own(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
         factories.branch(session, acme.repository("api"), "trunk")
         assert names(acme.key().get("/v1/repos/acme%2Fweb/branches").json()) == ["main"]
 
-    def test_frozen_ones_are_told_apart(
+    def test_list_repository_branches_filters_by_frozen(
         self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
     ) -> None:
         factories.freeze(session, acme.organization, [factories.branch(session, web, "release/1")])
@@ -84,7 +86,7 @@ class TestListRepositoryBranches:
         assert names(acme.key().get(path, frozen="true").json()) == ["release/1"]
         assert names(acme.key().get(path, frozen="false").json()) == ["main"]
 
-    def test_a_cursor_of_another_list_is_refused(
+    def test_list_repository_branches_rejects_a_cursor_of_another_list(
         self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
     ) -> None:
         factories.branch(session, web, "release/1")
@@ -92,17 +94,19 @@ class TestListRepositoryBranches:
         answer = acme.key().get(f"/v1/repos/{web.id}/branches", limit=1, cursor=cursor)
         refusal(answer, 400, "invalid_cursor")
 
-    def test_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
+    def test_list_repository_branches_of_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
         refusal(acme.key().get("/v1/repos/acme%2Fnothing/branches"), 404, "repository_not_found")
 
 
 class TestListRemoteBranches:
     path = "/v1/repos/acme%2Fweb/remote-branches"
 
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant, web: Repository) -> None:
+    def test_list_remote_branches_requires_read_scope_or_membership(self, acme: Tenant, web: Repository) -> None:
         takes_credentials(acme, lambda caller: caller.get(self.path), scope="repo:read", least_role="viewer")
 
-    def test_branches_come_by_name_and_watched_ones_are_told(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_list_remote_branches_sorts_by_name_and_marks_watched_branches(
+        self, acme: Tenant, main: WatchedBranch
+    ) -> None:
         shown = acme.key("repo:read").get(self.path).json()
         assert [(row["name"], row["watched"], row["branchId"]) for row in shown["data"]] == [
             ("main", True, main.id),
@@ -112,14 +116,14 @@ class TestListRemoteBranches:
         assert all(len(row["sha"]) == 40 and row["protected"] is False for row in shown["data"])
         assert shown["nextCursor"] is None
 
-    def test_pages_lead_through_all_of_them(self, acme: Tenant, web: Repository) -> None:
+    def test_pages_of_remote_branches_list_each_branch_once(self, acme: Tenant, web: Repository) -> None:
         first = acme.key().get(self.path, limit=2).json()
         second = acme.key().get(self.path, limit=2, cursor=first["nextCursor"]).json()
         assert names(first) + names(second) == ["main", "release/1", "release/2"]
         assert second["nextCursor"] is None
         refusal(acme.key().get(self.path, cursor="AAAA"), 400, "invalid_cursor")
 
-    def test_an_answer_is_kept_for_a_minute_and_watching_shows_at_once(
+    def test_remote_branches_are_cached_for_a_minute_but_show_watching_at_once(
         self, acme: Tenant, web: Repository, fake_github: FakeGitHub, later: Any
     ) -> None:
         first = acme.key().get(self.path).json()
@@ -135,22 +139,24 @@ class TestListRemoteBranches:
         assert fresh["fetchedAt"] > first["fetchedAt"]
         assert "new" in names(fresh)
 
-    def test_a_support_session_reads_without_keeping(self, acme: Tenant, web: Repository) -> None:
+    def test_support_session_reads_remote_branches_without_caching(self, acme: Tenant, web: Repository) -> None:
         assert acme.support.get(self.path).status_code == 200
 
-    def test_a_code_host_without_the_repository_says_so(self, acme: Tenant, session: Session, web: Repository) -> None:
+    def test_list_remote_branches_is_not_found_when_missing_on_github(
+        self, acme: Tenant, session: Session, web: Repository
+    ) -> None:
         web.name = "elsewhere"
         session.flush()
         refusal(acme.key().get(f"/v1/repos/{web.id}/remote-branches"), 404, "repository_not_found")
 
-    def test_an_installation_that_is_gone_at_the_code_host_is_gone(
+    def test_list_remote_branches_is_gone_when_github_removed_the_installation(
         self, acme: Tenant, web: Repository, fake_github: FakeGitHub
     ) -> None:
         fake_github.world.installations.pop(acme.installation.id)
         refusal(acme.key().get(self.path), 410, "installation_removed")
 
     @what_the_code_host_refuses
-    def test_what_the_code_host_refuses_is_told(
+    def test_list_remote_branches_reports_the_error_of_github(
         self, acme: Tenant, web: Repository, fake_github: FakeGitHub, fault: dict[str, Any], status: int, code: str
     ) -> None:
         fake_github.faults.add("error", "GET /repos/acme/web/branches", **fault)
@@ -159,7 +165,7 @@ class TestListRemoteBranches:
         if status == 429:
             assert int(answer.headers["retry-after"]) >= 1
 
-    def test_what_is_left_of_the_allowance_is_kept_for_verdicts(
+    def test_list_remote_branches_leaves_the_remaining_quota_to_verdicts(
         self, acme: Tenant, web: Repository, fake_github: FakeGitHub, later: Any
     ) -> None:
         fake_github.settings.primary_limits, fake_github.settings.rest_points_per_hour = True, 20
@@ -173,21 +179,25 @@ class TestListRemoteBranches:
         refusal(answers[-1], 429, "github_rate_limited")
         assert sum(answer.status_code == 200 for answer in answers) in range(15, 20)  # the code host gives 20
 
-    def test_an_installation_that_is_gone_here_is_gone(self, acme: Tenant, session: Session, web: Repository) -> None:
+    def test_list_remote_branches_is_gone_when_the_installation_was_removed(
+        self, acme: Tenant, session: Session, web: Repository
+    ) -> None:
         acme.installation.state = "removed"
         session.flush()
         refusal(acme.key().get(self.path), 410, "installation_removed")
 
-    def test_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
+    def test_list_remote_branches_of_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
         refusal(acme.key().get("/v1/repos/acme%2Fnothing/remote-branches"), 404, "repository_not_found")
 
 
 class TestGetBranch:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_get_branch_requires_repository_read_scope_or_membership(self, acme: Tenant, main: WatchedBranch) -> None:
         path = f"/v1/branches/{main.id}"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
-    def test_every_freeze_that_covers_it_is_named(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_get_branch_names_every_freeze_that_covers_the_branch(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
         early = factories.freeze(session, acme.organization, [main], started_at=factories.now() - timedelta(minutes=9))
         late = factories.freeze(session, acme.organization, [main])
         factories.freeze(session, acme.organization, [main], ended_at=factories.now())
@@ -196,7 +206,7 @@ class TestGetBranch:
         shown = acme.key("repo:read").get(f"/v1/branches/{main.id}").json()
         assert (shown["frozen"], shown["freezeIds"]) == (True, [early.id, late.id])
 
-    def test_unknown_foreign_and_unwatched_ones_are_alike_not_found(
+    def test_get_branch_is_not_found_when_unknown_foreign_or_unwatched(
         self, acme: Tenant, globex: Tenant, session: Session, web: Repository
     ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))

@@ -16,13 +16,13 @@ from tests.handlers.guards import takes_credentials
 
 
 class TestWatchBranch:
-    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant, web: Repository) -> None:
+    def test_watch_branch_requires_repository_write_scope_or_membership(self, acme: Tenant, web: Repository) -> None:
         path, body = f"/v1/repos/{web.id}/branches", {"name": "main"}
         takes_credentials(
             acme, lambda caller: caller.post(path, body), scope="repo:write", least_role="member", writes=True
         )
 
-    def test_it_is_watched_and_its_heads_are_judged(
+    def test_watch_branch_watches_and_schedules_the_heads(
         self, acme: Tenant, session: Session, web: Repository, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.key("repo:write").post("/v1/repos/acme%2Fweb/branches", {"name": "release/1"})
@@ -47,15 +47,17 @@ class TestWatchBranch:
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.watched"]
 
-    def test_the_code_host_need_not_have_it_yet(self, acme: Tenant, web: Repository) -> None:
+    def test_watch_branch_accepts_a_branch_missing_on_github(self, acme: Tenant, web: Repository) -> None:
         assert acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "next"}).status_code == 201
 
-    def test_its_check_is_named_by_the_pattern_that_matches(self, acme: Tenant) -> None:
+    def test_watch_branch_names_the_check_by_the_matching_pattern(self, acme: Tenant) -> None:
         acme.repository("api", auto_watch=["!hotfix/1", "hotfix/*"])
         shown = acme.key().post("/v1/repos/acme%2Fapi/branches", {"name": "hotfix/2"}).json()
         assert shown["checkName"] == "change-freeze/hotfix/*"
 
-    def test_an_open_ended_freeze_in_force_takes_it_in(self, acme: Tenant, session: Session, web: Repository) -> None:
+    def test_watch_branch_joins_open_freezes_that_cover_the_branch(
+        self, acme: Tenant, session: Session, web: Repository
+    ) -> None:
         scope = {"type": "organization", "branches": ["release/*"]}
         freeze = factories.freeze(session, acme.organization, scope=scope)
         path = f"/v1/repos/{web.id}/branches"
@@ -63,11 +65,13 @@ class TestWatchBranch:
         assert acme.key().post(path, {"name": "main"}).json()["freezeIds"] == []
         assert session.query(FreezeTarget).where(FreezeTarget.freeze_id == freeze.id).one().state == "pending"
 
-    def test_one_that_is_watched_exists_already(self, acme: Tenant, web: Repository, main: WatchedBranch) -> None:
+    def test_watch_branch_is_a_conflict_when_already_watched(
+        self, acme: Tenant, web: Repository, main: WatchedBranch
+    ) -> None:
         answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": "main"})
         assert refusal(answer, 409, "already_exists")["details"][0]["path"] == "/name"
 
-    def test_one_that_was_watched_comes_back_as_itself(
+    def test_watch_branch_restores_a_formerly_watched_branch(
         self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
     ) -> None:
         acme.key().delete(f"/v1/branches/{main.id}")
@@ -76,14 +80,14 @@ class TestWatchBranch:
         assert answer.json()["id"] == main.id
         assert answer.json()["checkName"] == main.check_name
 
-    def test_of_many_at_once_one_wins(self, acme: Tenant, session: Session, web: Repository) -> None:
+    def test_concurrent_watches_of_a_branch_succeed_once(self, acme: Tenant, session: Session, web: Repository) -> None:
         key, path = acme.key(), f"/v1/repos/{web.id}/branches"
         with ThreadPoolExecutor(4) as pool:
             answers = list(pool.map(lambda _: key.post(path, {"name": "release/1"}), range(8)))
         assert sorted(answer.status_code for answer in answers) == [201] + [409] * 7
         assert {answer.json()["error"]["code"] for answer in answers if answer.status_code == 409} == {"already_exists"}
 
-    def test_a_freeze_that_starts_at_the_same_moment_covers_it(
+    def test_concurrently_started_freeze_covers_the_watched_branch(
         self, acme: Tenant, web: Repository, main: WatchedBranch
     ) -> None:
         key, path = acme.key(), f"/v1/repos/{web.id}/branches"
@@ -98,11 +102,11 @@ class TestWatchBranch:
             assert shown["freezeIds"] == [freeze.json()["id"]]
             key.post(f"/v1/freezes/{freeze.json()['id']}/lift")
 
-    def test_in_a_repository_that_is_not_enabled_it_is_refused(self, acme: Tenant) -> None:
+    def test_watch_branch_is_refused_when_the_repository_is_not_enabled(self, acme: Tenant) -> None:
         api = acme.repository("api", enabled=False)
         refusal(acme.key().post(f"/v1/repos/{api.id}/branches", {"name": "main"}), 409, "invalid_state")
 
-    def test_one_more_than_the_plan_has_is_refused(self, globex: Tenant, session: Session) -> None:
+    def test_watch_branch_beyond_the_plan_is_refused(self, globex: Tenant, session: Session) -> None:
         web = globex.repository("web")
         for number in range(25):
             factories.branch(session, web, f"b{number}")
@@ -110,25 +114,27 @@ class TestWatchBranch:
         assert "25" in refusal(answer, 403, "feature_not_available")["message"]
 
     @pytest.mark.parametrize("name", ["", "a b", "a\nb", "a^b", "x" * 256, 7, None])
-    def test_what_can_be_no_branch_does_not_match_the_schema(self, acme: Tenant, web: Repository, name: Any) -> None:
+    def test_watch_branch_rejects_an_invalid_branch_name(self, acme: Tenant, web: Repository, name: Any) -> None:
         answer = acme.key().post(f"/v1/repos/{web.id}/branches", {"name": name})
         assert refusal(answer, 422, "validation_failed")["details"][0]["path"] == "/name"
 
-    def test_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
+    def test_watch_branch_of_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
         for reference in ("acme%2Fnothing", globex.repository("secret").id):
             answer = acme.key().post(f"/v1/repos/{reference}/branches", {"name": "main"})
             refusal(answer, 404, "repository_not_found")
 
 
 class TestUpdateBranch:
-    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_update_branch_requires_repository_write_scope_or_membership(
+        self, acme: Tenant, main: WatchedBranch
+    ) -> None:
         path = f"/v1/branches/{main.id}"
         body: dict[str, Any] = {"settings": {}}
         takes_credentials(
             acme, lambda caller: caller.patch(path, body), scope="repo:write", least_role="member", writes=True
         )
 
-    def test_exceptions_are_turned_off_and_the_checks_say_so(
+    def test_update_branch_disables_exceptions_and_rewrites_the_checks(
         self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         body = {"settings": {"exceptionsAllowed": False}}
@@ -139,31 +145,35 @@ class TestUpdateBranch:
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["branch.updated"]
 
-    def test_what_is_not_named_stays(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_update_branch_keeps_omitted_settings(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
         main.exceptions_allowed = False
         session.flush()
         shown = acme.key().patch(f"/v1/branches/{main.id}", {"settings": {}}).json()
         assert shown["settings"] == {"exceptionsAllowed": False}
 
     @pytest.mark.parametrize("field", ["name", "checkName", "frozen", "organizationId"])
-    def test_nothing_else_can_be_set(self, acme: Tenant, main: WatchedBranch, field: str) -> None:
+    def test_update_branch_rejects_unknown_fields(self, acme: Tenant, main: WatchedBranch, field: str) -> None:
         body = {"settings": {}, field: "x"}
         refusal(acme.key().patch(f"/v1/branches/{main.id}", body), 422, "validation_failed")
 
-    def test_unknown_and_foreign_ones_are_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_update_branch_is_not_found_when_unknown_or_foreign(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
         for branch_id in (foreign.id, "wbr_00000000000000000000000000"):
             refusal(acme.key().patch(f"/v1/branches/{branch_id}", {"settings": {}}), 404, "branch_not_found")
 
 
 class TestUnwatchBranch:
-    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_unwatch_branch_requires_repository_write_scope_or_membership(
+        self, acme: Tenant, main: WatchedBranch
+    ) -> None:
         path = f"/v1/branches/{main.id}"
         takes_credentials(
             acme, lambda caller: caller.delete(path), scope="repo:write", least_role="member", writes=True
         )
 
-    def test_it_leaves_no_check_that_blocks_for_ever(
+    def test_unwatch_branch_leaves_no_blocking_check_behind(
         self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         answer = acme.key("repo:write").delete(f"/v1/branches/{main.id}")
@@ -177,7 +187,7 @@ class TestUnwatchBranch:
         refusal(acme.key().get(f"/v1/branches/{main.id}"), 404, "branch_not_found")
         refusal(acme.key().delete(f"/v1/branches/{main.id}"), 404, "branch_not_found")
 
-    def test_while_it_is_frozen_it_is_refused_naming_the_freeze(
+    def test_unwatch_branch_is_refused_with_the_freeze_while_frozen(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         freeze = factories.freeze(session, acme.organization, [main])
@@ -189,7 +199,7 @@ class TestUnwatchBranch:
         session.flush()
         assert acme.key().delete(f"/v1/branches/{main.id}").status_code == 204
 
-    def test_a_freeze_whose_time_is_over_holds_nothing(
+    def test_unwatch_branch_is_allowed_after_the_freeze_has_ended(
         self, acme: Tenant, session: Session, main: WatchedBranch, later: Any
     ) -> None:
         factories.freeze(session, acme.organization, [main], ends_at=factories.now() + timedelta(minutes=1))
@@ -197,7 +207,9 @@ class TestUnwatchBranch:
         later(minutes=2)
         assert acme.key().delete(f"/v1/branches/{main.id}").status_code == 204
 
-    def test_unknown_and_foreign_ones_are_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_unwatch_branch_is_not_found_when_unknown_or_foreign(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
         for branch_id in (foreign.id, "wbr_00000000000000000000000000"):
             refusal(acme.key().delete(f"/v1/branches/{branch_id}"), 404, "branch_not_found")

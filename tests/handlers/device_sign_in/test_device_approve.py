@@ -17,7 +17,7 @@ from tests.handlers.device_sign_in.asking import APPROVE, MINUTES_15, Device, La
 
 
 class TestDeviceApprove:
-    def test_it_takes_a_signed_in_person_and_nobody_who_looks_on(
+    def test_device_approval_requires_a_session_of_the_person(
         self, session: Session, device: Device, ada: User, acme: Tenant
     ) -> None:
         refusal(decide(acme.anybody, device), 401, "missing_credentials")
@@ -28,7 +28,7 @@ class TestDeviceApprove:
         refusal(decide(support, device), 403, "impersonation_read_only")
         assert oauth_error(device.poll()) == "authorization_pending"
 
-    def test_an_expired_or_revoked_session_decides_nothing(
+    def test_device_approval_is_refused_to_an_expired_or_revoked_session(
         self, session: Session, device: Device, ada: User, acme: Tenant
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
@@ -37,7 +37,7 @@ class TestDeviceApprove:
         revoked = signed_in(session, device.http, ada, acme.organization, revoked_at=over)
         refusal(decide(revoked, device), 401, "invalid_token")
 
-    def test_with_a_cookie_it_has_to_come_from_a_page_of_ours(self, device: Device, person: Caller) -> None:
+    def test_device_approval_by_cookie_requires_the_same_origin(self, device: Device, person: Caller) -> None:
         body = {"userCode": device.user_code, "decision": "approve"}
         cookie = {"Cookie": f"session={person.token}"}
         for origin in ({}, {"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
@@ -46,7 +46,9 @@ class TestDeviceApprove:
         ours = {**cookie, "Origin": "http://127.0.0.1:8080"}
         assert device.http.post(APPROVE, json=body, headers=ours).status_code == 200
 
-    def test_it_tells_what_was_let_in_and_from_where(self, device: Device, person: Caller, acme: Tenant) -> None:
+    def test_device_approval_returns_the_client_and_its_address(
+        self, device: Device, person: Caller, acme: Tenant
+    ) -> None:
         told = decide(person, device).json()
         assert told.pop("decidedAt")
         assert told == {
@@ -57,24 +59,24 @@ class TestDeviceApprove:
             "organizationId": acme.id,
         }
 
-    def test_people_type_codes_as_they_like(self, begin: Callable[[], Device], person: Caller) -> None:
+    def test_device_approval_accepts_codes_in_any_notation(self, begin: Callable[[], Device], person: Caller) -> None:
         for written in (str.lower, lambda code: code.replace("-", ""), lambda code: f" {code.replace('-', ' ')} "):
             device = begin()
             answer = person.post(APPROVE, {"userCode": written(device.user_code), "decision": "approve"})
             assert (answer.status_code, answer.json()["userCode"]) == (200, device.user_code)
 
-    def test_a_decision_is_made_once(self, device: Device, person: Caller) -> None:
+    def test_device_is_decided_only_once(self, device: Device, person: Caller) -> None:
         answers = at_once(*[lambda: decide(person, device), lambda: decide(person, device, "deny")] * 2)
         assert sorted(answer.status_code for answer in answers) == [200, 404, 404, 404]
         refusal(decide(person, device, "deny"), 404, "not_found")
         refusal(decide(person, device), 404, "not_found")
 
-    def test_a_retry_under_the_same_key_gets_the_same_answer(self, device: Device, person: Caller) -> None:
+    def test_device_approval_is_replayed_under_the_same_idempotency_key(self, device: Device, person: Caller) -> None:
         body = {"userCode": device.user_code, "decision": "approve"}
         first, again = (person.post(APPROVE, body, headers={"Idempotency-Key": "once"}) for _ in range(2))
         assert (again.json(), again.headers["Idempotency-Replayed"]) == (first.json(), "true")
 
-    def test_another_organisation_is_refused_and_the_device_goes_on_waiting(
+    def test_device_stays_pending_when_approved_for_a_foreign_organization(
         self, device: Device, person: Caller, globex: Tenant
     ) -> None:
         for wanted in (globex.id, "org_" + "0" * 26, "nonsense"):
@@ -82,14 +84,14 @@ class TestDeviceApprove:
         assert oauth_error(device.poll()) == "authorization_pending"
         assert decide(person, device).status_code == 200
 
-    def test_a_deleted_organisation_is_refused(
+    def test_device_approval_for_a_deleted_organization_is_refused(
         self, session: Session, device: Device, person: Caller, acme: Tenant
     ) -> None:
         acme.organization.deleted_at = factories.now()
         session.flush()
         refusal(decide(person, device, organizationId=acme.id), 410, "organization_deleted")
 
-    def test_it_acts_in_the_one_named_or_the_active_one_or_the_only_one(
+    def test_device_approval_uses_the_named_or_active_or_only_organization(
         self, session: Session, begin: Callable[[], Device], http: httpx.Client, ada: User, acme: Tenant, globex: Tenant
     ) -> None:
         nowhere = signed_in(session, http, ada, None)
@@ -102,7 +104,7 @@ class TestDeviceApprove:
         assert decide(active, device).json()["organizationId"] == globex.id
         assert device.poll().json()["organization_id"] == globex.id
 
-    def test_who_belongs_to_none_may_sign_a_device_in_too(
+    def test_device_approval_works_for_a_person_without_organization(
         self, session: Session, device: Device, http: httpx.Client
     ) -> None:
         alone = signed_in(session, http, factories.user(session), None)
@@ -111,7 +113,7 @@ class TestDeviceApprove:
         assert told["organization_id"] is None
         refusal(Caller(http, told["access_token"]).get("/v1/freezes"), 403, "organization_not_provisioned")
 
-    def test_wrong_codes_are_limited_for_a_person(
+    def test_wrong_user_codes_are_rate_limited_per_person(
         self, session: Session, begin: Callable[[], Device], person: Caller, ada: User, later: Later
     ) -> None:
         for _ in range(9):
@@ -124,11 +126,11 @@ class TestDeviceApprove:
         later(minutes=15)
         assert decide(person, begin()).status_code == 200
 
-    def test_as_many_at_once_are_no_more(self, device: Device, person: Caller) -> None:
+    def test_concurrent_wrong_user_codes_are_rate_limited_alike(self, device: Device, person: Caller) -> None:
         answers = at_once(*[lambda: guess(person)] * 16)
         assert sorted(answer.status_code for answer in answers) == [404] * 10 + [429] * 6
 
-    def test_wrong_codes_are_limited_for_an_address(
+    def test_wrong_user_codes_are_rate_limited_per_address(
         self, session: Session, device: Device, http: httpx.Client, person: Caller, acme: Tenant
     ) -> None:
         for number in range(30):
@@ -137,9 +139,7 @@ class TestDeviceApprove:
             refusal(guess(guesser), 404, "not_found")
         refusal(decide(person, device), 429, "rate_limited")
 
-    def test_what_cannot_be_a_code_is_a_wrong_one_and_what_is_no_decision_is_refused(
-        self, device: Device, person: Caller
-    ) -> None:
+    def test_device_approval_rejects_invalid_codes_and_decisions(self, device: Device, person: Caller) -> None:
         for code in ("AEIOU-AEIOU", "WDJBM", "\u202e", "B" * 40):
             refusal(person.post(APPROVE, {"userCode": code, "decision": "approve"}), 404, "not_found")
         refusal(person.post(APPROVE, {"userCode": device.user_code}), 400, "missing_parameter")
@@ -147,7 +147,7 @@ class TestDeviceApprove:
         refusal(decide(person, device, "perhaps"), 422, "validation_failed")
         refusal(decide(person, device, userId="usr_1"), 422, "validation_failed")
 
-    def test_both_decisions_and_the_sign_in_are_in_the_audit(
+    def test_device_decisions_and_the_sign_in_are_audited(
         self, session: Session, begin: Callable[[], Device], person: Caller, ada: User, acme: Tenant
     ) -> None:
         approved, denied = begin(), begin()

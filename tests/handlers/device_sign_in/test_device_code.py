@@ -17,7 +17,7 @@ from tests.handlers.device_sign_in.asking import FORM, GRANT, MINUTES_15, Device
 
 
 class TestDeviceCode:
-    def test_a_device_gets_two_codes_for_ten_minutes_and_an_address_to_show(
+    def test_device_code_returns_two_codes_with_their_lifetime_and_address(
         self, http: httpx.Client, redis: Any, database: str
     ) -> None:
         response = http.post("/api/auth/device/code", data={"client_id": "freeze-cli"})
@@ -28,7 +28,7 @@ class TestDeviceCode:
         assert told["verification_uri_complete"] == f"{told['verification_uri']}?user_code={told['user_code']}"
         assert (response.headers["Cache-Control"], response.headers["Pragma"]) == ("no-store", "no-cache")
 
-    def test_parameters_may_come_as_json_and_unknown_ones_are_ignored(
+    def test_device_code_accepts_json_and_ignores_unknown_parameters(
         self, http: httpx.Client, redis: Any, database: str
     ) -> None:
         for request in (
@@ -41,7 +41,7 @@ class TestDeviceCode:
         ):
             assert http.post("/api/auth/device/code", **request).status_code == 200
 
-    def test_of_the_secret_only_a_hash_is_kept(self, session: Session, device: Device) -> None:
+    def test_device_code_is_stored_as_a_hash_only(self, session: Session, device: Device) -> None:
         row = session.scalars(select(DeviceAuthorization)).one()
         assert row.device_code_hash == token_hash(device.device_code)
         assert device.device_code not in str(vars(row))
@@ -77,19 +77,17 @@ class TestDeviceCode:
         ],
         ids=str,
     )
-    def test_what_is_not_well_formed_is_refused_in_oauths_words(
+    def test_device_code_reports_malformed_requests_as_oauth_errors(
         self, http: httpx.Client, redis: Any, database: str, request_: dict[str, Any], error: str
     ) -> None:
         assert oauth_error(http.post("/api/auth/device/code", **request_)) == error
 
-    def test_a_query_or_a_large_body_is_refused_as_everywhere(
-        self, http: httpx.Client, redis: Any, database: str
-    ) -> None:
+    def test_device_code_rejects_queries_and_large_bodies(self, http: httpx.Client, redis: Any, database: str) -> None:
         given = {"client_id": "freeze-cli"}
         refusal(http.post("/api/auth/device/code?client_id=a", data=given), 400, "invalid_parameter")
         refusal(http.post("/api/auth/device/code", data={**given, "x": "x" * 20_000}), 413, "payload_too_large")
 
-    def test_too_many_from_one_address_are_told_when_to_come_back(
+    def test_device_code_is_rate_limited_per_address_with_retry_after(
         self, http: httpx.Client, begin: Callable[[], Device], later: Later
     ) -> None:
         for _ in range(30):
@@ -102,7 +100,7 @@ class TestDeviceCode:
 
 
 class TestGetAuthorizationServerMetadata:
-    def test_it_names_what_there_is_and_where(self, http: httpx.Client, database: str) -> None:
+    def test_authorization_server_metadata_names_its_endpoints(self, http: httpx.Client, database: str) -> None:
         response = http.get("/.well-known/oauth-authorization-server")
         assert response.headers["Cache-Control"] == "public, max-age=300"
         web = "http://127.0.0.1:8080"
@@ -116,7 +114,7 @@ class TestGetAuthorizationServerMetadata:
             "token_endpoint_auth_methods_supported": ["none"],
         }
 
-    def test_whatever_it_names_is_there(self, http: httpx.Client, database: str) -> None:
+    def test_endpoints_of_the_authorization_server_metadata_exist(self, http: httpx.Client, database: str) -> None:
         told = http.get("/.well-known/oauth-authorization-server").json()
         named = [value for name, value in told.items() if name.endswith(("_endpoint", "_uri"))]
         assert {http.get(httpx.URL(one).raw_path.decode()).status_code for one in named} <= {200, 405}

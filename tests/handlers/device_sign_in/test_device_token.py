@@ -13,12 +13,12 @@ from tests.handlers.device_sign_in.asking import Device, Later, decide, oauth_er
 
 
 class TestDeviceToken:
-    def test_it_is_pending_until_somebody_decides(self, device: Device, later: Later) -> None:
+    def test_device_token_is_pending_until_the_decision(self, device: Device, later: Later) -> None:
         for _ in range(3):
             assert oauth_error(device.poll()) == "authorization_pending"
             later(seconds=5)
 
-    def test_an_approved_device_gets_tokens_of_the_person(
+    def test_device_token_returns_tokens_of_the_person_when_approved(
         self, device: Device, person: Caller, ada: User, acme: Tenant
     ) -> None:
         decide(person, device)
@@ -33,7 +33,7 @@ class TestDeviceToken:
         assert again.status_code == 200
         assert Caller(device.http, again.json()["token"]).get("/v1/freezes").status_code == 200
 
-    def test_it_is_a_session_like_any_other_named_after_the_client(
+    def test_device_session_is_an_ordinary_session_named_after_the_client(
         self, session: Session, device: Device, person: Caller, ada: User, acme: Tenant
     ) -> None:
         decide(person, device)
@@ -46,7 +46,7 @@ class TestDeviceToken:
         session.flush()
         refusal(Caller(device.http, told["access_token"]).get("/v1/freezes"), 401, "invalid_token")
 
-    def test_a_poll_that_comes_too_soon_makes_the_interval_longer_for_good(self, device: Device, later: Later) -> None:
+    def test_device_token_polled_too_soon_lengthens_the_interval_for_good(self, device: Device, later: Later) -> None:
         assert oauth_error(device.poll()) == "authorization_pending"
         later(seconds=3)
         too_soon = device.poll()
@@ -60,37 +60,35 @@ class TestDeviceToken:
         later(seconds=10)
         assert device.poll().json()["interval"] == 20
 
-    def test_what_travelled_a_little_faster_than_the_poll_before_is_not_too_soon(
-        self, device: Device, later: Later
-    ) -> None:
+    def test_device_token_tolerates_a_slightly_early_poll(self, device: Device, later: Later) -> None:
         device.poll()
         later(seconds=4.5)
         assert oauth_error(device.poll()) == "authorization_pending"
 
-    def test_once_decided_no_poll_is_too_soon(self, device: Device, person: Caller) -> None:
+    def test_device_token_polled_after_the_decision_is_never_too_soon(self, device: Device, person: Caller) -> None:
         device.poll()
         decide(person, device)
         assert device.poll().status_code == 200
 
-    def test_after_ten_minutes_the_codes_have_expired(self, device: Device, person: Caller, later: Later) -> None:
+    def test_device_codes_expire_after_ten_minutes(self, device: Device, person: Caller, later: Later) -> None:
         later(minutes=9, seconds=59)
         assert oauth_error(device.poll()) == "authorization_pending"
         later(seconds=1)
         assert oauth_error(device.poll()) == "expired_token"
         refusal(decide(person, device), 404, "not_found")
 
-    def test_an_approval_expires_too(self, device: Device, person: Caller, later: Later) -> None:
+    def test_approved_device_code_expires_after_ten_minutes(self, device: Device, person: Caller, later: Later) -> None:
         decide(person, device)
         later(minutes=10)
         assert oauth_error(device.poll()) == "expired_token"
 
-    def test_a_denied_device_is_told_so(self, device: Device, person: Caller, later: Later) -> None:
+    def test_device_token_is_refused_when_denied(self, device: Device, person: Caller, later: Later) -> None:
         decide(person, device, "deny")
         assert oauth_error(device.poll()) == "access_denied"
         later(hours=1)
         assert oauth_error(device.poll()) == "access_denied"
 
-    def test_tokens_are_given_once(self, session: Session, device: Device, person: Caller) -> None:
+    def test_device_token_is_issued_once(self, session: Session, device: Device, person: Caller) -> None:
         decide(person, device)
         answers = at_once(*[device.poll] * 4)
         assert sorted(answer.status_code for answer in answers) == [200, 400, 400, 400]
@@ -98,17 +96,17 @@ class TestDeviceToken:
         assert oauth_error(device.poll()) == "invalid_grant"
         assert len(session.scalars(select(LoginSession).where(LoginSession.kind == "device")).all()) == 1
 
-    def test_a_code_is_for_the_client_that_it_was_given(self, device: Device, person: Caller) -> None:
+    def test_device_token_is_issued_only_to_the_client_of_the_code(self, device: Device, person: Caller) -> None:
         decide(person, device)
         assert oauth_error(device.poll(client_id="another")) == "invalid_grant"
         assert oauth_error(device.poll(device_code="x" * 43)) == "invalid_grant"
         assert device.poll().status_code == 200
 
-    def test_the_user_code_opens_nothing(self, device: Device, person: Caller) -> None:
+    def test_device_token_does_not_accept_the_user_code(self, device: Device, person: Caller) -> None:
         decide(person, device)
         assert oauth_error(device.poll(device_code=device.user_code)) == "invalid_grant"
 
-    def test_other_grants_and_missing_parameters_are_refused(self, device: Device) -> None:
+    def test_device_token_rejects_other_grants_and_missing_parameters(self, device: Device) -> None:
         for grant in ("authorization_code", "client_credentials", "password", "refresh_token"):
             assert oauth_error(device.poll(grant_type=grant)) == "unsupported_grant_type"
         for name in ("grant_type", "device_code", "client_id"):
@@ -116,7 +114,7 @@ class TestDeviceToken:
             assert oauth_error(refused) == "invalid_request"
             assert name in refused.json()["error_description"]
 
-    def test_who_has_left_meanwhile_lets_no_device_in(
+    def test_device_token_is_refused_after_the_person_left_the_organization(
         self, session: Session, device: Device, person: Caller, ada: User, acme: Tenant
     ) -> None:
         decide(person, device)
@@ -124,7 +122,7 @@ class TestDeviceToken:
         session.flush()
         assert oauth_error(device.poll()) == "access_denied"
 
-    def test_another_password_takes_back_what_no_device_has_used_yet(
+    def test_password_reset_cancels_unused_device_approvals(
         self, session: Session, begin: Callable[[], Device], person: Caller, ada: User
     ) -> None:
         used, unused = begin(), begin()
@@ -137,7 +135,7 @@ class TestDeviceToken:
         assert oauth_error(unused.poll()) == "access_denied"
         refusal(Caller(used.http, access_token).get("/v1/freezes"), 401, "invalid_token")
 
-    def test_a_deleted_organisation_lets_no_device_in(
+    def test_device_token_is_refused_for_a_deleted_organization(
         self, session: Session, device: Device, person: Caller, acme: Tenant
     ) -> None:
         decide(person, device)

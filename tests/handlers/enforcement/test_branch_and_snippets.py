@@ -10,11 +10,11 @@ from tests.handlers.guards import takes_credentials
 
 
 class TestGetBranchEnforcement:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_get_branch_enforcement_requires_read_scope_or_membership(self, acme: Tenant, main: WatchedBranch) -> None:
         path = f"/v1/enforcement/branches/{main.id}"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
-    def test_it_tells_what_the_list_tells_and_how_far_the_checks_are(
+    def test_get_branch_enforcement_adds_check_progress_to_the_list_entry(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         factories.branch_enforcement(session, main)
@@ -23,7 +23,7 @@ class TestGetBranchEnforcement:
         assert [shown] == acme.key().get("/v1/enforcement").json()["data"]
         assert checks == {"state": "written", "total": 0, "written": 0, "lastError": None}
 
-    def test_heads_count_once_their_check_is_known_to_be_written(
+    def test_head_counts_as_written_only_when_the_check_is_confirmed(
         self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch
     ) -> None:
         pulls = [factories.pull_request(session, web, number) for number in range(4)]
@@ -39,7 +39,7 @@ class TestGetBranchEnforcement:
         checks = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()["checks"]
         assert checks == {"state": "pending", "total": 5, "written": 2, "lastError": None}
 
-    def test_the_code_hosts_refusal_is_told_and_waiting_for_its_limits_is_no_failure(
+    def test_branch_enforcement_reports_github_errors_except_limits_as_failed(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         main.wanted_generation = 1
@@ -50,11 +50,11 @@ class TestGetBranchEnforcement:
             assert checks["state"] == state
             assert checks["lastError"] == {"code": code, "message": "GitHub did not answer."}
 
-    def test_a_branch_of_a_disabled_repository_is_told_too(self, acme: Tenant, session: Session) -> None:
+    def test_get_branch_enforcement_covers_a_disabled_repository(self, acme: Tenant, session: Session) -> None:
         branch = factories.branch(session, acme.repository("off", enabled=False))
         assert acme.key().get(f"/v1/enforcement/branches/{branch.id}").status_code == 200
 
-    def test_one_that_is_not_watched_here_is_not_found(
+    def test_get_branch_enforcement_is_not_found_when_unwatched_or_foreign(
         self, acme: Tenant, globex: Tenant, session: Session, web: Repository
     ) -> None:
         old = factories.branch(session, web, "old", unwatched_at=factories.now())
@@ -62,7 +62,9 @@ class TestGetBranchEnforcement:
         for branch_id in (old.id, foreign.id, new_id("wbr"), "main"):
             refusal(acme.key().get(f"/v1/enforcement/branches/{branch_id}"), 404, "branch_not_found")
 
-    def test_the_watched_branch_has_the_same_light(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_get_branch_shows_the_light_of_its_enforcement(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
         factories.branch_enforcement(session, main, "red")
         shown = acme.key().get(f"/v1/enforcement/branches/{main.id}").json()
         branch = acme.key().get(f"/v1/branches/{main.id}").json()
@@ -70,13 +72,13 @@ class TestGetBranchEnforcement:
 
 
 class TestGetEnforcementSnippets:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_get_enforcement_snippets_requires_read_scope_or_membership(
+        self, acme: Tenant, main: WatchedBranch
+    ) -> None:
         path = f"/v1/enforcement/branches/{main.id}/snippets"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
-    def test_every_tool_has_one_to_enable_to_disable_and_to_restore_at_both_levels(
-        self, acme: Tenant, main: WatchedBranch
-    ) -> None:
+    def test_snippets_cover_every_tool_purpose_and_level(self, acme: Tenant, main: WatchedBranch) -> None:
         shown = acme.key("repo:read").get(f"/v1/enforcement/branches/{main.id}/snippets").json()
         assert (shown["branchId"], shown["checkName"]) == (main.id, "change-freeze/main")
         found = {(each["tool"], each["level"], each["purpose"]) for each in shown["snippets"]}
@@ -88,7 +90,9 @@ class TestGetEnforcementSnippets:
         }
         assert all("change-freeze/main" in each["content"] for each in shown["snippets"] if each["purpose"] == "enable")
 
-    def test_one_that_is_not_watched_here_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_get_enforcement_snippets_is_not_found_when_unknown_or_foreign(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
         for branch_id in (foreign.id, new_id("wbr")):
             answer = acme.key().get(f"/v1/enforcement/branches/{branch_id}/snippets")

@@ -21,10 +21,10 @@ def names(page: dict[str, Any]) -> list[str]:
 class TestGetEnforcement:
     path = "/v1/enforcement"
 
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+    def test_get_enforcement_requires_repository_read_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get(self.path), scope="repo:read", least_role="viewer")
 
-    def test_an_organisation_without_branches_is_amber_for_nothing_is_proved(self, acme: Tenant) -> None:
+    def test_enforcement_of_an_organization_without_branches_is_amber(self, acme: Tenant) -> None:
         assert acme.key().get(self.path).json() == {
             "light": "amber",
             "counts": {"green": 0, "amber": 0, "red": 0},
@@ -34,7 +34,9 @@ class TestGetEnforcement:
             "nextCursor": None,
         }
 
-    def test_a_branch_that_nobody_has_looked_at_is_amber_and_says_so(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_enforcement_of_a_never_verified_branch_is_amber_with_a_finding(
+        self, acme: Tenant, main: WatchedBranch
+    ) -> None:
         shown = acme.key("repo:read").get(self.path).json()
         assert (shown["light"], shown["counts"]) == ("amber", {"green": 0, "amber": 1, "red": 0})
         [row] = shown["data"]
@@ -53,7 +55,7 @@ class TestGetEnforcement:
             "lastVerifiedAt": None,
         }
 
-    def test_a_probe_that_was_asked_for_and_has_not_looked_yet_proves_nothing(
+    def test_enforcement_with_a_pending_first_probe_is_amber(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         factories.branch_enforcement(session, main, verified_at=None, due_at=factories.now())
@@ -61,7 +63,7 @@ class TestGetEnforcement:
         assert (shown["light"], shown["pending"]["verify"]) == ("amber", 1)
         assert shown["data"][0]["findings"][0]["code"] == "not_verified"
 
-    def test_what_a_probe_found_out_is_shown_as_it_is_stored(
+    def test_enforcement_shows_the_stored_findings_of_a_probe(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         ruleset = {"id": 7, "name": "Change freeze: main", "enforcement": "active"}
@@ -84,7 +86,7 @@ class TestGetEnforcement:
             (["green", "red"], "red"),
         ],
     )
-    def test_the_organisation_has_the_worst_light_of_its_branches(
+    def test_organization_has_the_worst_light_of_its_branches(
         self, acme: Tenant, session: Session, web: Repository, branches: list[str], light: str
     ) -> None:
         for number, each in enumerate(branches):
@@ -93,7 +95,9 @@ class TestGetEnforcement:
         assert shown["light"] == light
         assert shown["counts"] == {each: branches.count(each) for each in ("green", "amber", "red")}
 
-    def test_only_what_a_freeze_can_reach_counts(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_enforcement_counts_only_branches_within_reach_of_a_freeze(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
         factories.branch_enforcement(session, main)
         now = factories.now()
         for branch in (
@@ -105,7 +109,7 @@ class TestGetEnforcement:
         shown = acme.key().get(self.path).json()
         assert (shown["light"], names(shown), shown["counts"]["red"]) == ("green", ["main"], 0)
 
-    def test_the_one_watched_last_comes_first_page_by_page(
+    def test_enforcement_lists_the_last_watched_first_page_by_page(
         self, acme: Tenant, session: Session, web: Repository
     ) -> None:
         for age, name in enumerate(["c", "b", "a"]):
@@ -116,7 +120,7 @@ class TestGetEnforcement:
         assert second["nextCursor"] is None
         refusal(acme.key().get(self.path, light="red", cursor=first["nextCursor"]), 400, "invalid_cursor")
 
-    def test_filters_narrow_the_list_and_leave_the_light_alone(
+    def test_enforcement_filters_narrow_the_list_but_not_the_light(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         factories.branch_enforcement(session, main)
@@ -132,18 +136,18 @@ class TestGetEnforcement:
         assert (narrowed["data"], narrowed["light"]) == ([], "red")
         assert narrowed["counts"] == {"green": 1, "amber": 1, "red": 1}
 
-    def test_a_light_that_there_is_not_is_refused(self, acme: Tenant) -> None:
+    def test_enforcement_rejects_an_unknown_light(self, acme: Tenant) -> None:
         refusal(acme.key().get(self.path, light="blue"), 400, "invalid_parameter")
 
-    def test_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
+    def test_enforcement_of_an_unknown_repository_is_not_found(self, acme: Tenant, globex: Tenant) -> None:
         for reference in ("acme/nothing", globex.repository("secret").id):
             refusal(acme.key().get(self.path, repo=reference), 404, "repository_not_found")
 
-    def test_a_repository_without_its_owner_is_told_how_it_is_named(self, acme: Tenant, web: Repository) -> None:
+    def test_repository_without_owner_is_not_found_with_a_hint_on_the_form(self, acme: Tenant, web: Repository) -> None:
         told = refusal(acme.key().get(self.path, repo="web"), 404, "repository_not_found")
         assert told["message"] == "Repository 'web' not found in this organisation. Use the form owner/name."
 
-    def test_what_is_not_done_yet_is_counted(self, acme: Tenant, session: Session, web: Repository) -> None:
+    def test_enforcement_counts_pending_work(self, acme: Tenant, session: Session, web: Repository) -> None:
         due, tried_again = factories.now(), factories.now() + timedelta(minutes=5)
         for name, probe in (("a", due), ("b", tried_again), ("c", None)):
             branch = factories.branch(session, web, name, wanted_generation=2, written_generation=2)
@@ -164,7 +168,7 @@ class TestGetEnforcement:
             ({"state": "failed", "last_error_code": "github_unavailable"}, "failed", "github_unavailable"),
         ],
     )
-    def test_the_setup_that_was_asked_for_last_tells_how_far_it_is(
+    def test_enforcement_shows_the_progress_of_the_last_setup(
         self, acme: Tenant, session: Session, columns: dict[str, Any], state: str, error: str | None
     ) -> None:
         now = factories.now()
@@ -179,7 +183,9 @@ class TestGetEnforcement:
         assert (shown["total"], shown["written"]) == (columns.get("total", 0), columns.get("written", 0))
         assert (shown["finishedAt"] is not None) == (state == "applied")
 
-    def test_nothing_of_another_organisation_shows(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_enforcement_shows_nothing_of_another_organization(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         branch = factories.branch(session, globex.repository("secret"), wanted_generation=1)
         factories.branch_enforcement(session, branch, "red", due_at=factories.now())
         session.add(setup_of(globex, "queued"))

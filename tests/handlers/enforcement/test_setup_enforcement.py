@@ -19,12 +19,12 @@ PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}
 class TestSetupEnforcement:
     path = "/v1/enforcement/setup"
 
-    def test_it_is_for_administrators(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_setup_enforcement_requires_an_administrator_session(self, acme: Tenant, main: WatchedBranch) -> None:
         takes_credentials(
             acme, lambda caller: caller.post(self.path, PLAN), scope=None, least_role="admin", writes=True
         )
 
-    def test_a_plan_shows_the_ruleset_that_is_missing_and_changes_nothing(
+    def test_plan_shows_the_missing_ruleset_and_changes_nothing(
         self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, wakeups: RecordedWakeups
     ) -> None:
         body = {"scope": {"type": "branch", "branchId": main.id}, "mode": "plan"}
@@ -49,7 +49,7 @@ class TestSetupEnforcement:
         assert fake_github.world.rulesets == {}
         assert "setup" not in wakeups.sent
 
-    def test_several_repositories_share_one_ruleset_of_the_organisation(
+    def test_plan_for_several_repositories_uses_one_organization_ruleset(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         api = factories.branch(session, acme.repository("api"))
@@ -60,7 +60,7 @@ class TestSetupEnforcement:
         assert {row["branchId"] for row in change["branches"]} == {main.id, api.id}
         assert len(change["after"]["conditions"]["repository_id"]["repository_ids"]) == 2
 
-    def test_applying_is_left_to_a_job_and_audited_once(
+    def test_apply_is_queued_for_a_job_and_audited_once(
         self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         shown = acme.person("admin").post(self.path, APPLY).json()
@@ -69,7 +69,7 @@ class TestSetupEnforcement:
         assert acme.key().get("/v1/enforcement").json()["pending"]["setup"] == 1
         assert acme.audit() == ["enforcement.setup_requested"]
 
-    def test_without_the_apps_permission_an_administrator_has_to_authorise(
+    def test_apply_without_app_permission_requires_administrator_authorization(
         self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub
     ) -> None:
         installation = fake_github.world.installations[acme.installation.id]
@@ -83,13 +83,13 @@ class TestSetupEnforcement:
         assert row["authorizationUrl"].startswith("http")
         assert row["expiresAt"].endswith("Z")
 
-    def test_a_scope_that_reaches_nothing_is_refused(self, acme: Tenant, web: Repository) -> None:
+    def test_setup_enforcement_refuses_a_scope_without_targets(self, acme: Tenant, web: Repository) -> None:
         person = acme.person("admin")
         refusal(person.post(self.path, PLAN), 422, "no_targets_in_scope")
         glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}, "mode": "plan"}
         refusal(person.post(self.path, glob), 422, "invalid_glob")
 
-    def test_another_organisations_branch_is_nobodys(
+    def test_setup_enforcement_rejects_a_foreign_branch(
         self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
@@ -104,12 +104,12 @@ class TestSetupEnforcement:
             ({"mode": "plan"}, 400, "missing_parameter"),
         ],
     )
-    def test_it_has_to_be_said_where_and_whether(
+    def test_setup_enforcement_requires_scope_and_mode(
         self, acme: Tenant, main: WatchedBranch, body: dict[str, Any], status: int, code: str
     ) -> None:
         refusal(acme.person("admin").post(self.path, body), status, code)
 
-    def test_without_an_installation_nothing_can_be_written(
+    def test_setup_enforcement_is_gone_without_an_installation(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         acme.installation.state = "removed"
@@ -117,7 +117,7 @@ class TestSetupEnforcement:
         refusal(acme.person("admin").post(self.path, PLAN), 410, "installation_removed")
 
     @what_the_code_host_refuses
-    def test_what_the_code_host_refuses_is_told(
+    def test_setup_enforcement_reports_the_error_of_github(
         self, acme: Tenant, main: WatchedBranch, fake_github: FakeGitHub, fault: dict[str, Any], status: int, code: str
     ) -> None:
         fake_github.faults.add("error", "GET /repos/acme/web/rulesets", **fault)

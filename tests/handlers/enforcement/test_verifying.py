@@ -16,7 +16,7 @@ from tests.handlers.guards import takes_credentials
 class TestVerifyEnforcement:
     path = "/v1/enforcement/verify"
 
-    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_verify_enforcement_requires_write_scope_or_membership(self, acme: Tenant, main: WatchedBranch) -> None:
         takes_credentials(
             acme,
             lambda caller: caller.post(self.path, EVERYWHERE),
@@ -25,7 +25,7 @@ class TestVerifyEnforcement:
             writes=True,
         )
 
-    def test_the_branches_of_the_scope_wait_for_a_probe(
+    def test_verify_enforcement_schedules_a_probe_of_each_branch_in_scope(
         self, acme: Tenant, session: Session, main: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         factories.branch_enforcement(session, main)
@@ -38,11 +38,13 @@ class TestVerifyEnforcement:
         assert "verify" in wakeups.sent
         assert acme.key().get("/v1/enforcement").json()["pending"]["verify"] == 1
 
-    def test_one_that_nobody_has_looked_at_waits_too(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_verify_enforcement_schedules_a_never_verified_branch(self, acme: Tenant, main: WatchedBranch) -> None:
         acme.key().post(self.path, EVERYWHERE)
         assert acme.key().get("/v1/enforcement").json()["pending"]["verify"] == 1
 
-    def test_it_is_audited_once_with_its_scope(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_verify_enforcement_is_audited_once_with_its_scope(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
         acme.key().post(self.path, EVERYWHERE)
         assert acme.audit() == ["enforcement.verify_requested"]
         details = details_of(session, "enforcement.verify_requested")
@@ -50,11 +52,11 @@ class TestVerifyEnforcement:
         [entry] = session.query(AuditEntry)
         assert (entry.target["type"], entry.target["name"]) == ("organization", "Acme")
 
-    def test_a_scope_that_reaches_nothing_is_refused(self, acme: Tenant, web: Repository) -> None:
+    def test_verify_enforcement_refuses_a_scope_without_targets(self, acme: Tenant, web: Repository) -> None:
         refusal(acme.key().post(self.path, EVERYWHERE), 422, "no_targets_in_scope")
         assert acme.audit() == []
 
-    def test_a_scope_that_names_what_is_not_there_is_refused(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_verify_enforcement_rejects_a_scope_with_unknown_resources(self, acme: Tenant, main: WatchedBranch) -> None:
         for scope, code in (
             ({"type": "branch", "branchId": new_id("wbr")}, "invalid_parameter"),
             ({"type": "repositories", "repositories": ["acme/nothing"]}, "invalid_parameter"),
@@ -62,14 +64,14 @@ class TestVerifyEnforcement:
         ):
             refusal(acme.key().post(self.path, {"scope": scope}), 422, code)
 
-    def test_without_an_installation_there_is_nobody_to_ask(
+    def test_verify_enforcement_is_gone_without_an_installation(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         acme.installation.state = "removed"
         session.flush()
         refusal(acme.key().post(self.path, EVERYWHERE), 410, "installation_removed")
 
-    def test_a_repeat_under_the_same_key_is_one_request(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_repeated_verify_enforcement_is_replayed_and_audited_once(self, acme: Tenant, main: WatchedBranch) -> None:
         key, headers = acme.key(), {"Idempotency-Key": "look-once"}
         first = key.post(self.path, EVERYWHERE, headers=headers)
         second = key.post(self.path, EVERYWHERE, headers=headers)
@@ -80,12 +82,12 @@ class TestVerifyEnforcement:
 class TestSeedCheck:
     path = "/v1/enforcement/seed-check"
 
-    def test_it_is_for_administrators(self, acme: Tenant, main: WatchedBranch) -> None:
+    def test_seed_check_requires_an_administrator_session(self, acme: Tenant, main: WatchedBranch) -> None:
         takes_credentials(
             acme, lambda caller: caller.post(self.path, EVERYWHERE), scope=None, least_role="admin", writes=True
         )
 
-    def test_every_head_of_the_scope_will_be_written_anew(
+    def test_seed_check_schedules_a_write_to_every_head_in_scope(
         self, acme: Tenant, session: Session, web: Repository, main: WatchedBranch, wakeups: RecordedWakeups
     ) -> None:
         pull, new = factories.pull_request(session, web, 7), factories.pull_request(session, web, 8)
@@ -104,7 +106,7 @@ class TestSeedCheck:
         assert (shown["state"], shown["total"], shown["written"]) == ("pending", 3, 0)
         assert new.head_sha not in {row.head_sha for row in session.query(HeadCheck)}
 
-    def test_other_branches_are_left_alone(self, acme: Tenant, session: Session, web: Repository) -> None:
+    def test_seed_check_leaves_other_branches_unchanged(self, acme: Tenant, session: Session, web: Repository) -> None:
         one, two = (factories.branch(session, web, name) for name in ("release/1", "release/2"))
         checks = [
             factories.head_check(session, each, factories.sha(each.name), "success", summary_hash="x")
@@ -116,25 +118,27 @@ class TestSeedCheck:
         assert [check.summary_hash for check in checks] == ["", "x"]
         assert (two.wanted_generation, two.due_at) == (0, None)
 
-    def test_it_is_audited_once_with_its_scope(self, acme: Tenant, session: Session, main: WatchedBranch) -> None:
+    def test_seed_check_is_audited_once_with_its_scope(
+        self, acme: Tenant, session: Session, main: WatchedBranch
+    ) -> None:
         acme.person("admin").post(self.path, EVERYWHERE)
         assert acme.audit() == ["enforcement.seed_requested"]
         details = details_of(session, "enforcement.seed_requested")
         assert details == {"scope": {"type": "organization"}, "branches": 1, "branchIds": [main.id], "heads": 0}
 
-    def test_a_scope_that_reaches_nothing_is_refused(self, acme: Tenant, web: Repository) -> None:
+    def test_seed_check_refuses_a_scope_without_targets(self, acme: Tenant, web: Repository) -> None:
         refusal(acme.person("admin").post(self.path, EVERYWHERE), 422, "no_targets_in_scope")
         glob = {"scope": {"type": "glob", "patterns": ["acme/[web]"]}}
         refusal(acme.person("admin").post(self.path, glob), 422, "invalid_glob")
 
-    def test_another_organisations_branch_is_nobodys(
+    def test_seed_check_rejects_a_foreign_branch(
         self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         foreign = factories.branch(session, globex.repository("secret"))
         body = {"scope": {"type": "branch", "branchId": foreign.id}}
         refusal(acme.person("admin").post(self.path, body), 422, "invalid_parameter")
 
-    def test_without_an_installation_nothing_can_be_written(
+    def test_seed_check_is_gone_without_an_installation(
         self, acme: Tenant, session: Session, main: WatchedBranch
     ) -> None:
         acme.installation.state = "removed"

@@ -33,10 +33,12 @@ def pointed(response: httpx.Response, path: str) -> None:
 
 
 class TestClaimInstallation:
-    def test_is_for_administrators(self, acme: Tenant) -> None:
+    def test_claim_installation_requires_an_administrator_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda who: who.post(CLAIM, ANYTHING), scope=None, least_role="admin", writes=True)
 
-    def test_makes_the_installation_ones_own(self, town: Town, session: Session, wakeups: RecordedWakeups) -> None:
+    def test_claim_installation_assigns_the_installation_to_the_organization(
+        self, town: Town, session: Session, wakeups: RecordedWakeups
+    ) -> None:
         body = town.install()
         answer = town.claim(body)
         assert answer.status_code == 200, answer.text
@@ -54,7 +56,7 @@ class TestClaimInstallation:
         assert {"sync", "reconcile", "verify"} <= wakeups.sent
         assert town.tenant.audit() == ["installation.requested", "installation.claimed"]
 
-    def test_is_audited_with_who_proved_it(self, town: Town, session: Session) -> None:
+    def test_claim_installation_is_audited_with_the_github_login(self, town: Town, session: Session) -> None:
         body = town.install("grace")
         town.claim(body)
         [row] = session.scalars(select(AuditEntry).where(AuditEntry.action == "installation.claimed"))
@@ -62,19 +64,19 @@ class TestClaimInstallation:
         after = {"state": "active", "repositorySelection": "all"}
         assert (row.actor["name"], row.details) == ("Admin", {"provedBy": "grace", "before": None, "after": after})
 
-    def test_under_a_key_is_one_claim(self, town: Town) -> None:
+    def test_repeated_claim_is_replayed_under_the_same_idempotency_key(self, town: Town) -> None:
         body, headers = town.install(), {"Idempotency-Key": "one"}
         first, again = (town.admin.post(CLAIM, body, headers=headers) for _ in range(2))
         assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
         assert again.headers["Idempotency-Replayed"] == "true"
         assert town.tenant.audit().count("installation.claimed") == 1
 
-    def test_gives_the_persons_token_back(self, town: Town) -> None:
+    def test_claim_installation_revokes_the_github_token_of_the_person(self, town: Town) -> None:
         assert town.claim(town.install()).status_code == 200
         assert any(each.startswith("ghu_") for each in town.host.oauth.issued)
         assert town.host.oauth.tokens == set()
 
-    def test_keeps_neither_state_nor_code_nor_token(self, town: Town, session: Session) -> None:
+    def test_claim_installation_stores_neither_state_nor_code_nor_token(self, town: Town, session: Session) -> None:
         body = town.install()
         town.claim(body)
         kept = "".join(
@@ -82,26 +84,26 @@ class TestClaimInstallation:
         )
         assert [each for each in (body["state"], *town.host.oauth.issued) if each in kept] == []
 
-    def test_of_a_suspended_one_says_so(self, town: Town) -> None:
+    def test_claim_installation_reports_a_suspended_installation(self, town: Town) -> None:
         body = town.install()
         with town.host.quietly():
             found = town.host.world.installations[body["installationId"]]
             suspend(town.host.world, Actor(town.host.maintainer), found, suspended=True)
         assert town.claim(body).json()["state"] == "suspended"
 
-    def test_says_what_the_app_was_not_granted(self, town: Town) -> None:
+    def test_claim_installation_reports_missing_permissions(self, town: Town) -> None:
         body = town.install()
         town.host.world.installations[body["installationId"]].permissions = {"checks": "read", "members": "read"}
         missing = town.claim(body).json()["missingPermissions"]
         assert missing == [f"{name}:{level}" for name, level in NEEDED.items()]
 
-    def test_again_by_the_same_organisation_is_no_fault(self, town: Town) -> None:
+    def test_repeated_claim_by_the_same_organization_succeeds(self, town: Town) -> None:
         first = town.claim(town.install())
         again = town.claim(town.install())
         assert first.json() == again.json()
         assert again.status_code == 200
 
-    def test_of_a_persons_own_account_is_theirs_alone(self, town: Town) -> None:
+    def test_installation_of_a_personal_account_is_claimed_only_by_its_owner(self, town: Town) -> None:
         with town.host.quietly():
             account = town.host.world.add_account("ada", "User")
             number = install(town.host.world, Actor(account), town.host.app, account).id
@@ -112,19 +114,19 @@ class TestClaimInstallation:
         assert (own.status_code, own.json()["account"]) == (200, "ada")
 
 
-class TestTheStateOfAClaim:
-    def test_is_good_once(self, town: Town) -> None:
+class TestClaimState:
+    def test_claim_state_is_used_once(self, town: Town) -> None:
         body = town.install()
         assert town.claim(body).status_code == 200
         pointed(town.claim({**body, "code": town.code()}), "/state")
 
-    def test_is_good_once_however_many_come_together(self, town: Town) -> None:
+    def test_claim_state_is_used_once_by_concurrent_claims(self, town: Town) -> None:
         body = town.install()
         bodies = [{**body, "code": town.code()} for _ in range(3)]
         answers = at_once(*(lambda sent=sent: town.claim(sent) for sent in bodies))
         assert sorted(answer.status_code for answer in answers) == [200, 422, 422]
 
-    def test_is_good_for_an_hour(self, town: Town, session: Session, later: Any) -> None:
+    def test_claim_state_expires_after_an_hour(self, town: Town, session: Session, later: Any) -> None:
         person = factories.user(session)
         factories.membership(session, town.tenant.organization, person, "admin")
         token = factories.session_token(session, person, town.tenant.organization, ttl=timedelta(hours=2))
@@ -135,13 +137,13 @@ class TestTheStateOfAClaim:
         later(minutes=1)
         pointed(town.claim({**body, "code": town.code()}, ada), "/state")
 
-    def test_is_for_the_person_who_asked(self, town: Town) -> None:
+    def test_claim_state_is_bound_to_the_requesting_person(self, town: Town) -> None:
         pointed(town.claim(town.install(), town.tenant.person("owner")), "/state")
 
-    def test_is_for_the_organisation_that_asked(self, town: Town, globex: Tenant) -> None:
+    def test_claim_state_is_bound_to_the_requesting_organization(self, town: Town, globex: Tenant) -> None:
         pointed(town.claim(town.install(), globex.person("admin")), "/state")
 
-    def test_is_for_one_organisation_of_a_person_with_several(
+    def test_claim_state_is_bound_to_one_organization_of_the_person(
         self, town: Town, globex: Tenant, session: Session
     ) -> None:
         person = factories.user(session)
@@ -154,21 +156,21 @@ class TestTheStateOfAClaim:
         assert town.claim({**body, "code": town.code()}, callers[0]).status_code == 200
 
     @pytest.mark.parametrize("tampered", ["x" * 43, "A", "{}x", "!{}"])
-    def test_cannot_be_made_up(self, town: Town, tampered: str) -> None:
+    def test_claim_state_cannot_be_forged(self, town: Town, tampered: str) -> None:
         body = town.install()
         pointed(town.claim({**body, "state": tampered.format(body["state"])[:128]}), "/state")
 
-    def test_of_another_purpose_is_none(self, town: Town, session: Session) -> None:
+    def test_claim_state_of_another_purpose_is_rejected(self, town: Town, session: Session) -> None:
         body = town.install()
         session.execute(update(OneTimeToken).values(purpose="invitation"))
         pointed(town.claim(body), "/state")
 
-    def test_outlives_a_code_that_was_refused(self, town: Town) -> None:
+    def test_claim_state_survives_a_rejected_code(self, town: Town) -> None:
         body = town.install()
         pointed(town.claim({**body, "code": "made-up"}), "/code")
         assert town.claim(body).status_code == 200
 
-    def test_outlives_a_code_host_that_is_away(self, town: Town) -> None:
+    def test_claim_state_survives_an_outage_of_github(self, town: Town) -> None:
         body = town.install()
         fault = town.host.faults.add("error", "GET /user/installations", status=502)
         refusal(town.claim(body), 502, "github_unavailable")
@@ -178,31 +180,29 @@ class TestTheStateOfAClaim:
         assert town.claim({**body, "code": town.code()}).status_code == 200
 
 
-class TestTheProofOfAClaim:
-    def test_takes_an_owner_of_the_account(self, town: Town) -> None:
+class TestClaimProof:
+    def test_claim_requires_an_owner_of_the_account(self, town: Town) -> None:
         town.rights("grace", acme="push", acme__web="admin")
         body = {**town.install(), "code": town.code("grace")}
         error = refusal(town.claim(body), 403, "github_permission_denied")
         assert "grace is not an owner of acme" in error["message"]
         assert town.host.oauth.tokens == set()
 
-    def test_takes_somebody_who_reaches_the_installation(self, town: Town) -> None:
+    def test_claim_requires_access_to_the_installation(self, town: Town) -> None:
         town.rights("heidi")
         refusal(town.claim({**town.install(), "code": town.code("heidi")}), 404, "installation_not_found")
 
-    def test_takes_an_app_that_may_ask_for_members(self, town: Town) -> None:
+    def test_claim_requires_the_members_permission_of_the_app(self, town: Town) -> None:
         body = town.install()
         del town.host.world.installations[body["installationId"]].permissions["members"]
         refusal(town.claim(body), 403, "github_permission_denied")
 
-    def test_takes_a_code_that_github_gave_the_app(self, town: Town) -> None:
+    def test_claim_requires_a_code_issued_to_the_app(self, town: Town) -> None:
         body = town.install()
         other = town.host.oauth.give_code(town.host.oauth.client_id, town.host.maintainer, BACK)
         pointed(town.claim({**body, "code": other}), "/code")
 
-    def test_does_not_tell_an_unknown_installation_from_one_that_is_out_of_reach(
-        self, town: Town, globex: Tenant
-    ) -> None:
+    def test_unknown_and_inaccessible_installations_are_indistinguishable(self, town: Town, globex: Tenant) -> None:
         town.rights("root", acme="admin")
         body = town.install()
         told = []
@@ -212,13 +212,17 @@ class TestTheProofOfAClaim:
             told.append(error["message"].replace(str(number), "…"))
         assert told[0] == told[1]
 
-    def test_of_what_another_organisation_has_is_refused(self, town: Town, globex: Tenant, session: Session) -> None:
+    def test_claim_of_an_installation_of_another_organization_is_refused(
+        self, town: Town, globex: Tenant, session: Session
+    ) -> None:
         before = session.execute(text("SELECT i::text FROM installations i")).all()
         body = {**town.install(), "installationId": globex.installation.id}
         refusal(town.claim(body), 409, "installation_claimed_by_other_org")
         assert session.execute(text("SELECT i::text FROM installations i")).all() == before
 
-    def test_of_two_organisations_at_once_is_good_for_one(self, town: Town, globex: Tenant, session: Session) -> None:
+    def test_concurrent_claims_by_two_organizations_succeed_once(
+        self, town: Town, globex: Tenant, session: Session
+    ) -> None:
         session.delete(globex.installation)
         session.flush()
         town.uninstall(globex.installation.id)
@@ -239,7 +243,7 @@ class TestTheProofOfAClaim:
         ],
     )
     @pytest.mark.parametrize("call", ["GET /user", "GET /user/installations", "GET /app/installations"])
-    def test_says_why_github_did_not_tell(
+    def test_claim_reports_the_error_of_github(
         self, town: Town, call: str, status: int, headers: dict[str, str], answered: int, code: str
     ) -> None:
         body = town.install()
@@ -248,20 +252,22 @@ class TestTheProofOfAClaim:
         town.host.faults.clear(fault.id)
         assert town.host.oauth.tokens == set()
 
-    def test_of_what_nobody_has_any_more_is_enough(self, town: Town, session: Session) -> None:
+    def test_unowned_installation_can_be_claimed(self, town: Town, session: Session) -> None:
         body = town.install()
         factories.installation(session, None, "acme", id=body["installationId"])
         assert town.claim(body).status_code == 200
 
-    def test_beside_one_that_is_there_is_refused(self, town: Town) -> None:
+    def test_claim_is_refused_beside_an_active_installation(self, town: Town) -> None:
         assert town.claim(town.install()).status_code == 200
         town.host.organization("acme-labs")
         error = refusal(town.claim(town.install(account="acme-labs")), 409, "invalid_state")
         assert "acme" in error["message"]
 
 
-class TestAfterAnUninstallation:
-    def test_that_nobody_told_us_of_another_can_be_claimed(self, town: Town, session: Session) -> None:
+class TestReinstallation:
+    def test_reinstallation_can_be_claimed_after_an_unreported_uninstallation(
+        self, town: Town, session: Session
+    ) -> None:
         first = town.claim(town.install()).json()["installationId"]
         branch = factories.watched(session, town.tenant.organization)
         freeze = factories.freeze(session, town.tenant.organization, [branch])
@@ -275,7 +281,7 @@ class TestAfterAnUninstallation:
         assert town.tenant.audit()[-3:] == ["installation.removed", "freeze.ended", "installation.claimed"]
         assert session.scalars(select(AttentionItem)).all() == []
 
-    def test_works_again(self, town: Town, session: Session) -> None:
+    def test_organization_works_again_after_claiming_a_reinstallation(self, town: Town, session: Session) -> None:
         first = town.claim(town.install()).json()["installationId"]
         branch = factories.branch(session, town.tenant.repository("web"))
         town.uninstall(first)
@@ -287,7 +293,7 @@ class TestAfterAnUninstallation:
         session.expire_all()
         assert session.get_one(Repository, branch.repository_id).installation_id == second
 
-    def test_the_address_and_the_claim_go_on_working(self, acme: Tenant, session: Session) -> None:
+    def test_install_url_and_claim_work_after_an_uninstallation(self, acme: Tenant, session: Session) -> None:
         session.execute(update(Installation).values(state="removed"))
         assert acme.person("admin").get(URL).status_code == 200
         pointed(acme.person("admin").post(CLAIM, ANYTHING), "/state")

@@ -17,17 +17,17 @@ from tests.handlers.guards import takes_credentials
 
 
 class TestGetInstallUrl:
-    def test_is_for_administrators(self, acme: Tenant) -> None:
+    def test_get_install_url_requires_an_administrator_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda who: who.get(URL), scope=None, least_role="admin", writes=True)
 
-    def test_leads_to_github_with_a_state_of_256_bits(self, town: Town) -> None:
+    def test_install_url_leads_to_github_with_a_state_of_256_bits(self, town: Town) -> None:
         answer = town.admin.get(URL).json()
         parts = urlsplit(answer["url"])
         assert f"{parts.scheme}://{parts.netloc}" == town.host.base_url
         assert parts.path == "/apps/change-freeze/installations/new"
         assert len(dict(parse_qsl(parts.query))["state"]) * 6 >= 256
 
-    def test_makes_another_address_each_time_but_one_for_each_key(self, town: Town, session: Session) -> None:
+    def test_install_url_is_new_each_time_except_under_the_same_key(self, town: Town, session: Session) -> None:
         headers = {"Idempotency-Key": "one"}
         once, again = (town.admin.send("GET", URL, headers=headers) for _ in range(2))
         assert once.json() == again.json()
@@ -36,16 +36,16 @@ class TestGetInstallUrl:
         [kept] = session.scalars(select(IdempotencyKey))
         assert kept.secret
 
-    def test_is_audited(self, town: Town) -> None:
+    def test_get_install_url_is_audited(self, town: Town) -> None:
         town.address()
         assert town.tenant.audit() == ["installation.requested"]
 
 
 class TestGetInstallationStatus:
-    def test_takes_credentials(self, acme: Tenant) -> None:
+    def test_get_installation_status_requires_read_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda who: who.get(STATUS), scope="repo:read", least_role="viewer")
 
-    def test_goes_from_none_to_removed(self, town: Town, session: Session, later: Any) -> None:
+    def test_installation_status_goes_from_none_to_removed(self, town: Town, session: Session, later: Any) -> None:
         viewer = town.tenant.person("viewer")
         assert viewer.get(STATUS).json() == {"state": "none", "installation": None, "pendingUntil": None}
         address = town.admin.get(URL).json()
@@ -58,7 +58,7 @@ class TestGetInstallationStatus:
             told = viewer.get(STATUS).json()
             assert (told["state"], told["installation"]["state"]) == (state, state)
 
-    def test_is_pending_again_after_a_removal_until_the_address_is_too_old(
+    def test_installation_status_is_pending_until_the_install_url_expires(
         self, town: Town, session: Session, later: Any
     ) -> None:
         claimed = town.claim(town.install()).json()["installationId"]
@@ -69,42 +69,46 @@ class TestGetInstallationStatus:
         later(hours=1)
         assert town.tenant.key("repo:read").get(STATUS).json()["state"] == "removed"
 
-    def test_of_a_named_one_is_about_that_one(self, acme: Tenant, session: Session) -> None:
+    def test_installation_status_describes_the_named_installation(self, acme: Tenant, session: Session) -> None:
         former = factories.installation(session, acme.organization, "acme", state="removed")
         key = acme.key("repo:read")
         assert key.get(STATUS).json()["installation"]["installationId"] == acme.installation.id
         assert key.get(STATUS, installationId=former.id).json()["state"] == "removed"
 
-    def test_of_another_organisations_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_installation_status_of_a_foreign_installation_is_not_found(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         nobodys = factories.installation(session, None, "nobody").id
         for number in (globex.installation.id, nobodys, 987654321):
             answer = acme.key("repo:read").get(STATUS, installationId=number)
             refusal(answer, 404, "installation_not_found")
 
-    def test_tells_what_the_app_was_not_granted(self, acme: Tenant, session: Session) -> None:
+    def test_installation_status_reports_missing_permissions(self, acme: Tenant, session: Session) -> None:
         granted = {**NEEDED, "statuses": "read"}
         session.execute(update(Installation).values(permissions=granted))
         assert acme.key().get(STATUS).json()["installation"]["missingPermissions"] == ["statuses:write"]
 
 
 class TestGetOnboarding:
-    def test_takes_a_session(self, acme: Tenant) -> None:
+    def test_get_onboarding_requires_a_member_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda who: who.get(ONBOARDING), scope=None, least_role="viewer")
 
-    def test_of_somebody_without_an_organisation_begins_with_one(self, acme: Tenant, session: Session) -> None:
+    def test_onboarding_without_an_organization_begins_with_creating_one(self, acme: Tenant, session: Session) -> None:
         person = factories.user(session)
         told = Caller(acme.http, factories.session_token(session, person, None)).get(ONBOARDING)
         assert told.status_code == 200, told.text
         assert told.json()["nextStep"] == "organization"
         assert {step["done"] for step in told.json()["steps"]} == {False}
 
-    def test_of_a_deleted_organisation_begins_anew(self, acme: Tenant, session: Session) -> None:
+    def test_onboarding_of_a_deleted_organization_begins_with_creating_one(
+        self, acme: Tenant, session: Session
+    ) -> None:
         viewer = acme.person("viewer")
         acme.organization.deleted_at = factories.now()
         session.flush()
         assert viewer.get(ONBOARDING).json()["nextStep"] == "organization"
 
-    def test_goes_on_as_things_come_to_be(self, town: Town, session: Session) -> None:
+    def test_onboarding_advances_with_each_completed_step(self, town: Town, session: Session) -> None:
         viewer = town.tenant.person("viewer")
 
         def next_step() -> tuple[str | None, str | None]:
@@ -132,12 +136,14 @@ class TestGetOnboarding:
         session.execute(update(Installation).values(state="removed"))
         assert next_step() == ("installation", "get_install_url")
 
-    def test_shows_nothing_of_another_organisation(self, town: Town, globex: Tenant, session: Session) -> None:
+    def test_onboarding_shows_nothing_of_another_organization(
+        self, town: Town, globex: Tenant, session: Session
+    ) -> None:
         factories.freeze(session, globex.organization, [factories.branch(session, globex.repository("shop"))])
         done = [step["name"] for step in town.tenant.person("viewer").get(ONBOARDING).json()["steps"] if step["done"]]
         assert done == ["organization"]
 
-    def test_names_operations_that_there_are(self, town: Town) -> None:
+    def test_onboarding_names_existing_operations(self, town: Town) -> None:
         operations = load_contract().operations
         for step in town.tenant.person("viewer").get(ONBOARDING).json()["steps"]:
             if step["action"] is not None:

@@ -30,10 +30,10 @@ from tests.handlers.people import Person, member, newcomer, sign_ins, signed_in,
 
 
 class TestListPendingInvitations:
-    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+    def test_list_pending_invitations_requires_a_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get(PENDING), scope=None, least_role="viewer")
 
-    def test_those_to_ones_address_are_told_of_every_organisation(
+    def test_pending_invitations_of_every_organization_are_listed(
         self, acme: Tenant, globex: Tenant, eve: Person
     ) -> None:
         made = {invited(acme, eve, "admin"): acme, invited(globex, eve, "viewer"): globex}
@@ -45,11 +45,13 @@ class TestListPendingInvitations:
         assert {row["role"] for row in shown} == {"admin", "viewer"}
         assert {row["email"] for row in shown} == {eve.user.email}
 
-    def test_pages_lead_through_all_of_them_once(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
+    def test_pages_of_pending_invitations_list_each_invitation_once(
+        self, acme: Tenant, globex: Tenant, eve: Person
+    ) -> None:
         made = {invited(acme, eve), invited(globex, eve)}
         assert {row["id"] for row in through_pages(eve.caller, PENDING, limit=1)} == made
 
-    def test_whoever_has_not_confirmed_the_address_sees_none(
+    def test_pending_invitations_require_a_verified_address(
         self, acme: Tenant, session: Session, http: httpx.Client
     ) -> None:
         impostor = newcomer(session, http, "Impostor", verified=False)
@@ -57,13 +59,15 @@ class TestListPendingInvitations:
         assert impostor.caller.get(PENDING).json()["data"] == []
         refusal(accept(impostor, invitation), 404, "invitation_not_found")
 
-    def test_a_support_session_sees_none(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_pending_invitations_are_hidden_from_a_support_session(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         grace = member(acme)
         invited(globex, grace)
         token = factories.session_token(session, grace.user, acme.organization, support=True)
         assert Caller(acme.http, token).get(PENDING).json()["data"] == []
 
-    def test_those_that_are_over_and_those_of_deleted_organisations_are_left_out(
+    def test_pending_invitations_exclude_expired_and_deleted_organizations(
         self, acme: Tenant, globex: Tenant, session: Session, eve: Person
     ) -> None:
         over, deleted = invited(acme, eve), invited(globex, eve)
@@ -76,11 +80,11 @@ class TestListPendingInvitations:
 
 
 class TestPreviewInvitation:
-    def test_it_is_for_people_of_any_role(self, acme: Tenant, eve: Person) -> None:
+    def test_preview_invitation_requires_a_session(self, acme: Tenant, eve: Person) -> None:
         token = link(acme, invited(acme, eve))
         takes_credentials(acme, lambda caller: caller.get(PREVIEW, token=token), scope=None, least_role="viewer")
 
-    def test_it_tells_what_one_is_invited_to_and_uses_nothing_up(self, acme: Tenant, eve: Person) -> None:
+    def test_preview_invitation_describes_without_consuming_the_link(self, acme: Tenant, eve: Person) -> None:
         invitation = invited(acme, eve, "admin")
         token = link(acme, invitation)
         shown = eve.caller.get(PREVIEW, token=token).json()
@@ -90,25 +94,27 @@ class TestPreviewInvitation:
         assert eve.caller.get(PENDING).json()["data"] == [shown]
 
     @pytest.mark.parametrize("token", ["x", "A" * 43, "A" * 128], ids=len)
-    def test_an_unknown_token_is_of_no_invitation(self, eve: Person, token: str) -> None:
+    def test_preview_invitation_is_not_found_for_an_unknown_token(self, eve: Person, token: str) -> None:
         refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
 
-    def test_without_a_token_it_says_so(self, eve: Person) -> None:
+    def test_preview_invitation_requires_a_token(self, eve: Person) -> None:
         refusal(eve.caller.get(PREVIEW), 400, "missing_parameter")
         refusal(eve.caller.get(PREVIEW, token="x" * 129), 400, "invalid_parameter")
 
-    def test_a_token_for_something_else_is_of_no_invitation(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_preview_invitation_is_not_found_for_a_token_of_another_purpose(
+        self, acme: Tenant, session: Session, eve: Person
+    ) -> None:
         token = link(acme, invited(acme, eve))
         session.query(OneTimeToken).update({"purpose": "verify_email"})
         refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
 
 
 class TestAcceptInvitation:
-    def test_it_is_for_people_of_any_role(self, acme: Tenant, eve: Person) -> None:
+    def test_accept_invitation_requires_a_session(self, acme: Tenant, eve: Person) -> None:
         path = f"{INVITATIONS}/{invited(acme, eve)}/accept"
         takes_credentials(acme, lambda caller: caller.post(path), scope=None, least_role="viewer", writes=True)
 
-    def test_whoever_is_invited_becomes_a_member_and_acts_there(
+    def test_accepted_invitation_makes_the_person_a_member(
         self, acme: Tenant, session: Session, http: httpx.Client, eve: Person
     ) -> None:
         invitation = invited(acme, eve, "admin")
@@ -121,19 +127,23 @@ class TestAcceptInvitation:
         again = signed_in(session, http, eve.user, acme.organization)
         assert again.caller.patch("/v1/orgs/current", {}).status_code == 200
 
-    def test_the_audit_names_the_new_member(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_accepted_invitation_is_audited_with_the_new_member(
+        self, acme: Tenant, session: Session, eve: Person
+    ) -> None:
         accept(eve, invited(acme, eve, "viewer"))
         assert sorted(acme.audit()) == ["invitation.accepted", "invitation.created", "member.joined"]
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "member.joined")).one()
         assert entry.actor == {"type": "user", "id": eve.id, "name": "Eve Ernst"}
         assert (entry.organization_id, entry.details) == (acme.id, {"before": None, "after": {"role": "viewer"}})
 
-    def test_a_sign_in_that_acts_somewhere_goes_on_there(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_accepted_invitation_keeps_the_active_organization_of_the_session(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         grace = member(acme)
         accept(grace, invited(globex, grace))
         assert sign_ins(session, grace) == {None: 1, acme.id: 1}
 
-    def test_once_accepted_it_and_its_links_are_gone(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_accepted_invitation_and_its_links_are_gone(self, acme: Tenant, session: Session, eve: Person) -> None:
         invitation = invited(acme, eve)
         tokens = [token_of(mailed(session)["url"]), link(acme, invitation)]
         accept(eve, invitation)
@@ -142,7 +152,9 @@ class TestAcceptInvitation:
         for token in tokens:
             refusal(eve.caller.get(PREVIEW, token=token), 404, "invitation_not_found")
 
-    def test_several_at_once_make_one_membership(self, acme: Tenant, session: Session, http: httpx.Client) -> None:
+    def test_concurrent_acceptances_make_one_membership(
+        self, acme: Tenant, session: Session, http: httpx.Client
+    ) -> None:
         for number in range(4):
             eve = newcomer(session, http, f"Eve {number}")
             invitation = invited(acme, eve)
@@ -151,7 +163,7 @@ class TestAcceptInvitation:
             assert is_member(session, acme, eve)
         assert acme.audit().count("member.joined") == 4
 
-    def test_nobody_else_may_with_whatever_token_or_role(
+    def test_accept_invitation_is_not_found_for_another_person(
         self, acme: Tenant, session: Session, http: httpx.Client, eve: Person
     ) -> None:
         invitation = invited(acme, eve, "owner")
@@ -161,24 +173,24 @@ class TestAcceptInvitation:
             refusal(accept(other, invitation), 404, "invitation_not_found")
         assert not is_member(session, acme, others[0])
 
-    def test_after_seven_days_it_is_too_late(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_accept_invitation_is_not_found_after_seven_days(self, acme: Tenant, session: Session, eve: Person) -> None:
         for early, wanted in ((timedelta(seconds=-1), 404), (timedelta(seconds=5), 200)):
             invitation = invited(acme, eve)
             session.get_one(Invitation, invitation).expires_at = factories.now() + early
             session.flush()
             assert accept(eve, invitation).status_code == wanted
 
-    def test_a_member_has_nothing_to_accept(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_accept_invitation_is_a_conflict_for_a_member(self, acme: Tenant, session: Session, eve: Person) -> None:
         invitation = invited(acme, eve)
         factories.membership(session, acme.organization, eve.user, "viewer")
         refusal(accept(eve, invitation), 409, "already_exists")
         assert session.get_one(Membership, (acme.id, eve.id)).role == "viewer"
 
-    def test_an_unknown_one_is_not_found(self, eve: Person) -> None:
+    def test_accept_invitation_is_not_found_when_unknown(self, eve: Person) -> None:
         for unknown in (new_id("inv"), new_id("org"), "nothing"):
             refusal(accept(eve, unknown), 404, "invitation_not_found")
 
-    def test_a_repeated_key_gets_the_stored_answer(self, acme: Tenant, eve: Person) -> None:
+    def test_accept_invitation_is_replayed_under_the_same_idempotency_key(self, acme: Tenant, eve: Person) -> None:
         invitation, key = invited(acme, eve), {"Idempotency-Key": "once"}
         first = accept(eve, invitation, headers=key)
         again = accept(eve, invitation, headers=key)

@@ -35,10 +35,10 @@ from tests.handlers.people import Person, member, newcomer, through_pages
 
 
 class TestListInvitations:
-    def test_it_is_for_people_of_any_role(self, acme: Tenant) -> None:
+    def test_list_invitations_requires_a_member_session(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get(INVITATIONS), scope=None, least_role="viewer")
 
-    def test_every_field_is_told(self, acme: Tenant) -> None:
+    def test_list_invitations_shows_every_field(self, acme: Tenant) -> None:
         made = acme.person("admin").post(INVITATIONS, GRACE).json()
         [shown] = acme.person("viewer").get(INVITATIONS).json()["data"]
         assert shown == made
@@ -47,7 +47,9 @@ class TestListInvitations:
         assert made.pop("invitedBy")["name"] == "Admin"
         assert made == {"email": "grace@example.com", "role": "member", "state": "pending"}
 
-    def test_each_state_is_told_as_it_is_now(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_list_invitations_shows_and_filters_the_present_state(
+        self, acme: Tenant, session: Session, eve: Person
+    ) -> None:
         owner, viewer, accepted = acme.person("owner"), acme.person("viewer"), invited(acme, eve)
         accept(eve, accepted)
         expired, revoked, pending = (
@@ -60,7 +62,7 @@ class TestListInvitations:
         for invitation_id, state in every.items():
             assert [row["id"] for row in viewer.get(INVITATIONS, state=state).json()["data"]] == [invitation_id]
 
-    def test_pages_lead_through_all_of_them_once_the_newest_first(self, acme: Tenant) -> None:
+    def test_pages_of_invitations_list_each_once_newest_first(self, acme: Tenant) -> None:
         admin = acme.person("admin")
         made = [admin.post(INVITATIONS, {**GRACE, "email": f"{n}@example.com"}).json()["id"] for n in range(5)]
         shown = through_pages(admin, INVITATIONS, state="pending")
@@ -68,25 +70,25 @@ class TestListInvitations:
         instants = [str(row["createdAt"]) for row in shown]
         assert instants == sorted(instants, reverse=True)
 
-    def test_a_cursor_of_other_filters_is_refused(self, acme: Tenant) -> None:
+    def test_list_invitations_rejects_a_cursor_of_other_filters(self, acme: Tenant) -> None:
         admin = acme.person("admin")
         for number in range(2):
             admin.post(INVITATIONS, {**GRACE, "email": f"{number}@example.com"})
         cursor = admin.get(INVITATIONS, limit=1).json()["nextCursor"]
         refusal(admin.get(INVITATIONS, limit=1, cursor=cursor, state="pending"), 400, "invalid_cursor")
 
-    def test_another_organisations_are_not_listed(self, acme: Tenant, globex: Tenant) -> None:
+    def test_list_invitations_hides_invitations_of_another_organization(self, acme: Tenant, globex: Tenant) -> None:
         globex.person("admin").post(INVITATIONS, GRACE)
         assert acme.person("admin").get(INVITATIONS).json()["data"] == []
 
 
 class TestCreateInvitation:
-    def test_it_is_for_administrators(self, acme: Tenant) -> None:
+    def test_create_invitation_requires_an_administrator_session(self, acme: Tenant) -> None:
         takes_credentials(
             acme, lambda caller: caller.post(INVITATIONS, GRACE), scope=None, least_role="admin", writes=True
         )
 
-    def test_a_link_is_mailed_to_the_address_in_lower_case(
+    def test_create_invitation_mails_a_link_to_the_lower_case_address(
         self, acme: Tenant, session: Session, wakeups: RecordedWakeups
     ) -> None:
         made = acme.person("admin").post(INVITATIONS, {**GRACE, "email": "Grace.Hopper@Example.COM"})
@@ -103,7 +105,7 @@ class TestCreateInvitation:
         assert entry.target["name"] == "grace.hopper@example.com"
         assert token_of(told["url"]) not in f"{entry.details} {made.text}"
 
-    def test_the_token_has_256_bits_and_only_its_hash_is_kept(self, acme: Tenant, session: Session) -> None:
+    def test_invitation_token_has_256_bits_and_is_stored_as_a_hash(self, acme: Tenant, session: Session) -> None:
         acme.person("admin").post(INVITATIONS, GRACE)
         token = token_of(mailed(session)["url"])
         assert len(token) == 43
@@ -112,12 +114,12 @@ class TestCreateInvitation:
         assert row.expires_at - row.created_at == WEEK
         assert row.organization_id == acme.id
 
-    def test_a_member_is_not_invited(self, acme: Tenant) -> None:
+    def test_create_invitation_is_a_conflict_for_a_member(self, acme: Tenant) -> None:
         email = member(acme).user.email
         body = {**GRACE, "email": email.upper()}
         refusal(acme.person("admin").post(INVITATIONS, body), 409, "already_exists")
 
-    def test_a_second_invitation_waits_until_the_first_is_over(self, acme: Tenant, session: Session) -> None:
+    def test_create_invitation_is_a_conflict_while_another_is_pending(self, acme: Tenant, session: Session) -> None:
         admin = acme.person("admin")
         first = admin.post(INVITATIONS, GRACE).json()["id"]
         refusal(admin.post(INVITATIONS, {**GRACE, "role": "viewer"}), 409, "already_exists")
@@ -127,13 +129,13 @@ class TestCreateInvitation:
         session.flush()
         assert admin.post(INVITATIONS, GRACE).status_code == 201
 
-    def test_at_the_same_moment_one_is_sent(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_invitations_of_an_address_send_one_mail(self, acme: Tenant, session: Session) -> None:
         admin = acme.person("admin")
         answers = at_once(*[lambda: admin.post(INVITATIONS, GRACE)] * 4)
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
         assert len(session.scalars(select(Mail)).all()) == 1
 
-    def test_nobody_is_mailed_again_and_again(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_invitations_are_rate_limited_per_address(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         admin = acme.person("admin")
         for _ in range(MAX_PER_ADDRESS):
             admin.delete(f"{INVITATIONS}/{admin.post(INVITATIONS, GRACE).json()['id']}")
@@ -146,7 +148,7 @@ class TestCreateInvitation:
         admin.delete(f"{INVITATIONS}/{admin.get(INVITATIONS, state='pending').json()['data'][0]['id']}")
         assert admin.post(INVITATIONS, GRACE).status_code == 201
 
-    def test_an_organisation_is_no_source_of_mails_without_end(self, acme: Tenant, session: Session) -> None:
+    def test_invitations_are_rate_limited_per_organization(self, acme: Tenant, session: Session) -> None:
         sent = {"organization_id": acme.id, "role": "viewer", "invited_by": factories.SYSTEM}
         now = factories.now()
         instants = {"created_at": now, "expires_at": now + WEEK}
@@ -157,13 +159,13 @@ class TestCreateInvitation:
         session.query(Invitation).update({"created_at": now - timedelta(days=1)})
         assert acme.person("admin").post(INVITATIONS, GRACE).status_code == 201
 
-    def test_what_another_organisation_has_done_is_not_told(self, acme: Tenant, globex: Tenant) -> None:
+    def test_create_invitation_reveals_nothing_of_another_organization(self, acme: Tenant, globex: Tenant) -> None:
         globex.person("admin").post(INVITATIONS, GRACE)
         email = member(globex).user.email
         for one in (GRACE, {**GRACE, "email": email}):
             assert acme.person("admin").post(INVITATIONS, one).status_code == 201
 
-    def test_only_owners_invite_owners(self, acme: Tenant) -> None:
+    def test_owner_is_invited_only_by_an_owner(self, acme: Tenant) -> None:
         body = {**GRACE, "role": "owner"}
         refusal(acme.person("admin").post(INVITATIONS, body), 403, "insufficient_permission")
         assert acme.person("owner").post(INVITATIONS, body).json()["role"] == "owner"
@@ -183,10 +185,10 @@ class TestCreateInvitation:
         ],
         ids=repr,
     )
-    def test_what_is_no_address_or_not_for_giving_is_refused(self, acme: Tenant, change: dict[str, str]) -> None:
+    def test_create_invitation_rejects_invalid_addresses_and_fields(self, acme: Tenant, change: dict[str, str]) -> None:
         refusal(acme.person("owner").post(INVITATIONS, {**GRACE, **change}), 422, "validation_failed")
 
-    def test_a_repeated_key_mails_nothing_again(self, acme: Tenant, session: Session) -> None:
+    def test_repeated_invitation_under_the_same_key_mails_once(self, acme: Tenant, session: Session) -> None:
         admin, key = acme.person("admin"), {"Idempotency-Key": "once"}
         first = admin.post(INVITATIONS, GRACE, headers=key)
         again = admin.post(INVITATIONS, GRACE, headers=key)
@@ -195,11 +197,11 @@ class TestCreateInvitation:
 
 
 class TestRevokeInvitation:
-    def test_it_is_for_administrators(self, acme: Tenant, eve: Person) -> None:
+    def test_revoke_invitation_requires_an_administrator_session(self, acme: Tenant, eve: Person) -> None:
         path = f"{INVITATIONS}/{invited(acme, eve)}"
         takes_credentials(acme, lambda caller: caller.delete(path), scope=None, least_role="admin", writes=True)
 
-    def test_its_links_are_worthless_at_once(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_revoke_invitation_invalidates_its_links_at_once(self, acme: Tenant, session: Session, eve: Person) -> None:
         invitation = invited(acme, eve)
         tokens = [token_of(mailed(session)["url"]), link(acme, invitation)]
         assert acme.person("admin").delete(f"{INVITATIONS}/{invitation}").status_code == 204
@@ -209,7 +211,7 @@ class TestRevokeInvitation:
         assert eve.caller.get(PENDING).json()["data"] == []
         assert acme.audit()[-1] == "invitation.revoked"
 
-    def test_what_is_not_pending_is_not_found(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
+    def test_revoke_invitation_is_not_found_unless_pending(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
         admin = acme.person("admin")
         accepted, foreign = invited(acme, eve), invited(globex, eve)
         accept(eve, accepted)
@@ -219,7 +221,7 @@ class TestRevokeInvitation:
             refusal(admin.delete(f"{INVITATIONS}/{unknown}"), 404, "invitation_not_found")
         assert [row["id"] for row in eve.caller.get(PENDING).json()["data"]] == [foreign]
 
-    def test_at_the_same_moment_as_it_is_accepted_one_of_them_wins(
+    def test_concurrent_acceptance_and_revocation_succeed_once(
         self, acme: Tenant, session: Session, http: httpx.Client
     ) -> None:
         admin = acme.person("admin")
@@ -235,11 +237,11 @@ class TestRevokeInvitation:
 
 
 class TestGetInvitationLink:
-    def test_it_is_for_administrators(self, acme: Tenant, eve: Person) -> None:
+    def test_get_invitation_link_requires_an_administrator_session(self, acme: Tenant, eve: Person) -> None:
         path = f"{INVITATIONS}/{invited(acme, eve)}/link"
         takes_credentials(acme, lambda caller: caller.get(path), scope=None, least_role="admin", writes=True)
 
-    def test_each_link_is_another_one_and_all_lead_to_the_invitation(
+    def test_every_invitation_link_is_new_and_leads_to_the_invitation(
         self, acme: Tenant, session: Session, eve: Person
     ) -> None:
         invitation = invited(acme, eve)
@@ -249,7 +251,9 @@ class TestGetInvitationLink:
             assert eve.caller.get(PREVIEW, token=token).json()["id"] == invitation
         assert acme.audit() == ["invitation.created", *["invitation.link_minted"] * 2]
 
-    def test_it_ends_with_the_invitation(self, acme: Tenant, session: Session, eve: Person, later: Any) -> None:
+    def test_invitation_link_expires_with_the_invitation(
+        self, acme: Tenant, session: Session, eve: Person, later: Any
+    ) -> None:
         invitation = invited(acme, eve)
         later(minutes=30)
         told = acme.person("admin").get(f"{INVITATIONS}/{invitation}/link")
@@ -257,7 +261,7 @@ class TestGetInvitationLink:
         assert {token.expires_at for token in session.scalars(select(OneTimeToken))} == {row.expires_at}
         assert told.headers["Cache-Control"] == "no-store"
 
-    def test_the_stored_answer_is_sealed(self, acme: Tenant, session: Session, eve: Person) -> None:
+    def test_replayed_invitation_link_is_stored_encrypted(self, acme: Tenant, session: Session, eve: Person) -> None:
         path, key = f"{INVITATIONS}/{invited(acme, eve)}/link", {"Idempotency-Key": "once"}
         admin = acme.person("admin")
         first = admin.send("GET", path, headers=key)
@@ -266,7 +270,7 @@ class TestGetInvitationLink:
         assert kept.secret
         assert token_of(first.json()["url"]).encode() not in (kept.body or b"")
 
-    def test_what_is_not_pending_has_none(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
+    def test_get_invitation_link_is_not_found_unless_pending(self, acme: Tenant, globex: Tenant, eve: Person) -> None:
         accepted, foreign = invited(acme, eve), invited(globex, eve)
         accept(eve, accepted)
         for unknown in (accepted, foreign, new_id("inv")):

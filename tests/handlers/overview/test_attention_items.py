@@ -23,18 +23,18 @@ from tests.handlers.overview.asking import ATTENTION, items, only, raised, told
 
 
 class TestListAttentionItems:
-    def test_anybody_is_asked_for_a_credential(self, acme: Tenant) -> None:
+    def test_list_attention_items_requires_credentials(self, acme: Tenant) -> None:
         refusal(acme.anybody.get(ATTENTION), 401, "missing_credentials")
 
     @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
-    def test_every_member_may_see_it(self, acme: Tenant, role: str) -> None:
+    def test_list_attention_items_is_allowed_to_every_member(self, acme: Tenant, role: str) -> None:
         assert items(acme.person(role)) == []
 
-    def test_a_key_needs_the_scope(self, acme: Tenant) -> None:
+    def test_list_attention_items_requires_the_scope_of_a_key(self, acme: Tenant) -> None:
         assert items(acme.key("freeze:read")) == []
         refusal(acme.key("repo:read").get(ATTENTION), 403, "insufficient_scope")
 
-    def test_an_item_is_shown_while_it_is_open(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+    def test_attention_item_is_listed_while_open(self, acme: Tenant, session: Session, viewer: Caller) -> None:
         item = raised(session, acme)
         assert only(viewer) == {
             "id": item.id,
@@ -49,7 +49,7 @@ class TestListAttentionItems:
         session.flush()
         assert items(viewer) == []
 
-    def test_pages_hold_every_item_once_what_began_last_first(
+    def test_pages_of_attention_items_list_each_once_latest_first(
         self, acme: Tenant, session: Session, viewer: Caller
     ) -> None:
         now = factories.now()
@@ -71,7 +71,9 @@ class TestListAttentionItems:
         assert [item["since"] for item in seen] == sorted((item["since"] for item in seen), reverse=True)
         refusal(viewer.get(ATTENTION, cursor="nonsense"), 400, "invalid_cursor")
 
-    def test_type_and_severity_narrow_it(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+    def test_attention_items_are_filtered_by_type_and_severity(
+        self, acme: Tenant, session: Session, viewer: Caller
+    ) -> None:
         raised(session, acme)
         raised(session, acme, type="schedules_overlap", severity="info")
         assert [item["severity"] for item in items(viewer, type="schedules_overlap")] == ["info"]
@@ -79,7 +81,7 @@ class TestListAttentionItems:
         assert items(viewer, type="expiring_key") == []
         refusal(viewer.get(ATTENTION, type="nonsense"), 400, "invalid_parameter")
 
-    def test_every_type_that_is_raised_is_in_the_contract(self) -> None:
+    def test_every_type_of_attention_item_is_in_the_contract(self) -> None:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["enum"])
         raised_types = {kind for kind, _ in reports.ALERTS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
@@ -87,8 +89,8 @@ class TestListAttentionItems:
         assert raised_types == known
 
 
-class TestWhatIsFoundOut:
-    def test_failed_targets_are_one_item_of_their_freeze_until_they_are_written(
+class TestAttentionSources:
+    def test_failed_targets_of_a_freeze_are_one_item_until_written(
         self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
     ) -> None:
         other = factories.watched(session, acme.organization, "acme/api")
@@ -115,7 +117,7 @@ class TestWhatIsFoundOut:
         assert items(viewer) == []
 
     @pytest.mark.parametrize("what", ["repository", "installation"])
-    def test_failed_targets_ask_for_nothing_where_nobody_can_write_any_more(
+    def test_failed_targets_raise_no_item_when_the_repository_is_unreachable(
         self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller, what: str
     ) -> None:
         freeze = factories.freeze(session, acme.organization, ended_at=factories.now())
@@ -129,7 +131,7 @@ class TestWhatIsFoundOut:
         session.flush()
         assert [item["type"] for item in items(viewer)] == (["installation_gone"] if what == "installation" else [])
 
-    def test_a_request_waits_for_a_decision(
+    def test_pending_request_is_an_attention_item(
         self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller
     ) -> None:
         freezes = [factories.freeze(session, acme.organization, [main]) for _ in range(2)]
@@ -164,7 +166,7 @@ class TestWhatIsFoundOut:
         session.flush()
         assert items(viewer) == []
 
-    def test_a_request_is_over_with_its_freeze_and_with_its_pull_request(
+    def test_pending_request_item_closes_with_its_freeze_or_pull_request(
         self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller, later: Any
     ) -> None:
         freeze = factories.freeze(session, acme.organization, [main], ends_at=factories.now() + timedelta(hours=1))
@@ -179,7 +181,7 @@ class TestWhatIsFoundOut:
         later(hours=2)
         assert items(acme.key()) == []
 
-    def test_a_key_is_told_of_before_it_expires(
+    def test_expiring_key_is_an_attention_item(
         self, acme: Tenant, session: Session, viewer: Caller, later: Any
     ) -> None:
         now = factories.now()
@@ -202,7 +204,7 @@ class TestWhatIsFoundOut:
         assert items(acme.key()) == []
 
     @pytest.mark.parametrize(("state", "words"), [("removed", "Install it again"), ("suspended", "Unsuspend it")])
-    def test_an_installation_has_gone_until_it_works_again(
+    def test_removed_installation_is_an_attention_item_until_restored(
         self, acme: Tenant, session: Session, viewer: Caller, state: str, words: str
     ) -> None:
         gone = factories.now() - timedelta(hours=5)
@@ -226,7 +228,7 @@ class TestWhatIsFoundOut:
         factories.installation(session, acme.organization, "acme")
         assert items(viewer) == []
 
-    def test_limits_of_the_code_host_are_told_until_they_have_passed(
+    def test_github_limit_is_an_attention_item_until_reset(
         self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller, later: Any
     ) -> None:
         now = factories.now()

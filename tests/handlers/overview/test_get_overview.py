@@ -15,19 +15,19 @@ from tests.handlers.overview.asking import OVERVIEW, items, raised, told
 
 
 class TestGetOverview:
-    def test_anybody_is_asked_for_a_credential(self, acme: Tenant) -> None:
+    def test_get_overview_requires_credentials(self, acme: Tenant) -> None:
         refusal(acme.anybody.get(OVERVIEW), 401, "missing_credentials")
 
     @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
-    def test_every_member_may_see_it(self, acme: Tenant, role: str) -> None:
+    def test_get_overview_is_allowed_to_every_member(self, acme: Tenant, role: str) -> None:
         told(acme.person(role))
         told(acme.support)
 
-    def test_a_key_needs_the_scope(self, acme: Tenant) -> None:
+    def test_get_overview_requires_the_scope_of_a_key(self, acme: Tenant) -> None:
         told(acme.key("freeze:read"))
         refusal(acme.key("audit:read").get(OVERVIEW), 403, "insufficient_scope")
 
-    def test_of_an_organisation_with_nothing_it_tells_nothing(self, viewer: Caller) -> None:
+    def test_overview_of_an_empty_organization_is_empty(self, viewer: Caller) -> None:
         overview = told(viewer)
         assert overview.pop("at").endswith("Z")
         assert overview == {
@@ -40,7 +40,7 @@ class TestGetOverview:
             "activity": [],
         }
 
-    def test_a_freeze_shows_as_itself_and_in_the_activity(
+    def test_overview_shows_a_freeze_and_its_activity(
         self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
     ) -> None:
         factories.branch_enforcement(session, main, "green")
@@ -59,7 +59,7 @@ class TestGetOverview:
         assert (after["freezes"]["inForce"], after["branches"]["frozen"]) == (0, 0)
         assert [done["action"] for done in after["activity"]] == ["freeze.lifted", "freeze.started"]
 
-    def test_a_freeze_whose_time_has_passed_counts_no_more(
+    def test_overview_excludes_an_expired_freeze(
         self, acme: Tenant, session: Session, main: WatchedBranch, viewer: Caller
     ) -> None:
         over = factories.now() - timedelta(seconds=1)
@@ -67,7 +67,7 @@ class TestGetOverview:
         overview = told(viewer)
         assert (overview["freezes"]["inForce"], overview["branches"]["frozen"]) == (0, 0)
 
-    def test_of_many_freezes_the_newest_five_are_shown(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+    def test_overview_shows_the_five_newest_freezes(self, acme: Tenant, session: Session, viewer: Caller) -> None:
         made = [
             factories.freeze(session, acme.organization, started_at=factories.now() - timedelta(hours=age)).id
             for age in range(1, 8)
@@ -76,7 +76,9 @@ class TestGetOverview:
         assert freezes["inForce"] == 7
         assert [freeze["id"] for freeze in freezes["newest"]] == made[:5]
 
-    def test_windows_to_come_are_told_the_first_one_first(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+    def test_overview_shows_the_next_windows_soonest_first(
+        self, acme: Tenant, session: Session, viewer: Caller
+    ) -> None:
         now = factories.now()
         weekends = factories.schedule(session, acme.organization)
         later, sooner = (
@@ -90,7 +92,7 @@ class TestGetOverview:
         assert [window["occurrenceId"] for window in windows] == [sooner.id, later.id]
         assert {(window["scheduleId"], window["scheduleName"]) for window in windows} == {(weekends.id, "Weekends")}
 
-    def test_exceptions_count_while_they_hold(
+    def test_overview_counts_effective_exceptions_only(
         self, acme: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest, viewer: Caller
     ) -> None:
         freezes = [factories.freeze(session, acme.organization, [main]) for _ in range(3)]
@@ -110,7 +112,7 @@ class TestGetOverview:
         session.flush()
         assert told(viewer)["exceptions"] == {"pending": 0, "granted": 0}
 
-    def test_the_activity_is_not_lost_behind_what_many_people_did(
+    def test_overview_activity_is_found_behind_many_unrelated_entries(
         self, acme: Tenant, session: Session, viewer: Caller
     ) -> None:
         person = {"type": "user", "id": "usr_1", "name": "Bob"}
@@ -124,7 +126,7 @@ class TestGetOverview:
         session.flush()
         assert [done["action"] for done in told(viewer)["activity"]] == ["freeze.started"]
 
-    def test_the_activity_tells_of_freezes_and_not_of_people(
+    def test_overview_activity_shows_freezes_but_not_members(
         self, acme: Tenant, session: Session, viewer: Caller
     ) -> None:
         for action in ("member.removed", "api_key.created", "exception.granted", "schedule.created"):
@@ -142,7 +144,7 @@ class TestGetOverview:
         session.flush()
         assert {done["action"] for done in told(viewer)["activity"]} == {"exception.granted", "schedule.created"}
 
-    def test_attention_is_counted_by_severity(self, acme: Tenant, session: Session, viewer: Caller) -> None:
+    def test_overview_counts_attention_items_by_severity(self, acme: Tenant, session: Session, viewer: Caller) -> None:
         raised(session, acme)
         raised(session, acme, severity="info")
         raised(session, acme, cleared_at=factories.now())
@@ -151,7 +153,7 @@ class TestGetOverview:
         session.flush()
         assert told(viewer)["attention"] == {"critical": 2, "warning": 0, "info": 1}
 
-    def test_nothing_of_another_organisation_is_in_it(
+    def test_overview_shows_nothing_of_another_organization(
         self, acme: Tenant, globex: Tenant, session: Session, main: WatchedBranch, hotfix: PullRequest
     ) -> None:
         freeze = factories.freeze(session, acme.organization, [main])

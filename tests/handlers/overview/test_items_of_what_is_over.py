@@ -26,7 +26,7 @@ def counted(caller: Caller) -> dict[str, int]:
     return counts
 
 
-def test_a_request_that_the_plan_lets_nobody_decide_is_to_be_taken_back(
+def test_undecidable_request_item_advises_revocation(
     acme: Tenant, session: Session, viewer: Caller, request_id: str
 ) -> None:
     session.get_one(Organization, acme.id).plan = "free"
@@ -38,7 +38,7 @@ def test_a_request_that_the_plan_lets_nobody_decide_is_to_be_taken_back(
     assert items(viewer) == []
 
 
-def test_a_request_goes_with_its_repository(
+def test_pending_request_item_closes_with_its_repository(
     session: Session, main: WatchedBranch, viewer: Caller, request_id: str
 ) -> None:
     assert only(viewer)["subject"]["id"] == request_id
@@ -49,7 +49,7 @@ def test_a_request_goes_with_its_repository(
     assert counted(viewer) == {"pending": 0, "granted": 0}
 
 
-def test_failed_targets_of_a_freeze_that_is_over_block_nothing_any_more_also_before_that_is_recorded(
+def test_failed_targets_of_an_expired_freeze_are_only_a_warning(
     acme: Tenant, session: Session, main: WatchedBranch, later: Any
 ) -> None:
     ends_at = factories.now() + timedelta(minutes=30)

@@ -15,7 +15,7 @@ from tools.fake_github import FakeGitHub
 
 
 class TestEnableRepositories:
-    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant) -> None:
+    def test_enable_repositories_requires_write_scope_or_membership(self, acme: Tenant) -> None:
         body = {"repositories": [acme.repository().id]}
         takes_credentials(
             acme,
@@ -25,7 +25,7 @@ class TestEnableRepositories:
             writes=True,
         )
 
-    def test_the_default_branch_is_watched_and_judged(
+    def test_enable_repositories_watches_the_default_branch(
         self, acme: Tenant, session: Session, wakeups: RecordedWakeups
     ) -> None:
         web = acme.repository("web", enabled=False, default_branch="trunk")
@@ -41,7 +41,7 @@ class TestEnableRepositories:
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["repository.enabled"]
 
-    def test_branches_that_the_globs_match_are_watched_under_the_patterns_name(
+    def test_enable_repositories_watches_matching_branches_under_the_pattern(
         self, acme: Tenant, session: Session
     ) -> None:
         globs = ["release/*", "!release/old"]
@@ -50,7 +50,7 @@ class TestEnableRepositories:
         watched = {name: row.check_name for name, row in rows_of(session, web).items()}
         assert watched == {"main": "change-freeze/main", "release/1": "change-freeze/release/*"}
 
-    def test_a_code_host_that_is_down_delays_only_the_matching(
+    def test_enable_repositories_succeeds_while_github_is_unavailable(
         self, acme: Tenant, session: Session, fake_github: FakeGitHub, wakeups: RecordedWakeups
     ) -> None:
         web = acme.repository("web", "release/1", enabled=False, auto_watch=["release/*"])
@@ -59,18 +59,18 @@ class TestEnableRepositories:
         assert set(rows_of(session, web)) == {"main"}
         assert "sync" in wakeups.sent
 
-    def test_the_answer_is_in_the_order_of_the_list(self, acme: Tenant) -> None:
+    def test_enable_repositories_answers_in_the_order_of_the_request(self, acme: Tenant) -> None:
         for name in ("a", "b", "c"):
             acme.repository(name, enabled=False)
         answer = acme.key().post("/v1/repos/enable", {"repositories": ["acme/c", "acme/a", "acme/b", "acme/a"]})
         assert names(answer.json()) == ["acme/c", "acme/a", "acme/b"]
 
-    def test_one_that_is_enabled_already_stays_as_it_is(self, acme: Tenant, session: Session) -> None:
+    def test_enable_repositories_leaves_an_enabled_repository_unchanged(self, acme: Tenant, session: Session) -> None:
         web = acme.repository("web")
         assert acme.key().post("/v1/repos/enable", {"repositories": [web.id]}).json()["data"][0]["enabled"] is True
         assert rows_of(session, web) == {}
 
-    def test_unknown_ones_are_pointed_at_and_nothing_is_enabled(
+    def test_enable_repositories_rejects_unknown_repositories_as_a_whole(
         self, acme: Tenant, globex: Tenant, session: Session
     ) -> None:
         web, secret = acme.repository("web", enabled=False), globex.repository("secret")
@@ -86,7 +86,7 @@ class TestEnableRepositories:
         assert rows_of(session, web) == {}
 
     @pytest.mark.parametrize("scope", [{"type": "organization"}, {"type": "glob", "patterns": ["*/w*"]}])
-    def test_an_open_ended_freeze_in_force_takes_the_branch_in(
+    def test_enable_repositories_joins_open_freezes_that_cover_the_branch(
         self, acme: Tenant, session: Session, scope: dict[str, Any]
     ) -> None:
         freeze = factories.freeze(session, acme.organization, scope=scope)
@@ -97,16 +97,14 @@ class TestEnableRepositories:
         assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is True
         assert acme.key().get(f"/v1/repos/{api.id}").json()["frozen"] is False
 
-    def test_a_freeze_of_other_repositories_does_not(self, acme: Tenant, session: Session) -> None:
+    def test_enable_repositories_joins_no_freeze_of_other_repositories(self, acme: Tenant, session: Session) -> None:
         factories.freeze(session, acme.organization, scope={"type": "glob", "patterns": ["acme/api"]})
         factories.freeze(session, acme.organization, ended_at=factories.now())
         web = acme.repository("web", enabled=False)
         acme.key().post("/v1/repos/enable", {"repositories": [web.id]})
         assert acme.key().get(f"/v1/repos/{web.id}").json()["frozen"] is False
 
-    def test_more_branches_than_the_plan_has_are_refused_and_nothing_changes(
-        self, globex: Tenant, session: Session
-    ) -> None:
+    def test_enable_repositories_beyond_the_plan_is_refused_as_a_whole(self, globex: Tenant, session: Session) -> None:
         web = globex.repository("web")
         for number in range(25):
             factories.branch(session, web, f"b{number}")
@@ -117,7 +115,7 @@ class TestEnableRepositories:
         assert api.enabled is False
         assert rows_of(session, api) == {}
 
-    def test_branches_of_disabled_repositories_do_not_count_until_they_are_enabled(
+    def test_branches_of_disabled_repositories_do_not_count_towards_the_plan(
         self, globex: Tenant, session: Session
     ) -> None:
         web = globex.repository("web", enabled=False)
@@ -127,18 +125,18 @@ class TestEnableRepositories:
         assert globex.key().post("/v1/repos/enable", {"repositories": [api.id]}).status_code == 200
         refusal(globex.key().post("/v1/repos/enable", {"repositories": [web.id]}), 403, "feature_not_available")
 
-    def test_without_an_active_installation_it_is_gone(self, acme: Tenant, session: Session) -> None:
+    def test_enable_repositories_is_gone_without_an_active_installation(self, acme: Tenant, session: Session) -> None:
         web = acme.repository(enabled=False)
         acme.installation.state = "removed"
         session.flush()
         refusal(acme.key().post("/v1/repos/enable", {"repositories": [web.id]}), 410, "installation_removed")
 
-    def test_an_empty_list_does_not_match_the_schema(self, acme: Tenant) -> None:
+    def test_enable_repositories_rejects_an_empty_list(self, acme: Tenant) -> None:
         refusal(acme.key().post("/v1/repos/enable", {"repositories": []}), 422, "validation_failed")
 
 
 class TestDisableRepositories:
-    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant) -> None:
+    def test_disable_repositories_requires_write_scope_or_membership(self, acme: Tenant) -> None:
         body = {"repositories": [acme.repository().id]}
         takes_credentials(
             acme,
@@ -148,7 +146,9 @@ class TestDisableRepositories:
             writes=True,
         )
 
-    def test_its_branches_go_on_being_judged(self, acme: Tenant, session: Session, wakeups: RecordedWakeups) -> None:
+    def test_disable_repositories_keeps_branches_reconciled(
+        self, acme: Tenant, session: Session, wakeups: RecordedWakeups
+    ) -> None:
         web = acme.repository("web")
         branch = factories.branch(session, web)
         answer = acme.key("repo:write").post("/v1/repos/disable", {"repositories": [web.id]})
@@ -161,7 +161,9 @@ class TestDisableRepositories:
         assert "reconcile" in wakeups.sent
         assert acme.audit() == ["repository.disabled"]
 
-    def test_a_frozen_branch_in_any_of_them_refuses_them_all(self, acme: Tenant, session: Session) -> None:
+    def test_disable_repositories_is_refused_as_a_whole_for_a_frozen_branch(
+        self, acme: Tenant, session: Session
+    ) -> None:
         web, api = acme.repository("web"), acme.repository("api")
         factories.branch(session, api)
         freeze = factories.freeze(session, acme.organization, [factories.branch(session, web, "release/1")])
@@ -176,7 +178,7 @@ class TestDisableRepositories:
         session.flush()
         assert acme.key().post("/v1/repos/disable", body).status_code == 200
 
-    def test_a_freeze_that_starts_at_the_same_moment_covers_it_or_finds_it_disabled(
+    def test_concurrent_freeze_and_disabling_leave_no_frozen_branch_disabled(
         self, acme: Tenant, session: Session
     ) -> None:
         key, api = acme.key(), factories.branch(session, acme.repository("api"))
@@ -192,12 +194,12 @@ class TestDisableRepositories:
             assert (disabled.status_code, frozen) in {(200, False), (409, True)}
             key.post(f"/v1/freezes/{freeze.json()['id']}/lift")
 
-    def test_unknown_ones_are_pointed_at(self, acme: Tenant) -> None:
+    def test_disable_repositories_rejects_unknown_repositories(self, acme: Tenant) -> None:
         body = {"repositories": ["acme/nothing"]}
         error = refusal(acme.key().post("/v1/repos/disable", body), 422, "invalid_parameter")
         assert error["details"][0]["path"] == "/repositories/0"
 
-    def test_it_works_without_an_installation(self, acme: Tenant, session: Session) -> None:
+    def test_disable_repositories_works_without_an_installation(self, acme: Tenant, session: Session) -> None:
         web = acme.repository()
         acme.installation.state = "removed"
         session.flush()

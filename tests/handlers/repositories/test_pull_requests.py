@@ -18,7 +18,7 @@ def web(acme: Tenant, session: Session) -> WatchedBranch:
 
 
 class TestListPullRequests:
-    def test_it_takes_a_key_that_reads_freezes_or_any_member(self, acme: Tenant) -> None:
+    def test_list_pull_requests_requires_freeze_read_scope_or_membership(self, acme: Tenant) -> None:
         path = f"/v1/repos/{acme.repository().id}/pulls"
         takes_credentials(acme, lambda caller: caller.get(path), scope="freeze:read", least_role="viewer")
 
@@ -26,7 +26,7 @@ class TestListPullRequests:
         page = acme.key("freeze:read").get("/v1/repos/acme%2Fweb/pulls", **filters).json()
         return [row["number"] for row in page["data"]]
 
-    def test_the_highest_number_comes_first_page_by_page(
+    def test_list_pull_requests_returns_the_highest_number_first(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
@@ -40,7 +40,7 @@ class TestListPullRequests:
         assert third["nextCursor"] is None
         refusal(reader.get(path, limit=2, cursor=first["nextCursor"], state="open"), 400, "invalid_cursor")
 
-    def test_only_those_into_watched_branches_are_tracked(
+    def test_list_pull_requests_shows_only_those_into_watched_branches(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
@@ -50,7 +50,7 @@ class TestListPullRequests:
         factories.pull_request(session, repository, 3, base_branch="feature")
         assert self.numbers(acme) == [1]
 
-    def test_filters_narrow_the_list(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_list_pull_requests_applies_its_filters(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         repository = session.get_one(Repository, web.repository_id)
         release = factories.branch(session, repository, "release/1")
         factories.freeze(session, acme.organization, [release])
@@ -63,7 +63,9 @@ class TestListPullRequests:
         assert self.numbers(acme, verdict="blocked") == [3]
         assert self.numbers(acme, verdict="allowed") == [2, 1]
 
-    def test_pages_of_one_verdict_skip_the_others(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_pages_of_pull_requests_of_a_verdict_skip_the_others(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
         repository = session.get_one(Repository, web.repository_id)
         factories.freeze(session, acme.organization, [factories.branch(session, repository, "release/1")])
         for number in range(1, 11):
@@ -75,7 +77,7 @@ class TestListPullRequests:
         assert [row["number"] for row in first["data"] + second["data"]] == [9, 6, 3]
         assert second["nextCursor"] is None
 
-    def test_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
+    def test_list_pull_requests_of_an_unknown_repository_is_not_found(self, acme: Tenant) -> None:
         refusal(acme.key().get("/v1/repos/acme%2Fnothing/pulls"), 404, "repository_not_found")
 
 
@@ -86,7 +88,7 @@ class TestLookupPullRequest:
         shown: dict[str, Any] = answer.json()
         return shown
 
-    def test_it_takes_a_key_that_reads_freezes_or_any_member(self, acme: Tenant) -> None:
+    def test_lookup_pull_request_requires_freeze_read_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(
             acme, lambda caller: caller.get("/v1/pulls/lookup", ref="7"), scope="freeze:read", least_role="viewer"
         )
@@ -94,11 +96,13 @@ class TestLookupPullRequest:
     @pytest.mark.parametrize(
         "ref", ["acme/web#7", "ACME/Web#7", "7", "#7", "https://github.com/acme/web/pull/7/files?w=1#diff"]
     )
-    def test_every_form_leads_to_it(self, acme: Tenant, session: Session, web: WatchedBranch, ref: str) -> None:
+    def test_lookup_pull_request_accepts_every_form_of_reference(
+        self, acme: Tenant, session: Session, web: WatchedBranch, ref: str
+    ) -> None:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
         assert self.look_up(acme, ref)["id"] == pull.id
 
-    def test_every_field_is_told(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_lookup_pull_request_shows_every_field(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
         freeze = factories.freeze(session, acme.organization, [web])
         shown = self.look_up(acme, "7")
@@ -132,7 +136,7 @@ class TestLookupPullRequest:
             "sharedHeadWith": [],
         }
 
-    def test_a_check_is_written_once_it_shows_the_verdict(
+    def test_check_state_is_written_when_the_verdict_is_shown(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
@@ -146,7 +150,7 @@ class TestLookupPullRequest:
     @pytest.mark.parametrize(
         ("code", "state"), [("github_permission_denied", "failed"), ("github_rate_limited", "pending")]
     )
-    def test_a_check_that_cannot_be_written_has_failed(
+    def test_check_state_is_failed_when_writing_fails(
         self, acme: Tenant, session: Session, web: WatchedBranch, code: str, state: str
     ) -> None:
         factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
@@ -154,7 +158,7 @@ class TestLookupPullRequest:
         session.flush()
         assert self.look_up(acme, "7")["check"]["state"] == state
 
-    def test_a_head_shared_under_one_name_is_blocked_by_either_base(
+    def test_shared_head_under_one_check_name_is_blocked_by_either_base(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
@@ -171,7 +175,9 @@ class TestLookupPullRequest:
         assert shown[1]["freezeIds"] == []
         assert [other["number"] for other in shown[1]["sharedHeadWith"]] == [2, 3]
 
-    def test_a_closed_sibling_has_no_say(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_closed_sibling_on_the_same_head_does_not_affect_the_verdict(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
         repository = session.get_one(Repository, web.repository_id)
         other = factories.branch(session, repository, "release/1", check_name=web.check_name)
         head = factories.sha("shared")
@@ -180,7 +186,7 @@ class TestLookupPullRequest:
         factories.freeze(session, acme.organization, [other])
         assert self.look_up(acme, "1")["verdict"] == "allowed"
 
-    def test_a_bare_number_needs_its_repository_once_two_are_enabled(
+    def test_bare_number_requires_a_repository_when_several_are_enabled(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         pull = factories.pull_request(session, session.get_one(Repository, web.repository_id), 7)
@@ -192,7 +198,7 @@ class TestLookupPullRequest:
         assert self.look_up(acme, "7", repo=web.repository_id)["id"] == pull.id
         assert self.look_up(acme, "acme/web#7", repo=web.repository_id)["id"] == pull.id
 
-    def test_a_reference_of_another_repository_than_repo_is_refused(
+    def test_lookup_rejects_a_reference_that_contradicts_the_repository(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         acme.repository("api")
@@ -200,21 +206,23 @@ class TestLookupPullRequest:
         assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "repo"
 
     @pytest.mark.parametrize("ref", ["nonsense", "0", "acme/web#0", "acme/web", "https://github.com/acme/web/issues/7"])
-    def test_no_known_form_is_refused(self, acme: Tenant, web: WatchedBranch, ref: str) -> None:
+    def test_lookup_rejects_an_unknown_form_of_reference(self, acme: Tenant, web: WatchedBranch, ref: str) -> None:
         answer = acme.key().get("/v1/pulls/lookup", ref=ref)
         assert refusal(answer, 400, "invalid_parameter")["details"][0]["path"] == "ref"
 
-    def test_a_reference_is_needed(self, acme: Tenant) -> None:
+    def test_lookup_requires_a_reference(self, acme: Tenant) -> None:
         refusal(acme.key().get("/v1/pulls/lookup"), 400, "missing_parameter")
 
-    def test_what_is_not_tracked_is_not_found(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_lookup_of_an_untracked_pull_request_is_not_found(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
         repository = session.get_one(Repository, web.repository_id)
         factories.pull_request(session, repository, 7, base_branch="unwatched")
         for ref in ("7", "8", "2147483647"):
             refusal(acme.key().get("/v1/pulls/lookup", ref=ref), 404, "pull_request_not_found")
         refusal(acme.key().get("/v1/pulls/lookup", ref="acme/nothing#7"), 404, "repository_not_found")
 
-    def test_in_a_disabled_repository_nothing_is_found(
+    def test_lookup_in_a_disabled_repository_is_not_found(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         repository = session.get_one(Repository, web.repository_id)
@@ -223,7 +231,9 @@ class TestLookupPullRequest:
         session.flush()
         refusal(acme.key().get("/v1/pulls/lookup", ref="acme/web#7"), 404, "pull_request_not_found")
 
-    def test_another_organisations_is_not_found(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_lookup_of_a_foreign_pull_request_is_not_found(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         secret = globex.repository("secret")
         factories.branch(session, secret)
         factories.pull_request(session, secret, 7)

@@ -15,15 +15,15 @@ from tests.handlers.repositories.asking import names
 
 
 class TestListRepositories:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+    def test_list_repositories_requires_read_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(acme, lambda caller: caller.get("/v1/repos"), scope="repo:read", least_role="viewer")
 
-    def test_the_newest_here_come_first(self, acme: Tenant, session: Session) -> None:
+    def test_list_repositories_returns_the_newest_first(self, acme: Tenant, session: Session) -> None:
         for age, name in enumerate(["new", "middle", "old"]):
             acme.repository(name, created_at=factories.now() - timedelta(days=age))
         assert names(acme.key().get("/v1/repos").json()) == ["acme/new", "acme/middle", "acme/old"]
 
-    def test_pages_lead_through_all_of_them_once(self, acme: Tenant) -> None:
+    def test_pages_of_repositories_list_each_repository_once(self, acme: Tenant) -> None:
         same = factories.now()
         made = {acme.repository(f"r{number}", created_at=same).full_name for number in range(7)}
         reader, seen, cursor = acme.key(), [], None
@@ -36,13 +36,13 @@ class TestListRepositories:
         assert len(seen) == 7
         assert set(seen) == made
 
-    def test_a_cursor_of_other_filters_is_refused(self, acme: Tenant) -> None:
+    def test_list_repositories_rejects_a_cursor_of_other_filters(self, acme: Tenant) -> None:
         for number in range(3):
             acme.repository(f"r{number}")
         cursor = acme.key().get("/v1/repos", limit=1).json()["nextCursor"]
         refusal(acme.key().get("/v1/repos", limit=1, cursor=cursor, enabled="true"), 400, "invalid_cursor")
 
-    def test_filters_narrow_the_list(self, acme: Tenant, session: Session) -> None:
+    def test_list_repositories_applies_its_filters(self, acme: Tenant, session: Session) -> None:
         web, api, docs = acme.repository("web"), acme.repository("api", enabled=False), acme.repository("docs")
         factories.freeze(session, acme.organization, [factories.branch(session, web)])
         docs.archived = True
@@ -55,21 +55,21 @@ class TestListRepositories:
         assert names(reader.get("/v1/repos", q="ME/W").json()) == [web.full_name]
         assert names(reader.get("/v1/repos", q="a%c").json()) == []
 
-    def test_what_the_installation_no_longer_covers_is_hidden(self, acme: Tenant) -> None:
+    def test_list_repositories_hides_removed_repositories(self, acme: Tenant) -> None:
         acme.repository("gone", removed_at=factories.now())
         assert acme.key().get("/v1/repos").json()["data"] == []
 
-    def test_another_organisations_repositories_are_not_listed(self, acme: Tenant, globex: Tenant) -> None:
+    def test_list_repositories_hides_repositories_of_another_organization(self, acme: Tenant, globex: Tenant) -> None:
         globex.repository("secret")
         assert acme.key().get("/v1/repos").json()["data"] == []
 
 
 class TestGetRepository:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+    def test_get_repository_requires_read_scope_or_membership(self, acme: Tenant) -> None:
         path = f"/v1/repos/{acme.repository().id}"
         takes_credentials(acme, lambda caller: caller.get(path), scope="repo:read", least_role="viewer")
 
-    def test_every_field_is_told(self, acme: Tenant, session: Session) -> None:
+    def test_get_repository_shows_every_field(self, acme: Tenant, session: Session) -> None:
         web = acme.repository("web", auto_watch=["release/*"])
         factories.branch(session, web)
         factories.branch(session, web, "old", unwatched_at=factories.now())
@@ -89,11 +89,11 @@ class TestGetRepository:
             "settings": {"autoWatch": ["release/*"]},
         }
 
-    def test_owner_and_name_find_it_in_any_case(self, acme: Tenant) -> None:
+    def test_get_repository_finds_owner_and_name_in_any_case(self, acme: Tenant) -> None:
         web = acme.repository("web")
         assert acme.key().get("/v1/repos/ACME%2FWeb").json()["id"] == web.id
 
-    def test_a_former_name_still_finds_it(self, acme: Tenant, session: Session) -> None:
+    def test_get_repository_finds_a_former_name(self, acme: Tenant, session: Session) -> None:
         web = acme.repository("web")
         web.name = "website"
         session.flush()
@@ -102,7 +102,7 @@ class TestGetRepository:
         for former in ("web", "Website", "site"):
             assert acme.key().get(f"/v1/repos/acme%2F{former}").json()["fullName"] == "acme/site"
 
-    def test_a_present_name_goes_before_a_former_one(self, acme: Tenant, session: Session) -> None:
+    def test_get_repository_prefers_a_present_name_to_a_former_name(self, acme: Tenant, session: Session) -> None:
         web = acme.repository("web")
         web.name = "old-web"
         session.flush()
@@ -112,19 +112,19 @@ class TestGetRepository:
     @pytest.mark.parametrize(
         "reference", ["rep_00000000000000000000000000", "nowhere", "acme%2Fnothing", "wbr_00000000000000000000000000"]
     )
-    def test_an_unknown_one_is_not_found(self, acme: Tenant, reference: str) -> None:
+    def test_get_repository_is_not_found_when_unknown(self, acme: Tenant, reference: str) -> None:
         refusal(acme.key().get(f"/v1/repos/{reference}"), 404, "repository_not_found")
 
-    def test_another_organisations_is_not_found_by_id_or_name(self, acme: Tenant, globex: Tenant) -> None:
+    def test_get_repository_is_not_found_when_foreign(self, acme: Tenant, globex: Tenant) -> None:
         secret = globex.repository("secret")
         for reference in (secret.id, "globex%2Fsecret"):
             refusal(acme.key().get(f"/v1/repos/{reference}"), 404, "repository_not_found")
 
-    def test_one_that_is_no_longer_covered_is_not_found(self, acme: Tenant) -> None:
+    def test_get_repository_is_not_found_when_removed(self, acme: Tenant) -> None:
         gone = acme.repository("gone", removed_at=factories.now())
         refusal(acme.key().get(f"/v1/repos/{gone.id}"), 404, "repository_not_found")
 
-    def test_frozen_follows_the_clock(self, acme: Tenant, session: Session, later: Any) -> None:
+    def test_repository_is_frozen_until_the_freeze_expires(self, acme: Tenant, session: Session, later: Any) -> None:
         web = acme.repository()
         ends_at = factories.now() + timedelta(hours=1)
         factories.freeze(session, acme.organization, [factories.branch(session, web)], ends_at=ends_at)
@@ -134,12 +134,14 @@ class TestGetRepository:
 
 
 class TestSyncRepositories:
-    def test_it_takes_a_key_that_writes_repositories_or_a_member(self, acme: Tenant) -> None:
+    def test_sync_repositories_requires_write_scope_or_membership(self, acme: Tenant) -> None:
         takes_credentials(
             acme, lambda caller: caller.post("/v1/repos/sync"), scope="repo:write", least_role="member", writes=True
         )
 
-    def test_it_queues_a_sync_and_wakes_the_job(self, acme: Tenant, wakeups: RecordedWakeups, session: Session) -> None:
+    def test_sync_repositories_queues_a_sync_and_wakes_the_job(
+        self, acme: Tenant, wakeups: RecordedWakeups, session: Session
+    ) -> None:
         answer = acme.key("repo:write").post("/v1/repos/sync")
         assert answer.status_code == 202
         assert answer.json()["state"] == "queued"
@@ -147,12 +149,14 @@ class TestSyncRepositories:
         assert "sync" in wakeups.sent
         assert acme.audit() == ["repository.sync_requested"]
 
-    def test_a_second_call_joins_the_first(self, acme: Tenant, later: Any) -> None:
+    def test_sync_repositories_joins_a_queued_sync(self, acme: Tenant, later: Any) -> None:
         first = acme.key().post("/v1/repos/sync").json()
         later(seconds=5)
         assert acme.key().post("/v1/repos/sync").json() == first
 
-    def test_a_begun_one_is_running_until_it_is_done(self, acme: Tenant, session: Session, later: Any) -> None:
+    def test_sync_repositories_is_running_until_the_sync_is_done(
+        self, acme: Tenant, session: Session, later: Any
+    ) -> None:
         acme.key().post("/v1/repos/sync")
         sync = session.get_one(RepositorySync, acme.installation.id)
         sync.lease_token, sync.lease_until = "a worker's", sync.requested_at + timedelta(minutes=5)
@@ -168,20 +172,22 @@ class TestSyncRepositories:
         assert again["requestedAt"] > again["lastSyncedAt"]
 
     @pytest.mark.parametrize("state", ["removed", "suspended"])
-    def test_without_an_active_installation_it_is_gone(self, acme: Tenant, session: Session, state: str) -> None:
+    def test_sync_repositories_is_gone_without_an_active_installation(
+        self, acme: Tenant, session: Session, state: str
+    ) -> None:
         acme.installation.state = state
         session.flush()
         refusal(acme.key().post("/v1/repos/sync"), 410, "installation_removed")
 
 
 class TestPreviewGlob:
-    def test_it_takes_a_key_that_reads_repositories_or_any_member(self, acme: Tenant) -> None:
+    def test_preview_glob_requires_repository_read_scope_or_membership(self, acme: Tenant) -> None:
         body = {"patterns": ["*/*"]}
         takes_credentials(
             acme, lambda caller: caller.post("/v1/repos/preview-glob", body), scope="repo:read", least_role="viewer"
         )
 
-    def test_the_last_pattern_that_matches_decides(self, acme: Tenant) -> None:
+    def test_preview_glob_decides_by_the_last_matching_pattern(self, acme: Tenant) -> None:
         rows = {name: acme.repository(name, enabled=name != "api") for name in ("web", "docs", "api")}
         shown = acme.key().post("/v1/repos/preview-glob", {"patterns": ["ACME/*", "!acme/docs"]}).json()
         assert shown == {
@@ -193,7 +199,7 @@ class TestPreviewGlob:
             "truncated": False,
         }
 
-    def test_at_most_a_hundred_are_listed(self, acme: Tenant, session: Session) -> None:
+    def test_preview_glob_lists_at_most_a_hundred_repositories(self, acme: Tenant, session: Session) -> None:
         for number in range(101):
             factories.repository(session, acme.organization, f"acme/r{number}")
         shown = acme.key().post("/v1/repos/preview-glob", {"patterns": ["**"]})
@@ -211,7 +217,7 @@ class TestPreviewGlob:
         ],
         ids=["a character class", "only exclusions", "three asterisks", "no slash"],
     )
-    def test_a_bad_pattern_is_pointed_at(self, acme: Tenant, patterns: list[str], path: str) -> None:
+    def test_preview_glob_rejects_an_invalid_pattern(self, acme: Tenant, patterns: list[str], path: str) -> None:
         body = {"patterns": patterns}
         error = refusal(acme.key().post("/v1/repos/preview-glob", body), 422, "invalid_glob")
         assert [row["path"] for row in error["details"]] == [path]

@@ -27,7 +27,7 @@ from tests.handlers.schedules.asking import (
 
 
 class TestUpdateSchedule:
-    def test_changes_what_is_named_and_plans_anew(self, acme: Tenant, session: Session) -> None:
+    def test_update_schedule_changes_the_given_fields_and_replans(self, acme: Tenant, session: Session) -> None:
         made = created(acme.key())
         shown = acme.key().patch(f"/v1/schedules/{made['id']}", {"name": "Noons", "window": NOON}).json()
         assert shown["nextOccurrence"]["startsAt"] == starts(SOON, 12)
@@ -38,21 +38,21 @@ class TestUpdateSchedule:
         assert told["before"] == {"name": "Nights", "window": NIGHT}
         assert told["after"] == {"name": "Noons", "window": NOON}
 
-    def test_that_names_nothing_changes_nothing(self, acme: Tenant) -> None:
+    def test_empty_update_of_a_schedule_changes_nothing(self, acme: Tenant) -> None:
         made = created(acme.key())
         assert acme.key().patch(f"/v1/schedules/{made['id']}", {}).json() == made
 
-    def test_replaces_the_recurrence_as_a_whole(self, acme: Tenant) -> None:
+    def test_update_schedule_replaces_the_recurrence_as_a_whole(self, acme: Tenant) -> None:
         made = created(acme.key(), recurrence={**DAILY, "count": 3})
         shown = acme.key().patch(f"/v1/schedules/{made['id']}", {"recurrence": DAILY}).json()
         assert shown["recurrence"] == DAILY
 
-    def test_takes_back_what_it_shows(self, acme: Tenant) -> None:
+    def test_update_schedule_accepts_its_own_representation(self, acme: Tenant) -> None:
         made = created(acme.key(), recurrence={**DAILY, "byMonth": [1, 12], "interval": 2})
         shown = {name: made[name] for name in (*FIRST, "exceptionsAllowed", "enabled", "allowOverlap")}
         assert acme.key().patch(f"/v1/schedules/{made['id']}", shown).json() == made
 
-    def test_disables_and_enables(self, acme: Tenant) -> None:
+    def test_update_schedule_disables_and_enables(self, acme: Tenant) -> None:
         made = created(acme.key())
         path = f"/v1/schedules/{made['id']}"
         assert acme.key().patch(path, {"enabled": False}).json()["nextOccurrence"] is None
@@ -71,7 +71,7 @@ class TestUpdateSchedule:
         ],
         ids=lambda value: next(iter(value)),
     )
-    def test_that_makes_it_collide_is_refused_unless_it_says_that_it_may(
+    def test_update_schedule_is_refused_on_overlap_unless_allowed(
         self, acme: Tenant, session: Session, made: dict[str, Any], changes: dict[str, Any]
     ) -> None:
         factories.branch(session, acme.repository("api"))
@@ -84,19 +84,19 @@ class TestUpdateSchedule:
             409 if "allowOverlap" in changes else 200
         )
 
-    def test_of_its_words_is_not_refused_for_an_overlap_that_has_arisen(self, acme: Tenant) -> None:
+    def test_update_of_name_and_reason_ignores_existing_overlaps(self, acme: Tenant) -> None:
         made = created(acme.key())
         created(acme.key(), allowOverlap=True)
         answer = acme.key().patch(f"/v1/schedules/{made['id']}", {"name": "Late", "reason": "It is late at night"})
         assert answer.status_code == 200
 
-    def test_to_the_same_in_other_words_changes_nothing(self, acme: Tenant) -> None:
+    def test_equivalent_update_of_a_schedule_changes_nothing(self, acme: Tenant) -> None:
         made = created(acme.key(), window=NOON)
         created(acme.key(), window=NOON, allowOverlap=True)
         same = {"window": {**NOON, "days": 0}, "recurrence": {**DAILY, "interval": 1}}
         assert acme.key().patch(f"/v1/schedules/{made['id']}", same).json() == made
 
-    def test_of_several_at_once_all_count(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_updates_of_a_schedule_are_serialized(self, acme: Tenant, session: Session) -> None:
         made = created(acme.key())
         key, path = acme.key(), f"/v1/schedules/{made['id']}"
         ends = [{"window": {**NIGHT, "endTime": f"0{hour}:00"}} for hour in range(1, 6)]
@@ -107,7 +107,7 @@ class TestUpdateSchedule:
 
 
 class TestDeleteSchedule:
-    def test_takes_what_is_planned_and_leaves_its_freezes(
+    def test_delete_schedule_removes_its_plan_and_keeps_its_freezes(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         made = created(acme.key())["id"]
@@ -120,7 +120,9 @@ class TestDeleteSchedule:
         assert session.scalar(select(func.count()).select_from(Occurrence)) == 1
         assert acme.audit() == ["schedule.created", "schedule.deleted"]
 
-    def test_ends_what_is_in_force_when_asked(self, acme: Tenant, session: Session, web: WatchedBranch) -> None:
+    def test_delete_schedule_ends_active_freezes_on_request(
+        self, acme: Tenant, session: Session, web: WatchedBranch
+    ) -> None:
         made = created(acme.key())["id"]
         freeze = running(session, acme, web, made)
         assert acme.key().delete(f"/v1/schedules/{made}?endActive=true").status_code == 204
@@ -128,19 +130,19 @@ class TestDeleteSchedule:
         assert (shown["state"], shown["endReason"]) == ("ended", "lifted")
         assert details(session, "schedule.deleted")["endedFreezes"] == [freeze]
 
-    def test_makes_room_for_a_like_one(self, acme: Tenant) -> None:
+    def test_deleted_schedule_does_not_overlap_a_new_schedule(self, acme: Tenant) -> None:
         made = created(acme.key())["id"]
         assert acme.key().delete(f"/v1/schedules/{made}").status_code == 204
         created(acme.key())
 
-    def test_twice_finds_none_the_second_time(self, acme: Tenant) -> None:
+    def test_deletion_of_a_deleted_schedule_is_not_found(self, acme: Tenant) -> None:
         made = created(acme.key())["id"]
         assert acme.key().delete(f"/v1/schedules/{made}").status_code == 204
         refusal(acme.key().delete(f"/v1/schedules/{made}"), 404, "schedule_not_found")
 
 
 class TestSkipNextOccurrence:
-    def test_leaves_out_one_window_after_the_other(self, acme: Tenant, session: Session) -> None:
+    def test_repeated_skip_next_skips_consecutive_windows(self, acme: Tenant, session: Session) -> None:
         made = created(acme.key())
         path = f"/v1/schedules/{made['id']}"
         first = acme.key().post(f"{path}/skip-next").json()
@@ -150,12 +152,12 @@ class TestSkipNextOccurrence:
         assert acme.key().get(path).json()["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=2), 22)
         assert acme.audit() == ["schedule.created", "occurrence.skipped", "occurrence.skipped"]
 
-    def test_at_once_skips_one_each(self, acme: Tenant) -> None:
+    def test_concurrent_skips_skip_different_windows(self, acme: Tenant) -> None:
         key, made = acme.key(), created(acme.key())["id"]
         answers = at_once(*[lambda: key.post(f"/v1/schedules/{made}/skip-next")] * 4)
         assert len({datetime.fromisoformat(answer.json()["startsAt"]) for answer in answers}) == 4
 
-    def test_again_with_its_key_skips_no_second_one(self, acme: Tenant, session: Session) -> None:
+    def test_skip_next_is_replayed_under_the_same_idempotency_key(self, acme: Tenant, session: Session) -> None:
         made = created(acme.key())["id"]
         keyed = {"headers": {"Idempotency-Key": "skip"}}
         caller = acme.key()
@@ -164,7 +166,7 @@ class TestSkipNextOccurrence:
         skipped = select(func.count()).select_from(Occurrence).where(Occurrence.skip_reason.is_not(None))
         assert session.scalar(skipped) == 1
 
-    def test_of_a_window_makes_room_for_another_schedule(self, acme: Tenant) -> None:
+    def test_skipped_window_does_not_overlap_another_schedule(self, acme: Tenant) -> None:
         key, made = acme.key(), created(acme.key())["id"]
         on_that_day = {"frequency": "once", "startDate": SOON.isoformat()}
         once = {**FIRST, "recurrence": on_that_day}
@@ -182,7 +184,7 @@ class TestSkipNextOccurrence:
         tomorrow = {**on_that_day, "startDate": (SOON + timedelta(days=1)).isoformat()}
         refusal(key.post("/v1/schedules", {**once, "recurrence": tomorrow}), 409, "schedule_overlap")
 
-    def test_where_none_is_planned_finds_none(self, acme: Tenant) -> None:
+    def test_skip_next_is_not_found_without_a_planned_window(self, acme: Tenant) -> None:
         for changes in ({"enabled": False}, {"recurrence": {"frequency": "once", "startDate": "2026-01-01"}}):
             made = created(acme.key(), **changes)["id"]
             refusal(acme.key().post(f"/v1/schedules/{made}/skip-next"), 404, "occurrence_not_found")

@@ -18,7 +18,7 @@ from tests.handlers.schedules.asking import EVERYTHING, FIELDS, FIRST, REASON, S
 
 
 class TestCreateSchedule:
-    def test_plans_its_windows_and_shows_the_next_one(self, acme: Tenant, session: Session) -> None:
+    def test_create_schedule_plans_its_windows_and_shows_the_next(self, acme: Tenant, session: Session) -> None:
         shown = created(acme.person("member"))
         assert set(shown) == FIELDS
         assert {name: shown[name] for name in FIRST} == FIRST
@@ -43,11 +43,11 @@ class TestCreateSchedule:
         )
         assert session.scalar(select(func.count()).select_from(Occurrence)) in {88, 89}
 
-    def test_answers_where_it_can_be_read(self, acme: Tenant) -> None:
+    def test_create_schedule_returns_its_location(self, acme: Tenant) -> None:
         answer = acme.key().post("/v1/schedules", FIRST)
         assert acme.key().get(answer.headers["location"]).json() == answer.json()
 
-    def test_without_a_zone_is_read_in_that_of_the_organisation(self, acme: Tenant, session: Session) -> None:
+    def test_schedule_without_timezone_uses_that_of_the_organization(self, acme: Tenant, session: Session) -> None:
         acme.organization.settings = {"timezone": "Asia/Kolkata"}
         session.flush()
         zoneless = {name: value for name, value in FIRST.items() if name != "timezone"}
@@ -55,19 +55,19 @@ class TestCreateSchedule:
         assert shown["timezone"] == "Asia/Kolkata"
         assert shown["nextOccurrence"]["startsAt"] == f"{SOON.isoformat()}T16:30:00Z"
 
-    def test_trims_its_reason(self, acme: Tenant) -> None:
+    def test_create_schedule_trims_its_reason(self, acme: Tenant) -> None:
         assert created(acme.key(), reason=f"  {REASON} ")["reason"] == REASON
 
-    def test_that_is_not_enabled_has_no_next_occurrence(self, acme: Tenant) -> None:
+    def test_disabled_schedule_has_no_next_occurrence(self, acme: Tenant) -> None:
         assert created(acme.key(), enabled=False)["nextOccurrence"] is None
 
-    def test_is_audited_with_what_it_says(self, acme: Tenant, session: Session) -> None:
+    def test_create_schedule_is_audited_with_its_fields(self, acme: Tenant, session: Session) -> None:
         shown = created(acme.key())
         assert acme.audit() == ["schedule.created"]
         after = details(session, "schedule.created")["after"]
         assert {name: after[name] for name in FIRST} == {name: shown[name] for name in FIRST}
 
-    def test_with_a_key_happens_once_and_is_told_again(self, acme: Tenant, session: Session) -> None:
+    def test_create_schedule_is_replayed_under_the_same_idempotency_key(self, acme: Tenant, session: Session) -> None:
         caller, keyed = acme.key(), {"headers": {"Idempotency-Key": "nights"}}
         first, again = (caller.post("/v1/schedules", FIRST, **keyed) for _ in range(2))
         assert (again.status_code, again.json()) == (201, first.json())
@@ -75,7 +75,7 @@ class TestCreateSchedule:
         assert session.scalar(select(func.count()).select_from(Schedule)) == 1
         refusal(caller.post("/v1/schedules", {**FIRST, "name": "Days"}, **keyed), 409, "idempotency_key_reuse")
 
-    def test_that_collides_is_refused_and_told_with_which(self, acme: Tenant, session: Session) -> None:
+    def test_create_schedule_is_refused_with_the_overlapping_schedules(self, acme: Tenant, session: Session) -> None:
         other = created(acme.key(), name="Evenings", window={"startTime": "20:00", "endTime": "23:00"})
         error = refusal(acme.key().post("/v1/schedules", FIRST), 409, "schedule_overlap")
         [row] = error["details"]
@@ -84,17 +84,17 @@ class TestCreateSchedule:
         assert session.scalar(select(func.count()).select_from(Schedule)) == 1
         assert created(acme.key(), allowOverlap=True)["allowOverlap"] is True
 
-    def test_that_collides_while_it_is_not_enabled_is_made(self, acme: Tenant) -> None:
+    def test_disabled_schedule_may_overlap(self, acme: Tenant) -> None:
         created(acme.key())
         created(acme.key(), enabled=False)
 
-    def test_of_two_at_once_that_collide_makes_one(self, acme: Tenant) -> None:
+    def test_concurrent_overlapping_schedules_are_created_once(self, acme: Tenant) -> None:
         key = acme.key()
         answers = at_once(*[lambda: key.post("/v1/schedules", FIRST)] * 4)
         assert sorted(answer.status_code for answer in answers) == [201, 409, 409, 409]
 
     @pytest.mark.parametrize("scope", [EVERYTHING, {"type": "glob", "patterns": ["acme/*"]}])
-    def test_that_reaches_nothing_is_refused(
+    def test_create_schedule_refuses_a_scope_without_targets(
         self, acme: Tenant, session: Session, web: WatchedBranch, scope: Any
     ) -> None:
         web.unwatched_at = factories.now()
@@ -103,19 +103,19 @@ class TestCreateSchedule:
         assert rows(error) == [("/scope", "no_targets_in_scope")]
 
 
-class TestQuota:
+class TestScheduleQuota:
     def full(self, globex: Tenant, session: Session) -> None:
         factories.branch(session, globex.repository("app"))
         for _ in range(3):
             factories.schedule(session, globex.organization)
 
-    def test_names_the_limit_and_what_there_is(self, globex: Tenant, session: Session) -> None:
+    def test_schedule_quota_error_names_limit_and_usage(self, globex: Tenant, session: Session) -> None:
         self.full(globex, session)
         error = refusal(globex.key().post("/v1/schedules", FIRST), 403, "feature_not_available")
         assert "free plan includes 3 schedules. You have 3" in error["message"]
         assert session.scalar(select(func.count()).select_from(Schedule)) == 3
 
-    def test_counts_disabled_schedules_and_not_deleted_ones(self, globex: Tenant, session: Session) -> None:
+    def test_schedule_quota_counts_disabled_but_not_deleted_schedules(self, globex: Tenant, session: Session) -> None:
         self.full(globex, session)
         one, two, _ = session.scalars(select(Schedule))
         one.enabled = False
@@ -125,13 +125,13 @@ class TestQuota:
         session.flush()
         assert globex.key().post("/v1/schedules", FIRST).status_code == 201
 
-    def test_holds_for_several_at_once(self, globex: Tenant, session: Session) -> None:
+    def test_schedule_quota_holds_for_concurrent_creations(self, globex: Tenant, session: Session) -> None:
         factories.branch(session, globex.repository("app"))
         key, body = globex.key(), {**FIRST, "allowOverlap": True}
         answers = at_once(*[lambda: key.post("/v1/schedules", body)] * 5)
         assert sorted(answer.status_code for answer in answers) == [201, 201, 201, 403, 403]
 
-    def test_lets_what_is_beyond_it_be_changed_and_deleted(self, globex: Tenant, session: Session) -> None:
+    def test_schedules_beyond_the_quota_can_be_changed_and_deleted(self, globex: Tenant, session: Session) -> None:
         self.full(globex, session)
         one = factories.schedule(session, globex.organization)
         assert globex.key().patch(f"/v1/schedules/{one.id}", {"name": "More"}).status_code == 200

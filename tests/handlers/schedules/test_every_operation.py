@@ -35,14 +35,14 @@ OF_ONE = ["get_schedule", "update_schedule", "delete_schedule", "skip_next_occur
 
 class TestEveryOperation:
     @pytest.mark.parametrize("operation", CALLS)
-    def test_takes_its_scope_or_its_role(self, acme: Tenant, operation: str) -> None:
+    def test_operation_on_schedules_requires_its_scope_or_role(self, acme: Tenant, operation: str) -> None:
         scope, least_role, call = CALLS[operation]
         made = created(acme.key())["id"]
         writes = operation in WRITES
         takes_credentials(acme, lambda caller: call(caller, made), scope=scope, least_role=least_role, writes=writes)
 
     @pytest.mark.parametrize("operation", OF_ONE)
-    def test_of_an_unknown_a_foreign_or_a_deleted_schedule_finds_none(
+    def test_operation_on_a_missing_schedule_is_not_found(
         self, acme: Tenant, globex: Tenant, session: Session, operation: str
     ) -> None:
         foreign = factories.schedule(session, globex.organization)
@@ -51,7 +51,9 @@ class TestEveryOperation:
             refusal(CALLS[operation][2](acme.key(), schedule_id), 404, "schedule_not_found")
 
     @pytest.mark.parametrize("operation", CALLS)
-    def test_outlives_the_installation(self, acme: Tenant, session: Session, operation: str) -> None:
+    def test_operation_on_schedules_works_after_an_uninstallation(
+        self, acme: Tenant, session: Session, operation: str
+    ) -> None:
         made = created(acme.key())["id"]
         acme.installation.state = "removed"
         session.flush()

@@ -53,9 +53,9 @@ FAULTS: list[tuple[str, Any, int, str, str]] = [
 ]
 
 
-class TestFaults:
+class TestScheduleErrors:
     @pytest.mark.parametrize(("name", "value", "status", "code", "where"), FAULTS)
-    def test_are_told_by_code_and_place(
+    def test_schedule_error_names_code_and_path(
         self, acme: Tenant, name: str, value: Any, status: int, code: str, where: str
     ) -> None:
         made = created(acme.key(), recurrence={**DAILY, "startDate": "2026-11-06"}, window=NOON)["id"]
@@ -75,12 +75,12 @@ class TestFaults:
             ("reason", 422, "reason_required"),
         ],
     )
-    def test_that_something_is_missing_is_told(self, acme: Tenant, name: str, status: int, code: str) -> None:
+    def test_missing_field_of_a_schedule_is_reported(self, acme: Tenant, name: str, status: int, code: str) -> None:
         body = {key: value for key, value in FIRST.items() if key != name}
         error = refusal(acme.key().post("/v1/schedules", body), status, code)
         assert rows(error) == [(f"/{name}", code)]
 
-    def test_of_the_form_are_told_together_and_the_first_decides(self, acme: Tenant) -> None:
+    def test_syntax_errors_of_a_schedule_are_reported_together(self, acme: Tenant) -> None:
         wrong = {"scope": EVERYTHING, "timezone": "", "recurrence": {}, "window": {"startTime": 1}, "reason": "x"}
         error = refusal(acme.key().post("/v1/schedules", wrong), 400, "missing_parameter")
         assert rows(error) == [
@@ -93,7 +93,7 @@ class TestFaults:
             ("/reason", "reason_required"),
         ]
 
-    def test_of_the_meaning_are_told_together_and_the_first_decides(self, acme: Tenant) -> None:
+    def test_semantic_errors_of_a_schedule_are_reported_together(self, acme: Tenant) -> None:
         wrong = {
             "timezone": "Mars/Olympus",
             "recurrence": {**DAILY, "count": 3, "until": "2001-01-01"},
@@ -111,7 +111,7 @@ class TestFaults:
         error = refusal(acme.key().post("/v1/schedules", {**FIRST, **wrong, **nowhere}), 422, "invalid_parameter")
         assert rows(error) == [("/scope/repositories/0", "invalid_parameter"), *expected]
 
-    def test_a_rule_that_names_no_day_is_none(self, acme: Tenant) -> None:
+    def test_recurrence_without_any_day_is_rejected(self, acme: Tenant) -> None:
         weekend = {"frequency": "weekly", "byDay": ["SA"], "startDate": "2026-11-02", "until": "2026-11-06"}
         error = refusal(acme.key().post("/v1/schedules", {**FIRST, "recurrence": weekend}), 422, "invalid_recurrence")
         assert rows(error) == [("/recurrence", "invalid_recurrence")]

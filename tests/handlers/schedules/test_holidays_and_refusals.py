@@ -15,7 +15,7 @@ from tests.integrations.calendars.vectors import calendar
 
 
 class TestHolidays:
-    def test_each_is_a_schedule_that_later_years_add_to(self, member: Caller, session: Session) -> None:
+    def test_each_holiday_is_a_schedule_that_later_years_extend(self, member: Caller, session: Session) -> None:
         first = imported(member, of_country())
         by_name = {row["name"]: row for row in first["data"]}
         assert by_name["Christmas Day"]["uid"] == "GB//public/Christmas Day"
@@ -27,7 +27,7 @@ class TestHolidays:
         assert imported(member, of_country())["counts"]["updated"] == 0
         assert len(kept(session)) == len(first["data"])
 
-    def test_observances_and_the_day_before_come_when_they_are_asked_for(self, member: Caller) -> None:
+    def test_observances_and_the_day_before_are_optional(self, member: Caller) -> None:
         public = imported(member, of_country("US", dryRun=True))
         both = imported(member, of_country("US", observances=True, dayBefore=True, dryRun=True))
         assert both["counts"]["created"] > public["counts"]["created"]
@@ -36,7 +36,7 @@ class TestHolidays:
         assert date.fromisoformat(row["terms"]["recurrence"]["startDate"]).isoweekday() == 3
         assert row["terms"]["reason"] == "Holiday: Thanksgiving Day"
 
-    def test_together_they_fit_into_small_plans(self, globex: Tenant, session: Session) -> None:
+    def test_combined_holidays_fit_into_small_plans(self, globex: Tenant, session: Session) -> None:
         factories.branch(session, globex.repository("site"))
         caller = globex.person("member")
         refusal(caller.post(IMPORT, of_country()), 403, "feature_not_available")
@@ -52,13 +52,13 @@ class TestHolidays:
         ("place", "path"),
         [({"country": "ZZ"}, "/country"), ({"country": "US", "subdivision": "ENG"}, "/subdivision")],
     )
-    def test_an_unknown_place_is_refused(self, member: Caller, place: dict[str, str], path: str) -> None:
+    def test_holidays_of_an_unknown_place_are_rejected(self, member: Caller, place: dict[str, str], path: str) -> None:
         error = refusal(member.post(IMPORT, of_country(**place)), 422, "invalid_parameter")
         assert [row["path"] for row in error["details"]] == [path]
 
 
-class TestRefusals:
-    def test_tells_every_fault_of_the_terms_at_once(self, member: Caller) -> None:
+class TestImportErrors:
+    def test_import_reports_every_error_of_its_terms_at_once(self, member: Caller) -> None:
         body = of_file(
             event("1"),
             scope={"type": "glob", "patterns": ["nothing/*"]},
@@ -84,7 +84,7 @@ class TestRefusals:
             (of_file(event("1"), content="x" * 1_048_577), 422, "validation_failed", "/content"),
         ],
     )
-    def test_names_the_field_that_is_wrong(
+    def test_import_error_names_the_invalid_field(
         self, member: Caller, body: dict[str, Any], status: int, code: str, path: str
     ) -> None:
         assert path in [row["path"] for row in refusal(member.post(IMPORT, body), status, code)["details"]]
@@ -104,24 +104,24 @@ class TestRefusals:
             pytest.param(calendar(*(event(str(number)) for number in range(501))), "invalid_parameter", id="too many"),
         ],
     )
-    def test_of_which_nothing_can_be_used_says_why(
+    def test_unusable_calendar_is_rejected_with_the_reason(
         self, member: Caller, session: Session, content: str, code: str
     ) -> None:
         error = refusal(member.post(IMPORT, {**of_file(), "content": content}), 422, code)
         assert {row["path"] for row in error["details"]} == {"/content"}
         assert kept(session) == []
 
-    def test_of_ten_megabytes_is_not_read(self, member: Caller) -> None:
+    def test_calendar_of_ten_megabytes_is_refused(self, member: Caller) -> None:
         body = {**of_file(), "content": "x" * 10_000_000}
         refusal(member.post(IMPORT, body), 413, "payload_too_large")
 
-    def test_in_bytes_that_are_no_utf_8_is_malformed(self, member: Caller) -> None:
+    def test_import_with_invalid_utf_8_is_malformed(self, member: Caller) -> None:
         for encoding in ("utf-16", "latin-1"):
             raw = '{"format": "ics", "content": "é"}'.encode(encoding)
             answer = member.post(IMPORT, content=raw, headers={"Content-Type": "application/json"})
             refusal(answer, 400, "malformed_json")
 
-    def test_beyond_the_plans_number_of_schedules_makes_none(self, globex: Tenant, session: Session) -> None:
+    def test_import_beyond_the_plan_creates_no_schedule(self, globex: Tenant, session: Session) -> None:
         factories.branch(session, globex.repository("site"))
         caller = globex.person("member")
         events = [event(str(number), day=SOON + timedelta(days=number)) for number in range(4)]
@@ -133,7 +133,7 @@ class TestRefusals:
         told = imported(caller, of_file(event("0", "STATUS:CANCELLED"), *events[1:]))
         assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 2, "removed": 1, "skipped": 0}
 
-    def test_overlaps_are_refused_only_where_that_is_asked_for(self, member: Caller, session: Session) -> None:
+    def test_import_refuses_overlaps_only_on_request(self, member: Caller, session: Session) -> None:
         imported(member, of_file(event("1")))
         body = of_file(event("2", name="Other"), allowOverlap=False)
         error = refusal(member.post(IMPORT, body), 409, "schedule_overlap")
@@ -142,7 +142,7 @@ class TestRefusals:
         assert only(imported(member, of_file(event("2", name="Other"))))["action"] == "created"
 
 
-def test_a_bad_calendar_leaves_the_service_answering(member: Caller) -> None:
+def test_costly_calendar_does_not_block_other_requests(member: Caller) -> None:
     never = "RRULE:FREQ=DAILY;BYMONTH=1;BYMONTHDAY=1;BYSETPOS=2"
     content = calendar(*(event(str(number), never) for number in range(1500)))
 

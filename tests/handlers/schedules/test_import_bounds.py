@@ -25,7 +25,7 @@ EVENING = {"startTime": "17:00", "endTime": "08:00"}
 LONG_AGO = TODAY - timedelta(days=400)
 
 
-def test_holidays_whose_windows_would_be_too_long_are_refused_and_told(member: Caller, session: Session) -> None:
+def test_holidays_with_windows_that_are_too_long_are_rejected(member: Caller, session: Session) -> None:
     body = of_country(window={"startTime": "17:00", "endTime": "08:00", "days": 366}, dayBefore=True)
     error = refusal(member.post(IMPORT, body), 422, "invalid_parameter")
     assert {row["path"] for row in error["details"]} == {"/window"}
@@ -33,7 +33,7 @@ def test_holidays_whose_windows_would_be_too_long_are_refused_and_told(member: C
     assert kept(session) == []
 
 
-def test_what_is_over_takes_no_room(member: Caller, session: Session) -> None:
+def test_past_events_do_not_count_towards_the_limit_of_an_import(member: Caller, session: Session) -> None:
     over = [event(f"{number}", day=LONG_AGO) for number in range(MAX_SCHEDULES + 1)]
     assert len(over) < MOST_EVENTS
     told = imported(member, of_file(*over, event("next", day=SOON)))
@@ -41,9 +41,7 @@ def test_what_is_over_takes_no_room(member: Caller, session: Session) -> None:
     assert len(kept(session)) == 1
 
 
-def test_what_says_the_same_in_other_words_is_unchanged_and_leaves_no_entry(
-    member: Caller, acme: Tenant, session: Session
-) -> None:
+def test_equivalent_import_is_unchanged_and_not_audited(member: Caller, acme: Tenant, session: Session) -> None:
     made = only(imported(member, of_file(event("1"), reason=" Stock is taken  ")))
     assert actions(imported(member, of_file(event("1"), reason="Stock is taken"))) == {"1": "unchanged"}
     later = SOON + timedelta(days=1)
@@ -55,8 +53,8 @@ def test_what_says_the_same_in_other_words_is_unchanged_and_leaves_no_entry(
     assert (acme.audit(), kept(session)[0].updated_at) == (audited, updated_at)
 
 
-class TestOtherYears:
-    def test_stay_where_somebody_has_changed_the_window_since(self, member: Caller, session: Session) -> None:
+class TestImportOfOtherYears:
+    def test_import_of_other_years_keeps_a_window_changed_by_hand(self, member: Caller, session: Session) -> None:
         both = of_country(together=True, years=[NEXT_YEAR, NEXT_YEAR + 1])
         imported(member, both)
         for row in kept(session):
@@ -66,7 +64,7 @@ class TestOtherYears:
         assert {row["action"] for row in again["data"]} == {"unchanged"}
         assert [(row.recurrence, row.wall_clock_window) for row in kept(session)] == before
 
-    def test_are_told_where_another_window_takes_them_away(self, member: Caller) -> None:
+    def test_import_warns_when_another_window_removes_other_years(self, member: Caller) -> None:
         imported(member, of_country(years=[NEXT_YEAR, NEXT_YEAR + 1]))
         told = imported(member, of_country(dayBefore=True))
         [row] = [row for row in told["data"] if row["name"] == "Good Friday"]

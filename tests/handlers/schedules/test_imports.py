@@ -33,12 +33,12 @@ from tests.handlers.schedules.importing import (
 
 
 class TestImportSchedules:
-    def test_is_for_people_who_may_make_schedules(self, acme: Tenant) -> None:
+    def test_import_schedules_requires_a_member_session(self, acme: Tenant) -> None:
         takes_credentials(
             acme, lambda caller: caller.post(IMPORT, of_country()), scope=None, least_role="member", writes=True
         )
 
-    def test_makes_a_planned_schedule_of_an_event(self, member: Caller, session: Session) -> None:
+    def test_import_creates_a_planned_schedule_of_an_event(self, member: Caller, session: Session) -> None:
         told = imported(member, of_file(event("1"), window={"startTime": "17:00", "endTime": "08:00", "days": 1}))
         assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": 0}
         row = only(told)
@@ -55,7 +55,7 @@ class TestImportSchedules:
         assert shown["nextOccurrence"]["startsAt"] == f"{SOON.isoformat()}T17:00:00Z"
         assert session.scalar(select(func.count()).select_from(Occurrence)) == 1
 
-    def test_is_read_in_the_zone_of_the_organisation_unless_one_is_given(
+    def test_import_without_timezone_uses_that_of_the_organization(
         self, acme: Tenant, member: Caller, session: Session
     ) -> None:
         acme.organization.settings = {**acme.organization.settings, "timezone": "Asia/Tokyo"}
@@ -63,7 +63,7 @@ class TestImportSchedules:
         body = {name: value for name, value in of_file(event("1")).items() if name != "timezone"}
         assert only(imported(member, body))["terms"]["timezone"] == "Asia/Tokyo"
 
-    def test_again_changes_nothing(self, member: Caller, session: Session) -> None:
+    def test_repeated_import_changes_nothing(self, member: Caller, session: Session) -> None:
         body = of_file(event("1"), event("2", "RRULE:FREQ=WEEKLY"), event("3", "RRULE:FREQ=YEARLY;BYYEARDAY=1"))
         first = imported(member, body)
         before = [(row.id, row.updated_at) for row in kept(session)]
@@ -75,7 +75,7 @@ class TestImportSchedules:
         }
         assert [(row.id, row.updated_at) for row in kept(session)] == before
 
-    def test_again_updates_what_the_calendar_has_changed(self, member: Caller, session: Session) -> None:
+    def test_repeated_import_applies_changes_of_the_calendar(self, member: Caller, session: Session) -> None:
         first = only(imported(member, of_file(event("1"))))
         later = SOON + timedelta(days=1)
         row = only(imported(member, of_file(event("1", name="Stocktaking", day=later))))
@@ -84,7 +84,7 @@ class TestImportSchedules:
         assert (row["before"], row["terms"]["name"]) == (first["terms"], "Stocktaking")
         assert [one.starts_at.date() for one in session.scalars(select(Occurrence))] == [later]
 
-    def test_again_updates_what_the_request_has_changed(self, acme: Tenant, member: Caller) -> None:
+    def test_repeated_import_applies_changes_of_the_request(self, acme: Tenant, member: Caller) -> None:
         imported(member, of_file(event("1")))
         scope = {"type": "repositories", "repositories": ["acme/web"]}
         changed = {"scope": scope, "exceptionsAllowed": False, "reason": "Stock is taken"}
@@ -94,30 +94,32 @@ class TestImportSchedules:
             "exceptionsAllowed",
         ]
 
-    def test_again_keeps_what_people_have_changed_by_hand(self, member: Caller, session: Session) -> None:
+    def test_repeated_import_keeps_changes_made_by_hand(self, member: Caller, session: Session) -> None:
         made = only(imported(member, of_file(event("1"))))["scheduleId"]
         member.patch(f"/v1/schedules/{made}", {"name": "Ours", "enabled": False})
         assert only(imported(member, of_file(event("1"))))["action"] == "unchanged"
         assert [(row.name, row.enabled) for row in kept(session)] == [("Ours", False)]
 
-    def test_makes_a_deleted_one_anew(self, member: Caller, session: Session) -> None:
+    def test_repeated_import_recreates_a_deleted_schedule(self, member: Caller, session: Session) -> None:
         made = only(imported(member, of_file(event("1"))))["scheduleId"]
         member.delete(f"/v1/schedules/{made}")
         assert only(imported(member, of_file(event("1"))))["action"] == "created"
         assert len(kept(session)) == 1
 
-    def test_knows_an_event_that_has_another_uid_and_says_the_same(self, member: Caller, session: Session) -> None:
+    def test_import_recognizes_an_equal_event_with_another_uid(self, member: Caller, session: Session) -> None:
         imported(member, of_file(event("1")))
         assert actions(imported(member, of_file(event("2")))) == {"2": "unchanged"}
         assert actions(imported(member, of_file(event("2"), event("3")))) == {"2": "unchanged", "3": "created"}
         assert len(kept(session)) == 2
 
-    def test_leaves_alone_what_a_file_does_not_have_any_more(self, member: Caller, session: Session) -> None:
+    def test_import_keeps_schedules_of_events_missing_in_the_file(self, member: Caller, session: Session) -> None:
         imported(member, of_file(event("1"), event("2", day=SOON + timedelta(days=1))))
         imported(member, of_file(event("1")))
         assert len(kept(session)) == 2
 
-    def test_removes_what_is_cancelled_and_leaves_out_what_never_was(self, member: Caller, session: Session) -> None:
+    def test_import_removes_cancelled_events_and_skips_unknown_cancellations(
+        self, member: Caller, session: Session
+    ) -> None:
         made = only(imported(member, of_file(event("1"))))
         told = imported(member, of_file(event("1", "STATUS:CANCELLED"), event("2", "STATUS:CANCELLED")))
         assert [(row["action"], row["uid"], row["code"]) for row in told["data"]] == [
@@ -128,7 +130,7 @@ class TestImportSchedules:
         assert kept(session) == []
         refusal(member.get(f"/v1/schedules/{made['scheduleId']}"), 404, "schedule_not_found")
 
-    def test_a_moved_instance_is_a_schedule_until_it_is_moved_back(self, member: Caller, session: Session) -> None:
+    def test_moved_instance_is_a_schedule_until_moved_back(self, member: Caller, session: Session) -> None:
         day = f"{SOON:%Y%m%d}"
         weekly = f"UID:1\nSUMMARY:Deploys\nDTSTART:{day}T170000\nDTEND:{day}T180000\nRRULE:FREQ=WEEKLY;COUNT=3"
         moved = f"UID:1\nRECURRENCE-ID:{day}T170000\nSUMMARY:Deploys\nDTSTART:{day}T090000\nDTEND:{day}T100000"
@@ -138,17 +140,17 @@ class TestImportSchedules:
         assert [(row["action"], row["code"]) for row in back["data"]] == [("removed", "moved"), ("updated", None)]
         assert [row.recurrence["frequency"] for row in kept(session)] == ["weekly"]
 
-    def test_what_is_over_is_left_out(self, member: Caller) -> None:
+    def test_import_skips_past_events(self, member: Caller) -> None:
         row = only(imported(member, of_file(event("1", day=TODAY - timedelta(days=3)))))
         assert (row["action"], row["code"], row["scheduleId"]) == ("skipped", "past", None)
 
-    def test_what_was_moved_into_the_past_does_not_happen_again(self, member: Caller, session: Session) -> None:
+    def test_event_moved_into_the_past_has_no_occurrence(self, member: Caller, session: Session) -> None:
         made = only(imported(member, of_file(event("1"))))
         row = only(imported(member, of_file(event("1", day=TODAY - timedelta(days=3)))))
         assert (row["action"], row["scheduleId"]) == ("updated", made["scheduleId"])
         assert session.scalar(select(func.count()).select_from(Occurrence)) == 0
 
-    def test_what_was_ended_long_ago_does_not_happen_again(self, member: Caller, session: Session) -> None:
+    def test_event_ended_in_the_past_is_removed_and_skipped(self, member: Caller, session: Session) -> None:
         rule = "RRULE:FREQ=YEARLY;BYYEARDAY=1{}"
         day = date(TODAY.year - 3, 1, 1)
         imported(member, of_file(event("1", rule.format(""), day=day)))
@@ -156,12 +158,12 @@ class TestImportSchedules:
         assert [(row["action"], row["code"]) for row in told["data"]] == [("removed", "moved"), ("skipped", "past")]
         assert kept(session) == []
 
-    def test_tells_what_was_left_out_beside_what_was_taken(self, member: Caller) -> None:
+    def test_import_reports_skipped_and_created_events_together(self, member: Caller) -> None:
         told = imported(member, of_file(event("1"), event("2", "RRULE:FREQ=SECONDLY")))
         assert actions(told) == {"1": "created", "2": "skipped"}
         assert (told["data"][1]["code"], told["data"][1]["scheduleId"]) == ("unsupported_recurrence", None)
 
-    def test_a_dry_run_tells_the_same_and_changes_nothing(
+    def test_dry_run_reports_the_same_result_and_changes_nothing(
         self, member: Caller, session: Session, wakeups: RecordedWakeups, acme: Tenant
     ) -> None:
         imported(member, of_file(event("1"), event("2", name="Other"), event("4", name="Gone")))
@@ -180,19 +182,19 @@ class TestImportSchedules:
             "data"
         ]
 
-    def test_two_at_once_make_one_schedule_of_an_event(self, acme: Tenant, session: Session) -> None:
+    def test_concurrent_imports_create_one_schedule_per_event(self, acme: Tenant, session: Session) -> None:
         callers = [acme.person("member"), acme.person("admin")]
         answers = at_once(*(lambda caller=caller: caller.post(IMPORT, of_file(event("1"))) for caller in callers))
         assert sorted(only(answer.json())["action"] for answer in answers) == ["created", "unchanged"]
         assert len(kept(session)) == 1
 
-    def test_a_retry_with_its_key_is_the_first_answer(self, member: Caller) -> None:
+    def test_import_is_replayed_under_the_same_idempotency_key(self, member: Caller) -> None:
         first, second = (
             member.post(IMPORT, of_file(event("1")), headers={"Idempotency-Key": "import-1"}) for _ in range(2)
         )
         assert (first.json(), second.headers["Idempotency-Replayed"]) == (second.json(), "true")
 
-    def test_is_told_to_the_audit_as_a_whole_and_schedule_by_schedule(
+    def test_import_is_audited_as_a_whole_and_per_schedule(
         self, member: Caller, acme: Tenant, session: Session
     ) -> None:
         imported(member, of_file(event("1"), event("2", "STATUS:CANCELLED")))
@@ -201,7 +203,7 @@ class TestImportSchedules:
         assert details["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": 1}
         assert details["schedules"] == [kept(session)[0].id]
 
-    def test_of_an_organisation_that_was_deleted_while_its_calendar_was_read_makes_nothing(
+    def test_import_is_refused_when_the_organization_is_deleted_meanwhile(
         self, acme: Tenant, member: Caller, session: Session, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         read = ics.read
@@ -215,12 +217,12 @@ class TestImportSchedules:
         refusal(member.post(IMPORT, of_file(event("1"))), 410, "organization_deleted")
         assert kept(session) == []
 
-    def test_another_organisation_has_its_own(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_imports_of_two_organizations_are_independent(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         factories.branch(session, globex.repository("site"))
         for tenant in (acme, globex):
             assert only(imported(tenant.person("member"), of_file(event("1"))))["action"] == "created"
 
-    def test_a_real_calendar_of_a_country_is_a_schedule_for_each_day_to_come(self, member: Caller) -> None:
+    def test_import_of_a_national_calendar_creates_a_schedule_per_future_day(self, member: Caller) -> None:
         computed = holidays.country_holidays("US", years=[TODAY.year, NEXT_YEAR])
         body = {**of_file(), "content": ICalExporter(computed).generate()}
         told = imported(member, body)

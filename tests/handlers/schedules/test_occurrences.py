@@ -19,7 +19,7 @@ class TestListOccurrences:
     def schedule(self, acme: Tenant, session: Session) -> Schedule:
         return factories.schedule(session, acme.organization)
 
-    def test_shows_those_that_touch_the_range_by_their_start(
+    def test_list_occurrences_shows_those_in_the_range_by_start(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         reaching_in = add(session, schedule, "2026-12-01", "2026-12-03")
@@ -41,7 +41,7 @@ class TestListOccurrences:
             pytest.param({"from": "2026-01-02T01:00:00+01:00"}, ["new"], id="an instant of another zone"),
         ],
     )
-    def test_takes_either_bound(
+    def test_list_occurrences_accepts_either_bound_alone(
         self, acme: Tenant, session: Session, schedule: Schedule, bounds: dict[str, str], expected: list[str]
     ) -> None:
         ids = {
@@ -50,12 +50,14 @@ class TestListOccurrences:
         }
         assert [ids[found] for found in listed(acme.key(), **bounds)] == expected
 
-    def test_a_range_ends_after_it_begins(self, acme: Tenant) -> None:
+    def test_list_occurrences_rejects_a_range_without_duration(self, acme: Tenant) -> None:
         bounds = {"from": "2026-12-02T00:00:00Z", "to": "2026-12-02T00:00:00Z"}
         error = refusal(acme.key().get("/v1/schedules/occurrences", **bounds), 400, "invalid_parameter")
         assert rows(error) == [("to", "invalid_parameter")]
 
-    def test_shows_every_state_or_one(self, acme: Tenant, session: Session, schedule: Schedule, web: Any) -> None:
+    def test_list_occurrences_shows_or_filters_every_state(
+        self, acme: Tenant, session: Session, schedule: Schedule, web: Any
+    ) -> None:
         now = factories.now()
         freeze = factories.freeze(session, acme.organization, [web], ends_at=now + DAY)
         begun = {"begun_at": now - DAY, "freeze_id": freeze.id}
@@ -70,7 +72,7 @@ class TestListOccurrences:
             [shown] = acme.key().get("/v1/schedules/occurrences", state=state).json()["data"]
             assert (shown["id"], shown["state"]) == (row.id, state)
 
-    def test_shows_those_of_one_schedule_a_deleted_one_too(
+    def test_list_occurrences_filters_by_schedule_even_if_deleted(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
@@ -78,13 +80,13 @@ class TestListOccurrences:
         past = add(session, gone, "2026-01-01", "2026-01-02")
         assert listed(acme.key(), scheduleId=gone.id) == [past.id]
 
-    def test_shows_none_of_another_organisation(
+    def test_list_occurrences_shows_none_of_another_organization(
         self, acme: Tenant, globex: Tenant, session: Session, schedule: Schedule
     ) -> None:
         add(session, factories.schedule(session, globex.organization), "2026-01-01", "2026-01-02")
         assert listed(acme.key()) == []
 
-    def test_comes_in_pages_that_miss_nothing_and_repeat_nothing(
+    def test_pages_of_occurrences_list_each_occurrence_once(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         others = [factories.schedule(session, acme.organization) for _ in range(4)]
@@ -101,7 +103,9 @@ class TestListOccurrences:
         assert seen == everything == sorted(everything)
         assert len(seen) == 5
 
-    def test_a_cursor_belongs_to_its_filters(self, acme: Tenant, session: Session, schedule: Schedule) -> None:
+    def test_list_occurrences_rejects_a_cursor_of_other_filters(
+        self, acme: Tenant, session: Session, schedule: Schedule
+    ) -> None:
         for day in (1, 2):
             add(session, schedule, f"2026-12-0{day}", f"2026-12-0{day + 1}")
         cursor = acme.key().get("/v1/schedules/occurrences", limit=1).json()["nextCursor"]
@@ -115,13 +119,13 @@ class TestGetScheduleCalendar:
     def schedule(self, acme: Tenant, session: Session) -> Schedule:
         return factories.schedule(session, acme.organization, name="Weekends", timezone="Asia/Kolkata")
 
-    def test_shows_every_day_of_the_month(self, acme: Tenant) -> None:
+    def test_calendar_shows_every_day_of_the_month(self, acme: Tenant) -> None:
         shown = acme.key().get("/v1/schedules/calendar", month="2028-02").json()
         assert (shown["month"], shown["timezone"]) == ("2028-02", None)
         assert [day["date"] for day in shown["days"]] == [f"2028-02-{number:02}" for number in range(1, 30)]
         assert all(day == {"date": day["date"], "count": 0, "occurrences": []} for day in shown["days"])
 
-    def test_shows_an_occurrence_on_every_day_that_it_touches(
+    def test_calendar_shows_an_occurrence_on_every_day_of_its_window(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         row = add(session, schedule, "2031-05-02T11:30", "2031-05-04T18:30")  # midnight in Kolkata is 18:30
@@ -143,7 +147,7 @@ class TestGetScheduleCalendar:
             "freezeId": None,
         }
 
-    def test_days_are_those_of_each_schedule_or_of_the_zone_that_is_asked_for(
+    def test_calendar_days_follow_the_schedule_or_the_given_timezone(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         far = factories.schedule(session, acme.organization, timezone="America/Los_Angeles")
@@ -154,7 +158,7 @@ class TestGetScheduleCalendar:
         assert utc == {"2031-05-10": [here.id], "2031-05-11": [there.id]}
         assert acme.key().get("/v1/schedules/calendar", month="2031-05", timezone="UTC").json()["timezone"] == "UTC"
 
-    def test_shows_what_reaches_into_the_month_and_out_of_it(
+    def test_calendar_shows_occurrences_that_cross_the_month(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         row = add(session, schedule, "2031-04-29T20:00", "2031-06-02")
@@ -165,13 +169,13 @@ class TestGetScheduleCalendar:
         assert {one for found in days.values() for one in found} == {row.id}
         assert month(acme.key(), "2031-07") == {}
 
-    def test_a_window_without_time_is_shown_on_its_day(
+    def test_calendar_shows_an_empty_window_on_its_day(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         row = add(session, schedule, "2031-05-09T18:30", "2031-05-09T18:30", skip_reason="no_such_time")
         assert month(acme.key(), "2031-05") == {"2031-05-10": [row.id]}
 
-    def test_shows_those_of_one_schedule_a_deleted_one_too(
+    def test_calendar_filters_by_schedule_even_if_deleted(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         gone = factories.schedule(session, acme.organization, deleted_at=factories.now(), timezone="UTC")
@@ -179,11 +183,11 @@ class TestGetScheduleCalendar:
         past = add(session, gone, "2026-01-01", "2026-01-02")
         assert month(acme.key(), "2026-01", scheduleId=gone.id) == {"2026-01-01": [past.id]}
 
-    def test_shows_none_of_another_organisation(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_calendar_shows_none_of_another_organization(self, acme: Tenant, globex: Tenant, session: Session) -> None:
         add(session, factories.schedule(session, globex.organization), "2026-01-01", "2026-01-02")
         assert month(acme.key(), "2026-01") == {}
 
-    def test_shows_the_first_of_a_busy_day_and_counts_them_all(
+    def test_calendar_truncates_a_busy_day_and_counts_every_occurrence(
         self, acme: Tenant, session: Session, schedule: Schedule
     ) -> None:
         for minute in range(MAX_PER_DAY + 1):
@@ -203,7 +207,7 @@ class TestGetScheduleCalendar:
             ({"month": "2026-12", "timezone": ""}, "invalid_parameter", "timezone"),
         ],
     )
-    def test_a_month_or_a_zone_that_there_is_not_is_refused(
+    def test_calendar_rejects_an_invalid_month_or_timezone(
         self, acme: Tenant, params: dict[str, str], code: str, where: str
     ) -> None:
         error = refusal(acme.key().get("/v1/schedules/calendar", **params), 400, code)

@@ -27,19 +27,21 @@ every_operation = pytest.mark.parametrize("operation", CALLS)
 
 class TestEveryOperation:
     @every_operation
-    def test_takes_its_scope_or_its_role(self, acme: Tenant, session: Session, operation: str) -> None:
+    def test_preview_requires_schedule_read_scope_or_membership(
+        self, acme: Tenant, session: Session, operation: str
+    ) -> None:
         schedule = factories.schedule(session, acme.organization)
         call = CALLS[operation]
         takes_credentials(acme, lambda caller: call(caller, schedule.id), scope="schedule:read", least_role="viewer")
 
     @every_operation
-    def test_changes_nothing(self, acme: Tenant, session: Session, operation: str) -> None:
+    def test_preview_changes_nothing(self, acme: Tenant, session: Session, operation: str) -> None:
         schedule = factories.schedule(session, acme.organization)
         assert CALLS[operation](acme.key(), schedule.id).status_code == 200
         assert (acme.audit(), session.query(Schedule).count(), session.query(Occurrence).count()) == ([], 1, 0)
 
     @pytest.mark.parametrize("operation", ["preview_schedule", "list_occurrences", "get_schedule_calendar"])
-    def test_of_an_unknown_schedule_finds_none(
+    def test_preview_of_an_unknown_schedule_is_not_found(
         self, acme: Tenant, globex: Tenant, session: Session, operation: str
     ) -> None:
         foreign = factories.schedule(session, globex.organization)
@@ -47,7 +49,7 @@ class TestEveryOperation:
             refusal(CALLS[operation](acme.key(), schedule_id), 404, "schedule_not_found")
 
     @every_operation
-    def test_outlives_the_installation(self, acme: Tenant, session: Session, operation: str) -> None:
+    def test_preview_works_after_an_uninstallation(self, acme: Tenant, session: Session, operation: str) -> None:
         schedule = factories.schedule(session, acme.organization)
         acme.installation.state = "removed"
         session.flush()
@@ -55,7 +57,7 @@ class TestEveryOperation:
 
 
 class TestPreviewScheduleDraft:
-    def test_shows_its_next_windows_in_real_time_and_as_clocks_show_them(self, acme: Tenant) -> None:
+    def test_draft_preview_shows_windows_in_utc_and_local_time(self, acme: Tenant) -> None:
         shown = preview(acme.key(), timezone="Asia/Kolkata", limit=2)
         assert shown["timezone"] == "Asia/Kolkata"
         first, second = shown["occurrences"]
@@ -70,26 +72,26 @@ class TestPreviewScheduleDraft:
         }
         assert second["startsAt"] == f"{SOON + DAY}T16:30:00Z"
 
-    def test_shows_ten_unless_it_is_told_how_many(self, acme: Tenant) -> None:
+    def test_draft_preview_shows_ten_windows_by_default(self, acme: Tenant) -> None:
         assert len(preview(acme.key())["occurrences"]) == 10
         assert len(preview(acme.key(), limit=100)["occurrences"]) == 100
 
-    def test_without_a_zone_is_read_in_that_of_the_organisation(self, acme: Tenant, session: Session) -> None:
+    def test_draft_preview_without_timezone_uses_that_of_the_organization(self, acme: Tenant, session: Session) -> None:
         acme.organization.settings = {"timezone": "Asia/Kolkata"}
         session.flush()
         answer = acme.key().post("/v1/schedules/preview", {"recurrence": DAILY, "window": NIGHT})
         assert answer.json()["timezone"] == "Asia/Kolkata"
 
-    def test_finds_windows_that_are_years_away(self, acme: Tenant) -> None:
+    def test_draft_preview_finds_windows_years_ahead(self, acme: Tenant) -> None:
         leap_days = {"frequency": "yearly", "byMonth": [2], "byMonthDay": [29], "startDate": "2026-01-01"}
         found = [row["startsAt"][:10] for row in preview(acme.key(), recurrence=leap_days, limit=2)["occurrences"]]
         assert [day[5:] for day in found] == ["02-29", "02-29"]
 
-    def test_may_show_none_at_all(self, acme: Tenant) -> None:
+    def test_draft_preview_of_a_past_recurrence_is_empty(self, acme: Tenant) -> None:
         once = {"frequency": "once", "startDate": "2026-01-01"}
         assert preview(acme.key(), recurrence=once)["occurrences"] == []
 
-    def test_shows_a_window_that_no_clock_shows_as_skipped(self, acme: Tenant) -> None:
+    def test_draft_preview_shows_a_nonexistent_local_time_as_skipped(self, acme: Tenant) -> None:
         gap = {"frequency": "once", "startDate": "2028-03-12"}
         window = {"startTime": "02:10", "endTime": "02:40"}
         [shown] = preview(acme.key(), timezone="America/New_York", recurrence=gap, window=window)["occurrences"]
@@ -99,13 +101,13 @@ class TestPreviewScheduleDraft:
             "2028-03-12T07:00:00Z",
         )
 
-    def test_shows_the_window_that_is_open_now(self, acme: Tenant, session: Session, clock: MovableClock) -> None:
+    def test_draft_preview_shows_the_window_open_now(self, acme: Tenant, session: Session, clock: MovableClock) -> None:
         today = factories.now().date()
         always = {"startTime": "00:00", "endTime": "00:00", "days": 2}
         shown = preview(acme.key(), recurrence={"frequency": "once", "startDate": today.isoformat()}, window=always)
         assert [row["startsAt"] for row in shown["occurrences"]] == [starts(today, 0)]
 
-    def test_tells_what_it_would_collide_with(self, acme: Tenant) -> None:
+    def test_draft_preview_names_overlapping_schedules(self, acme: Tenant) -> None:
         evenings = {"startTime": "20:00", "endTime": "23:00"}
         one = created(acme.key(), name="Evenings", window=evenings)
         other = created(acme.key(), name="Late", window={"startTime": "23:00", "endTime": "23:30"}, allowOverlap=True)
@@ -117,17 +119,17 @@ class TestPreviewScheduleDraft:
         ]
         assert (shown["overlapCount"], shown["branchCount"]) == (2, 1)
 
-    def test_without_a_scope_is_compared_with_nothing(self, acme: Tenant) -> None:
+    def test_draft_preview_without_scope_reports_no_overlaps(self, acme: Tenant) -> None:
         created(acme.key())
         shown = preview(acme.key())
         assert (shown["overlaps"], shown["overlapCount"], shown["branchCount"]) == ([], 0, None)
 
-    def test_is_not_compared_with_the_schedule_that_it_is_to_change(self, acme: Tenant) -> None:
+    def test_draft_preview_ignores_the_schedule_to_be_changed(self, acme: Tenant) -> None:
         saved = created(acme.key())
         assert preview(acme.key(), scope={"type": "organization"}, scheduleId=saved["id"])["overlaps"] == []
         assert preview(acme.key(), scope={"type": "organization"})["overlapCount"] == 1
 
-    def test_takes_the_body_of_a_creation(self, acme: Tenant) -> None:
+    def test_draft_preview_accepts_the_body_of_a_creation(self, acme: Tenant) -> None:
         body = {**FIRST, "exceptionsAllowed": False, "enabled": False, "allowOverlap": True, "reason": ""}
         assert acme.key().post("/v1/schedules/preview", body).status_code == 200
 
@@ -145,18 +147,20 @@ class TestPreviewScheduleDraft:
             ({"source": "manual"}, "validation_failed", "/source"),
         ],
     )
-    def test_has_the_faults_of_a_creation(self, acme: Tenant, changes: Any, code: str, where: str) -> None:
+    def test_draft_preview_reports_the_errors_of_a_creation(
+        self, acme: Tenant, changes: Any, code: str, where: str
+    ) -> None:
         error = refusal(acme.key().post("/v1/schedules/preview", {**DRAFT, **changes}), 422, code)
         assert rows(error) == [(where, code)]
 
-    def test_tells_all_faults_at_once(self, acme: Tenant) -> None:
+    def test_draft_preview_reports_all_errors_at_once(self, acme: Tenant) -> None:
         wrong = {**DRAFT, "scheduleId": UNKNOWN, "timezone": "Mars/Olympus", "window": {**NOON, "endTime": "12:00"}}
         error = refusal(acme.key().post("/v1/schedules/preview", wrong), 422, "invalid_parameter")
         assert [path for path, _ in rows(error)] == ["/scheduleId", "/timezone", "/window/endTime"]
 
 
 class TestPreviewSchedule:
-    def test_shows_what_is_planned_by_its_id_and_what_is_not_yet(self, acme: Tenant) -> None:
+    def test_schedule_preview_shows_ids_of_planned_windows_only(self, acme: Tenant) -> None:
         saved = created(acme.key())
         shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview", limit=100).json()["occurrences"]
         assert shown[0]["id"] == saved["nextOccurrence"]["id"]
@@ -165,14 +169,14 @@ class TestPreviewSchedule:
         assert shown[: len(planned)] == planned
         assert shown[-1]["startsAt"] == starts(SOON + 99 * DAY, 22)
 
-    def test_shows_what_somebody_skipped(self, acme: Tenant) -> None:
+    def test_schedule_preview_shows_skipped_windows(self, acme: Tenant) -> None:
         saved = created(acme.key())
         acme.key().post(f"/v1/schedules/{saved['id']}/skip-next")
         first, second = acme.key().get(f"/v1/schedules/{saved['id']}/preview", limit=2).json()["occurrences"]
         assert (first["state"], first["skipReason"], second["state"]) == ("skipped", "asked", "planned")
 
     @pytest.mark.parametrize("enabled", [True, False])
-    def test_leaves_out_what_was_ended_by_hand(self, acme: Tenant, *, enabled: bool) -> None:
+    def test_schedule_preview_omits_windows_ended_by_hand(self, acme: Tenant, *, enabled: bool) -> None:
         saved = created(acme.key())["id"]
         for action in ("apply", "lift"):
             assert acme.person("member").post(f"/v1/schedules/{saved}/run-now", {"action": action}).is_success
@@ -180,29 +184,29 @@ class TestPreviewSchedule:
         shown = acme.key().get(f"/v1/schedules/{saved}/preview", limit=100).json()["occurrences"]
         assert [row["startsAt"] for row in shown] == [starts(SOON + (1 + day) * DAY, 22) for day in range(100)]
 
-    def test_of_one_that_is_not_enabled_shows_what_it_would_have(self, acme: Tenant) -> None:
+    def test_schedule_preview_of_a_disabled_schedule_shows_its_windows(self, acme: Tenant) -> None:
         saved = created(acme.key(), enabled=False)
         shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview").json()
         assert [row["id"] for row in shown["occurrences"]] == [None] * 10
 
-    def test_tells_what_it_collides_with_and_not_itself(self, acme: Tenant) -> None:
+    def test_schedule_preview_names_overlaps_except_itself(self, acme: Tenant) -> None:
         saved = created(acme.key())
         other = created(acme.key(), name="Everything", allowOverlap=True)
         shown = acme.key().get(f"/v1/schedules/{saved['id']}/preview").json()
         assert [row["scheduleId"] for row in shown["overlaps"]] == [other["id"]]
         assert (shown["overlapCount"], shown["branchCount"]) == (1, 1)
 
-    def test_passes_over_what_has_gone_from_its_scope(self, acme: Tenant, session: Session) -> None:
+    def test_schedule_preview_ignores_missing_repositories_of_the_scope(self, acme: Tenant, session: Session) -> None:
         scope = {"type": "repositories", "repositories": ["acme/gone"]}
         schedule = factories.schedule(session, acme.organization, scope=scope)
         assert acme.key().get(f"/v1/schedules/{schedule.id}/preview").json()["branchCount"] == 0
 
-    def test_of_a_deleted_one_finds_none(self, acme: Tenant, session: Session) -> None:
+    def test_schedule_preview_of_a_deleted_schedule_is_not_found(self, acme: Tenant, session: Session) -> None:
         gone = factories.schedule(session, acme.organization, deleted_at=factories.now())
         refusal(acme.key().get(f"/v1/schedules/{gone.id}/preview"), 404, "schedule_not_found")
 
     @pytest.mark.parametrize("limit", [0, 101, "x"])
-    def test_takes_only_so_many(self, acme: Tenant, session: Session, limit: Any) -> None:
+    def test_schedule_preview_rejects_an_invalid_limit(self, acme: Tenant, session: Session, limit: Any) -> None:
         schedule = factories.schedule(session, acme.organization)
         error = refusal(acme.key().get(f"/v1/schedules/{schedule.id}/preview", limit=limit), 400, "invalid_parameter")
         assert rows(error) == [("limit", "invalid_parameter")]

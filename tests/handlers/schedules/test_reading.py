@@ -13,7 +13,7 @@ from tests.handlers.schedules.asking import FIELDS, NOON, SOON, created, running
 
 
 class TestListSchedules:
-    def test_shows_the_one_that_begins_next_first_and_those_without_a_window_last(self, acme: Tenant) -> None:
+    def test_list_schedules_sorts_by_next_window_and_those_without_last(self, acme: Tenant) -> None:
         made = [
             created(acme.key(), name=name, allowOverlap=True, **changes)["id"]
             for name, changes in (
@@ -29,7 +29,7 @@ class TestListSchedules:
         assert set(page["data"][0]) == FIELDS
         assert {row["id"] for row in page["data"]} == set(made)
 
-    def test_pages_lead_through_all_of_them_once(self, acme: Tenant, session: Session) -> None:
+    def test_pages_of_schedules_list_each_schedule_once(self, acme: Tenant, session: Session) -> None:
         same = factories.now() + timedelta(days=1)
         made = [factories.schedule(session, acme.organization).id for _ in range(7)]
         for schedule_id in made[:5]:
@@ -42,20 +42,24 @@ class TestListSchedules:
             found += [row["id"] for row in page["data"]]
         assert found == sorted(made[:5]) + sorted(made[5:])
 
-    def test_refuses_a_cursor_of_another_organisation(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_list_schedules_rejects_a_cursor_of_another_organization(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         for _ in range(2):
             factories.schedule(session, globex.organization)
         cursor = globex.key().get("/v1/schedules", limit=1).json()["nextCursor"]
         refusal(acme.key().get("/v1/schedules", cursor=cursor), 400, "invalid_cursor")
 
-    def test_leaves_out_deleted_and_foreign_ones(self, acme: Tenant, globex: Tenant, session: Session) -> None:
+    def test_list_schedules_omits_deleted_and_foreign_schedules(
+        self, acme: Tenant, globex: Tenant, session: Session
+    ) -> None:
         factories.schedule(session, globex.organization)
         factories.schedule(session, acme.organization, deleted_at=factories.now())
         assert acme.key().get("/v1/schedules").json() == {"data": [], "nextCursor": None}
 
 
 class TestGetSchedule:
-    def test_shows_the_next_planned_window_not_the_active_or_a_skipped_one(
+    def test_get_schedule_shows_the_next_planned_window_only(
         self, acme: Tenant, session: Session, web: WatchedBranch
     ) -> None:
         made = created(acme.key())
@@ -64,7 +68,9 @@ class TestGetSchedule:
         shown = acme.key("schedule:read").get(f"/v1/schedules/{made['id']}").json()
         assert shown["nextOccurrence"]["startsAt"] == starts(SOON + timedelta(days=1), 22)
 
-    def test_moves_on_with_the_clock(self, acme: Tenant, session: Session, later: Any) -> None:
+    def test_get_schedule_advances_the_next_window_with_the_clock(
+        self, acme: Tenant, session: Session, later: Any
+    ) -> None:
         schedule = factories.schedule(session, acme.organization)
         first, second = (
             factories.occurrence(session, schedule, starts_at=factories.now() + timedelta(hours=hours))

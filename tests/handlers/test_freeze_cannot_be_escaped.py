@@ -70,7 +70,9 @@ WAYS: dict[str, Callable[[Frozen], object]] = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_no_way_leads_out_of_a_freeze(frozen: Frozen, way: Callable[[Frozen], object]) -> None:
+def test_frozen_branch_stays_frozen_after_every_other_operation(
+    frozen: Frozen, way: Callable[[Frozen], object]
+) -> None:
     way(frozen)
     targets = frozen.call("GET", f"/v1/freezes/{frozen.freeze.id}/targets").json()["data"]
     assert [(target["branchId"], target["operation"]) for target in targets] == [(frozen.branch.id, "apply")]
@@ -113,7 +115,7 @@ def do_something(key: Caller, repositories: list[str], chance: random.Random) ->
 
 
 @pytest.mark.slow
-def test_whatever_happens_at_once_no_branch_slips_out_or_is_missed(acme: Tenant, session: Session) -> None:
+def test_concurrent_operations_never_leave_a_branch_outside_a_freeze(acme: Tenant, session: Session) -> None:
     seed = chosen_seed()
     rows = [acme.repository(f"r{number}", "release/1") for number in range(4)]
     for row in rows:

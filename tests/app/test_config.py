@@ -14,7 +14,7 @@ NEEDED = {
 }
 
 
-def test_what_is_needed_is_enough() -> None:
+def test_required_variables_are_sufficient() -> None:
     config = load_config(NEEDED)
     assert (config.max_targets, config.session_jwt_ttl, config.issuer) == (
         10_000,
@@ -24,7 +24,7 @@ def test_what_is_needed_is_enough() -> None:
     assert len(config.cursor_secret) >= 32
 
 
-def test_every_fault_is_named_at_once() -> None:
+def test_every_configuration_error_is_reported_at_once() -> None:
     wrong = {
         "DATABASE_URL": "mysql://host/db",
         "MAX_TARGETS": "many",
@@ -47,7 +47,7 @@ def test_every_fault_is_named_at_once() -> None:
     "name",
     ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET", "GITHUB_APP_CLIENT_ID", "GITHUB_APP_CLIENT_SECRET"],
 )
-def test_a_client_needs_its_id_and_its_secret(name: str) -> None:
+def test_oauth_client_requires_both_id_and_secret(name: str) -> None:
     client = name.rpartition("CLIENT_")[0]
     with pytest.raises(ConfigurationError, match=rf"^{client}CLIENT_\w+ is required where {name} is set$"):
         load_config({**NEEDED, name: "one of the two"})
@@ -63,7 +63,7 @@ def test_a_client_needs_its_id_and_its_secret(name: str) -> None:
         "http://[::1]:8",
     ],
 )
-def test_people_sign_in_at_an_origin_that_browsers_trust(text: str) -> None:
+def test_web_url_accepts_origins_that_browsers_trust(text: str) -> None:
     assert load_config({**NEEDED, "WEB_URL": text}).web_url == text.rstrip("/")
 
 
@@ -71,7 +71,7 @@ def test_people_sign_in_at_an_origin_that_browsers_trust(text: str) -> None:
     "text",
     ["http://freeze.example.com", "http://192.0.2.2:8080", "http://127.0.0.1.example.com", "https://", "ftp://x"],
 )
-def test_an_origin_whose_forms_would_not_say_where_they_come_from_is_refused(text: str) -> None:
+def test_web_url_rejects_insecure_and_unusable_origins(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"^WEB_URL must be a URL of https, or of http on this machine$"):
         load_config({**NEEDED, "WEB_URL": text})
 
@@ -82,7 +82,7 @@ MAIL = {
 }
 
 
-def test_mail_needs_a_server_and_a_sender() -> None:
+def test_mail_requires_a_server_and_a_sender() -> None:
     config = load_config({**NEEDED, **MAIL})
     assert (config.smtp_url, config.mail_from) == (MAIL["SMTP_URL"], MAIL["MAIL_FROM"])
     assert "canary" not in repr(config)
@@ -90,7 +90,7 @@ def test_mail_needs_a_server_and_a_sender() -> None:
         load_config({**NEEDED, "SMTP_URL": MAIL["SMTP_URL"]})
 
 
-def test_nothing_starts_without_the_secret_that_seals() -> None:
+def test_secret_key_is_required() -> None:
     with pytest.raises(ConfigurationError, match=r"^SECRET_KEY is required: Seals what the database must not tell"):
         load_config({name: value for name, value in NEEDED.items() if name != "SECRET_KEY"})
 
@@ -107,25 +107,25 @@ def test_nothing_starts_without_the_secret_that_seals() -> None:
         ("SECRET_KEY", "short"),
     ],
 )
-def test_mail_that_would_not_work_or_not_be_safe_is_refused(name: str, text: str) -> None:
+def test_unusable_or_insecure_mail_configuration_is_rejected(name: str, text: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{name} ") as refused:
         load_config({**NEEDED, **MAIL, name: text})
     assert "in-the-clear" not in str(refused.value)
 
 
-def test_secrets_do_not_show_in_its_text() -> None:
+def test_secrets_are_hidden_in_the_representation_of_the_configuration() -> None:
     config = load_config({**NEEDED, "GITHUB_WEBHOOK_SECRET": "canary-one", "CURSOR_SECRET": "canary-two-canary"})
     assert "canary" not in repr(config)
     assert "secret-password" not in repr(config)
 
 
-def test_a_private_key_comes_from_the_variable_or_from_a_file(tmp_path: Path) -> None:
+def test_private_key_comes_from_a_variable_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "key.pem"
     file.write_text("PEM of the file")
     assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY_FILE": str(file)}).private_key == "PEM of the file"
     assert load_config({**NEEDED, "GITHUB_APP_PRIVATE_KEY": "PEM"}).private_key == "PEM"
 
 
-def test_the_table_has_every_variable() -> None:
+def test_configuration_table_lists_the_variables() -> None:
     assert "| `DATABASE_URL` |" in table()
     assert "| `MAX_TARGETS` | Branches that one freeze request may cover | 10000 |" in table()

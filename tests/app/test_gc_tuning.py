@@ -20,7 +20,7 @@ def is_walked_through(thing: object) -> bool:
     return any(other is thing for other in gc.get_objects())
 
 
-def test_what_is_there_at_the_start_is_never_walked_through_again() -> None:
+def test_gc_never_scans_objects_that_exist_at_startup_again() -> None:
     built = [object()]
     assert is_walked_through(built)
     freeze_gc()
@@ -36,13 +36,13 @@ class Circle:
         self.itself = self
 
 
-def test_garbage_of_the_start_is_not_kept_for_ever() -> None:
+def test_gc_frees_garbage_of_the_startup() -> None:
     garbage = weakref.ref(Circle())
     freeze_gc()
     assert garbage() is None
 
 
-def test_each_process_of_the_api_does_it_before_its_first_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gc_is_frozen_before_the_first_request_of_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CURSOR_SECRET", "PROMETHEUS_MULTIPROC_DIR"):  # which it sets where they are not
         monkeypatch.setenv(name, "given")
     built = [object()]

@@ -39,7 +39,7 @@ def lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("canary", CANARIES.values(), ids=CANARIES.keys())
-def test_a_secret_is_struck_out_wherever_it_turns_up(lines: io.StringIO, canary: str) -> None:
+def test_secret_is_redacted_anywhere_in_the_log(lines: io.StringIO, canary: str) -> None:
     logger = logging.getLogger("anything")
     logger.warning("met %s", canary, extra={"nested": {"deep": [canary]}})
     logger.error("failed", exc_info=RuntimeError(canary))
@@ -50,13 +50,13 @@ def test_a_secret_is_struck_out_wherever_it_turns_up(lines: io.StringIO, canary:
     assert [json.loads(line)["level"] for line in written.splitlines()] == ["warning", "error"]
 
 
-def test_a_line_break_in_a_value_makes_no_second_line(lines: io.StringIO) -> None:
+def test_line_break_in_a_value_starts_no_second_log_line(lines: io.StringIO) -> None:
     logging.getLogger("anything").warning('a\r\n{"level": "critical"}\x1b[31m')
     (line,) = lines.getvalue().splitlines()
     assert json.loads(line)["level"] == "warning"
 
 
-def test_the_request_line_has_no_query_and_escapes_its_path() -> None:
+def test_access_log_omits_the_query_and_escapes_the_path() -> None:
     stream = io.BytesIO()
     scope = {
         "method": "GET",
@@ -72,7 +72,7 @@ def test_the_request_line_has_no_query_and_escapes_its_path() -> None:
     assert b"canary" not in line
 
 
-def test_what_a_statement_was_given_is_not_told_by_its_error(lines: io.StringIO, database: str) -> None:
+def test_database_error_omits_the_parameters_of_its_statement(lines: io.StringIO, database: str) -> None:
     canary = secrets.token_urlsafe()
     engine = make_engine(database, 1)
     try:

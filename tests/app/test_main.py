@@ -8,7 +8,7 @@ import app.main
 from app.config import load_config
 
 
-def test_an_environment_that_cannot_be_used_ends_the_process_with_every_fault(
+def test_invalid_environment_ends_the_process_with_every_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("DATABASE_URL", raising=False)
@@ -22,13 +22,13 @@ def test_an_environment_that_cannot_be_used_ends_the_process_with_every_fault(
     assert "REDIS_URL must be a URL of redis or rediss or unix" in told
 
 
-def test_the_application_starts_without_its_database_and_with_every_handler() -> None:
+def test_application_starts_without_its_database() -> None:
     environment = {"DATABASE_URL": "postgresql://127.0.0.1:1/x", "REDIS_URL": "redis://127.0.0.1:1"}
     config = load_config({**environment, "SECRET_KEY": "a secret of tests"})
     assert app.main.create_app(config) is not None
 
 
-def test_importing_the_module_needs_no_environment() -> None:
+def test_import_of_the_main_module_needs_no_environment() -> None:
     importlib.reload(app.main)
     with pytest.raises(AttributeError):
         _ = app.main.nothing

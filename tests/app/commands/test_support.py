@@ -100,7 +100,7 @@ def entries(session: Session) -> list[AuditEntry]:
     return session.query(AuditEntry).order_by(AuditEntry.at, AuditEntry.id).all()
 
 
-def test_support_session_reads_one_organisation(
+def test_support_session_reads_only_its_organization(
     session: Session, acme: Organization, http: httpx.Client, begin: Any
 ) -> None:
     factories.freeze(session, acme, reason="Quarter-end close")
@@ -109,7 +109,7 @@ def test_support_session_reads_one_organisation(
     assert [row["reason"] for row in answer.json()["data"]] == ["Quarter-end close"]
 
 
-def test_support_session_takes_the_id_of_an_organisation(acme: Organization, http: httpx.Client, begin: Any) -> None:
+def test_support_command_accepts_the_id_of_an_organization(acme: Organization, http: httpx.Client, begin: Any) -> None:
     assert status_and_code(http, begin(acme.id)) == (200, None)
 
 
@@ -174,7 +174,7 @@ def test_support_command_ends_all_open_sessions(
     assert capsys.readouterr().err == "0 open support sessions ended.\n"
 
 
-def test_operator_is_one_user_without_sign_in(session: Session, acme: Organization, begin: Any) -> None:
+def test_operator_is_a_single_user_without_sign_in(session: Session, acme: Organization, begin: Any) -> None:
     begin(acme.slug)
     begin(acme.slug)
     operator = session.query(User).one()
@@ -196,7 +196,7 @@ def test_support_command_prints_only_the_token_to_stdout(
 
 
 class TestRejections:
-    def test_support_session_is_rejected_for_unknown_organisation(
+    def test_support_session_is_rejected_for_an_unknown_organization(
         self, session: Session, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["nothing", *BY, *WHY]) == 1
@@ -206,7 +206,7 @@ class TestRejections:
             "Organisation 'nothing' not found. Use its id (org_…) or its slug.\n",
         )
 
-    def test_support_session_is_rejected_for_deleted_organisation(
+    def test_support_session_is_rejected_for_a_deleted_organization(
         self, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         acme.deleted_at = factories.now()
@@ -248,7 +248,7 @@ class TestRejections:
         assert main(["acme", *BY, *WHY]) == 3
         assert "DATABASE_URL is required" in capsys.readouterr().err
 
-    def test_support_command_ends_with_3_when_the_database_is_away(
+    def test_support_command_ends_with_3_when_the_database_does_not_answer(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setenv("DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")

@@ -63,7 +63,7 @@ def verify() -> Iterator[Verify]:
         yield all_at_once
 
 
-def test_a_key_that_has_just_been_made_is_known_at_once(verify: Verify) -> None:
+def test_new_signing_key_is_accepted_at_once(verify: Verify) -> None:
     keys = Keys("first")
     by = verifier(keys, watch := Watch())
     assert verify(by, token("first"), token("second")) == [True, False]
@@ -72,7 +72,7 @@ def test_a_key_that_has_just_been_made_is_known_at_once(verify: Verify) -> None:
     assert verify(by, token("second")) == [True]
 
 
-def test_invented_keys_do_not_make_the_database_busy(verify: Verify) -> None:
+def test_unknown_signing_keys_do_not_flood_the_database(verify: Verify) -> None:
     keys = Keys("first")
     by = verifier(keys, watch := Watch())
     assert verify(by, token("first")) == [True]
@@ -82,7 +82,7 @@ def test_invented_keys_do_not_make_the_database_busy(verify: Verify) -> None:
     assert keys.readings == readings + 1
 
 
-def test_a_key_that_was_taken_away_is_good_for_nothing_within_a_minute(verify: Verify) -> None:
+def test_removed_signing_key_is_rejected_within_a_minute(verify: Verify) -> None:
     keys = Keys("first", "leaked")
     by = verifier(keys, watch := Watch())
     known, other = token("leaked"), token("first")
@@ -92,7 +92,7 @@ def test_a_key_that_was_taken_away_is_good_for_nothing_within_a_minute(verify: V
     assert verify(by, known, token("leaked", "ses_2"), other) == [False, False, True]
 
 
-def test_a_known_token_needs_no_reading(verify: Verify) -> None:
+def test_verification_with_a_known_key_reads_no_database(verify: Verify) -> None:
     keys = Keys("first")
     by = verifier(keys, watch := Watch())
     known = token("first")
@@ -103,5 +103,5 @@ def test_a_known_token_needs_no_reading(verify: Verify) -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["", "x", "a.b.c", "x" * 5000])
-def test_nonsense_is_refused(verify: Verify, nonsense: str) -> None:
+def test_malformed_access_token_is_rejected(verify: Verify, nonsense: str) -> None:
     assert verify(verifier(Keys(), Watch()), nonsense) == [False]

@@ -30,34 +30,40 @@ def code(response: httpx.Response) -> tuple[int, str | None]:
 OK = (200, None)
 
 
-class TestTheHeader:
+class TestAuthorizationHeader:
     @pytest.mark.parametrize("header", ["", "Bearer", "Basic dXNlcjpwYXNz", "Bearer a b", "Bearer\ta", "svc_live_x"])
-    def test_what_is_absent_or_unreadable_is_missing(self, http: httpx.Client, acme: Tenant, header: str) -> None:
+    def test_absent_or_unreadable_authorization_header_is_missing_credentials(
+        self, http: httpx.Client, acme: Tenant, header: str
+    ) -> None:
         response = http.get("/v1/things", headers={"Authorization": header})
         assert code(response) == (401, "missing_credentials")
 
-    def test_the_scheme_is_case_insensitive(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_authorization_scheme_is_case_insensitive(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(http.get("/v1/things", headers={"Authorization": f"bEARER   {acme.key()}"})) == OK
 
-    def test_bytes_that_are_no_ascii_are_unreadable(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_authorization_header_with_non_ascii_bytes_is_missing_credentials(
+        self, http: httpx.Client, acme: Tenant
+    ) -> None:
         response = http.get("/v1/things", headers={b"Authorization": b"Bearer \xff\xfe"})
         assert code(response) == (401, "missing_credentials")
 
     @pytest.mark.parametrize("token", ["x", "svc_live_", "svc_live_" + "a" * 38, "a.b.c", "..", "eyJ.eyJ.", "x" * 5000])
-    def test_any_other_token_is_invalid(self, http: httpx.Client, acme: Tenant, token: str) -> None:
+    def test_unrecognized_token_is_invalid(self, http: httpx.Client, acme: Tenant, token: str) -> None:
         assert code(get(http, "/v1/things", token)) == (401, "invalid_token")
 
-    def test_a_session_token_is_told_to_be_minted_from(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_session_token_is_rejected_with_a_hint_to_get_an_access_token(
+        self, http: httpx.Client, acme: Tenant
+    ) -> None:
         response = get(http, "/v1/things", "svc_session_" + "a" * 43)
         assert code(response) == (401, "invalid_token")
         assert "GET /api/auth/token" in response.json()["error"]["message"]
 
-    def test_public_operations_look_at_no_credential(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_public_operation_ignores_credentials(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/ping", "nonsense")) == OK
 
 
-class TestSecrets:
-    def test_a_secret_is_recognised_by_its_checksum(self) -> None:
+class TestKeySecrets:
+    def test_secret_is_recognized_by_its_checksum(self) -> None:
         secret = new_secret()
         assert len(secret) == len("svc_live_") + 38
         assert looks_like_secret(secret)
@@ -65,23 +71,23 @@ class TestSecrets:
         assert not looks_like_secret(swapped)
         assert not looks_like_secret(secret + "\n")
 
-    def test_an_unknown_secret_with_the_right_checksum_is_invalid(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_unknown_secret_with_a_valid_checksum_is_invalid(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/v1/things", new_secret())) == (401, "invalid_token")
 
 
 class TestKeys:
-    def test_any_one_of_the_scopes_is_enough(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_api_key_needs_any_of_the_scopes_of_an_operation(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/v1/things/a", acme.key("repo:read"))) == OK
         assert code(get(http, "/v1/things/a", acme.key("freeze:read"))) == OK
         response = get(http, "/v1/things/a", acme.key("freeze:write"))
         assert code(response) == (403, "insufficient_scope")
         assert "freeze:read or repo:read" in response.json()["error"]["message"]
 
-    def test_a_session_only_operation_answers_a_key_with_403(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_credential_of_the_wrong_type_is_refused(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/v1/sessions-only", acme.key())) == (403, "credential_type_not_allowed")
         assert code(get(http, "/v1/keys-only", acme.session())) == (403, "credential_type_not_allowed")
 
-    def test_an_expired_revoked_or_replaced_key_ends_to_the_second(
+    def test_expired_revoked_or_replaced_key_is_rejected_to_the_second(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any], clock: MovableClock
     ) -> None:
         moment = datetime(2027, 3, 1, 12, tzinfo=UTC)
@@ -100,7 +106,7 @@ class TestKeys:
         clock.at = moment + timedelta(seconds=1)
         assert code(get(http, "/v1/things", expiring)) == (401, "token_expired")
 
-    def test_a_deleted_organisation_is_gone(
+    def test_credentials_of_a_deleted_organization_are_gone(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         secret, session = acme.key(), acme.session()
@@ -112,7 +118,7 @@ class TestKeys:
 
 class TestSessions:
     @pytest.mark.parametrize("role", ["viewer", "member", "admin", "owner"])
-    def test_a_role_reaches_what_needs_it_or_less(self, http: httpx.Client, acme: Tenant, role: str) -> None:
+    def test_role_permits_operations_of_its_level_and_below(self, http: httpx.Client, acme: Tenant, role: str) -> None:
         session = acme.session(role)
         assert code(get(http, "/v1/things", session)) == OK
         admins = OK if role in {"admin", "owner"} else (403, "insufficient_permission")
@@ -120,7 +126,7 @@ class TestSessions:
         deleted = get(http, "/v1/things/a", session, "DELETE")
         assert deleted.status_code == (403 if role == "viewer" else 204)
 
-    def test_a_changed_role_and_a_lost_membership_act_at_once(
+    def test_changed_role_and_lost_membership_take_effect_at_once(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         session = acme.session("admin")
@@ -131,14 +137,14 @@ class TestSessions:
         assert code(get(http, "/v1/things", session)) == (403, "organization_not_provisioned")
         assert code(get(http, "/v1/personal", session)) == OK
 
-    def test_a_session_that_has_ended_is_invalid(
+    def test_access_token_of_an_ended_session_is_invalid(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         session = acme.session()
         sql.execute("UPDATE sessions SET revoked_at = now()")
         assert code(get(http, "/v1/things", session)) == (401, "invalid_token")
 
-    def test_a_token_expires_to_the_second(self, http: httpx.Client, acme: Tenant, clock: MovableClock) -> None:
+    def test_access_token_expires_to_the_second(self, http: httpx.Client, acme: Tenant, clock: MovableClock) -> None:
         session = acme.session(ttl=timedelta(minutes=10))
         expires_at = datetime.fromtimestamp(jwt.decode(session, options={"verify_signature": False})["exp"], UTC)
         clock.at = expires_at - timedelta(seconds=1)
@@ -147,7 +153,7 @@ class TestSessions:
             clock.at = expires_at + timedelta(seconds=late)
             assert code(get(http, "/v1/things", session)) == (401, "token_expired")
 
-    def test_nobody_without_an_organisation_gets_in(
+    def test_person_without_an_organization_is_refused(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         nobody = person(sql, "nobody")
@@ -163,7 +169,7 @@ class TestSessions:
         assert code(response) == (403, "no_organization_selected")
         assert "POST /api/auth/org/set-active" in response.json()["error"]["message"]
 
-    def test_a_support_session_reads_everything_and_changes_nothing(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_support_session_reads_everything_and_changes_nothing(self, http: httpx.Client, acme: Tenant) -> None:
         session = acme.session("viewer", support=True)
         assert code(get(http, "/v1/administer", session)) == OK
         for method, path in (("DELETE", "/v1/things/a"), ("POST", "/v1/things"), ("POST", "/v1/installed")):
@@ -178,7 +184,7 @@ class TestForgedTokens:
         headers = {"kid": test_signer().kid, "typ": TOKEN_TYPE, **headers}
         return jwt.encode(claims, key or test_signer().private_key, algorithm=algorithm, headers=headers)
 
-    def test_the_untouched_claims_are_good(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_unmodified_claims_are_accepted(self, http: httpx.Client, acme: Tenant) -> None:
         assert code(get(http, "/v1/things", self.sign(self.claims(acme)))) == OK
 
     @pytest.mark.parametrize(
@@ -199,23 +205,23 @@ class TestForgedTokens:
         ],
         ids=str,
     )
-    def test_a_changed_claim_is_refused(self, http: httpx.Client, acme: Tenant, changes: dict[str, Any]) -> None:
+    def test_changed_claim_is_refused(self, http: httpx.Client, acme: Tenant, changes: dict[str, Any]) -> None:
         assert code(get(http, "/v1/things", self.sign({**self.claims(acme), **changes}))) == (401, "invalid_token")
 
     @pytest.mark.parametrize("claim", ["sub", "sid", "iss", "aud", "exp", "iat"])
-    def test_a_missing_claim_is_refused(self, http: httpx.Client, acme: Tenant, claim: str) -> None:
+    def test_missing_claim_is_refused(self, http: httpx.Client, acme: Tenant, claim: str) -> None:
         claims = self.claims(acme)
         del claims[claim]
         assert code(get(http, "/v1/things", self.sign(claims))) == (401, "invalid_token")
 
-    def test_another_organisation_in_the_claims_opens_nothing(
+    def test_foreign_organization_in_the_claims_is_refused(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         globex = tenant(sql, "globex")
         forged = self.sign({**self.claims(acme), "org": globex.id})
         assert code(get(http, "/v1/things", forged)) == (403, "no_organization_selected")
 
-    def test_no_algorithm_another_one_or_a_foreign_key_verifies(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_unsigned_or_foreign_signed_token_is_refused(self, http: httpx.Client, acme: Tenant) -> None:
         claims = self.claims(acme)
         public = serialization.load_pem_private_key(test_signer().private_key.encode(), None)
         assert isinstance(public, ec.EllipticCurvePrivateKey)
@@ -239,15 +245,15 @@ class TestForgedTokens:
             assert code(get(http, "/v1/things", one)) == (401, "invalid_token"), one
 
 
-class TestGates:
-    def test_a_plan_without_the_feature_is_told_so(
+class TestPreconditions:
+    def test_operation_outside_the_plan_is_refused(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         assert code(get(http, "/v1/entitled", acme.key())) == OK
         globex = tenant(sql, "globex", plan="free")
         assert code(get(http, "/v1/entitled", globex.key())) == (403, "feature_not_available")
 
-    def test_what_needs_the_installation_fails_without_it(
+    def test_operation_on_the_installation_is_gone_when_uninstalled(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == OK
@@ -259,7 +265,7 @@ class TestGates:
         assert code(get(http, "/v1/installed", acme.key(), "POST")) == (410, "installation_removed")
         assert code(get(http, "/v1/things", acme.key())) == OK
 
-    def test_an_asynchronous_handler_sees_its_own_organisation_only(
+    def test_asynchronous_handler_reads_only_its_own_organization(
         self, http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
     ) -> None:
         globex = tenant(sql, "globex")
@@ -273,7 +279,7 @@ def part_of(value: dict[str, Any]) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
 
 
-def test_only_the_hash_of_a_secret_is_kept() -> None:
+def test_secret_is_hashed_for_storage() -> None:
     secret = new_secret()
     assert secret.encode() not in secret_hash(secret)
     assert len(secret_hash(secret)) == 32

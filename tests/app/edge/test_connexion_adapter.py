@@ -18,17 +18,17 @@ from schemas.contract import Contract, ContractError, parse_contract
 NEWS = "Connexion has changed: read app/edge/connexion_adapter.py against it, then change this test"
 
 
-class TestWhatTheAdapterLeansOn:
-    def test_the_version_is_the_one_that_was_read(self) -> None:
+class TestConnexionInternals:
+    def test_connexion_has_the_tested_version(self) -> None:
         assert version("connexion") == "3.3.0", NEWS
 
-    def test_the_application_holds_its_inner_one_where_we_put_ours(self) -> None:
+    def test_connexion_application_holds_the_replaceable_inner_application(self) -> None:
         app = connexion.AsyncApp("app")
         assert isinstance(app._middleware_app, AsyncASGIApp), NEWS
         assert app.middleware.app is app._middleware_app, NEWS
         assert app.middleware.middleware_stack is None, NEWS
 
-    def test_operations_are_made_by_make_operation_and_found_by_id(self) -> None:
+    def test_connexion_makes_operations_by_method_and_finds_them_by_id(self) -> None:
         assert AsyncASGIApp.api_cls is AsyncApi, NEWS
         assert issubclass(AsyncApi, RoutedAPI), NEWS
         assert issubclass(AsyncASGIApp, RoutedMiddleware), NEWS
@@ -37,7 +37,7 @@ class TestWhatTheAdapterLeansOn:
         assert 'connexion_context.get("operation_id")' in inspect.getsource(RoutedMiddleware.__call__), NEWS
         assert ROUTING_CONTEXT == "connexion_routing", NEWS
 
-    def test_the_stack_is_built_by_a_method_that_returns_what_the_first_request_would_set(self) -> None:
+    def test_connexion_builds_its_stack_as_the_first_request_would(self) -> None:
         source = inspect.getsource(ConnexionMiddleware.__call__)
         assert "self.app, self.middleware_stack = self._build_middleware_stack()" in source, NEWS
         assert issubclass(connexion_adapter.RoutingMiddleware, SpecMiddleware), NEWS
@@ -62,24 +62,24 @@ def build(contract: Contract, handlers: str = "tests.app.edge.machinery", **opti
     )
 
 
-class TestABadSetUp:
-    def test_the_stack_is_built_before_the_first_request(self, small_contract: Contract) -> None:
+class TestInvalidSetup:
+    def test_adapter_builds_the_stack_before_the_first_request(self, small_contract: Contract) -> None:
         assert build(small_contract).middleware.middleware_stack is not None
 
-    def test_every_missing_handler_is_named(self, small_contract: Contract) -> None:
+    def test_adapter_names_every_missing_handler(self, small_contract: Contract) -> None:
         source = small_contract.source.replace(b"operationId: ping", b"operationId: pong")
         source = source.replace(b"operationId: receive", b"operationId: receive_other")
         with pytest.raises(ContractError, match=r"things\.py: pong, .*things\.py: receive_other"):
             build(parse_contract(source))
 
-    def test_a_missing_module_is_named(self, small_contract: Contract) -> None:
+    def test_adapter_names_a_missing_module(self, small_contract: Contract) -> None:
         with pytest.raises(ContractError, match=r"tests\.app/things\.py: list_things"):
             build(small_contract, "tests.app")
 
-    def test_an_incomplete_application_can_be_asked_for(self, small_contract: Contract) -> None:
+    def test_adapter_allows_an_incomplete_application_on_request(self, small_contract: Contract) -> None:
         build(parse_contract(small_contract.source.replace(b"operationId: ping", b"operationId: pong")), complete=False)
 
-    def test_a_document_that_is_no_openapi_3_0_is_refused(self, small_contract: Contract) -> None:
+    def test_adapter_rejects_a_document_other_than_openapi_3_0(self, small_contract: Contract) -> None:
         for old, new in ((b"openapi: 3.0.3", b"openapi: 3.1.0"), (b"description: things", b"note: things")):
             with pytest.raises(ContractError, match=r"not OpenAPI 3\.0"):
                 build(parse_contract(small_contract.source.replace(old, new)))

@@ -54,14 +54,14 @@ def with_download(database_url: str, do: Callable[[DatabaseDownload], Awaitable[
     return with_downloads(database_url, run)
 
 
-def test_it_sees_the_rows_of_its_organisation_alone(filled: str) -> None:
+def test_download_reads_only_rows_of_its_organization(filled: str) -> None:
     async def count(download: DatabaseDownload) -> Any:
         return (await download.fetch(COUNT))[0]["n"]
 
     assert with_download(filled, count) == 3000
 
 
-def test_it_cannot_write(filled: str) -> None:
+def test_download_cannot_write(filled: str) -> None:
     async def write(download: DatabaseDownload) -> None:
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             await download.fetch("UPDATE organizations SET name = 'x' RETURNING id")
@@ -69,7 +69,7 @@ def test_it_cannot_write(filled: str) -> None:
     with_download(filled, write)
 
 
-def test_it_sees_one_state_of_the_database(filled: str) -> None:
+def test_download_reads_one_snapshot_of_the_database(filled: str) -> None:
     async def look_twice(download: DatabaseDownload) -> tuple[Any, Any]:
         before = await download.fetch(COUNT)
         engine = create_engine(filled, isolation_level="AUTOCOMMIT")
@@ -87,7 +87,7 @@ def test_it_sees_one_state_of_the_database(filled: str) -> None:
     assert before == after
 
 
-def test_rows_are_sent_from_the_first_one_on_without_sorting_all_of_them(filled: str) -> None:
+def test_export_query_streams_rows_without_sorting(filled: str) -> None:
     since = factories.now().replace(year=2000)
     for filters in (AuditFilters(), AuditFilters(action="freeze.started"), AuditFilters(source="api", actor_id="x")):
         query, values = exporting.compiled(exporting.entries(matching(since, "org_1", filters)))
@@ -100,7 +100,7 @@ def test_rows_are_sent_from_the_first_one_on_without_sorting_all_of_them(filled:
         assert "Index" in plan, plan
 
 
-def test_an_organisation_has_few_and_a_process_has_few(filled: str) -> None:
+def test_downloads_are_limited_per_organization_and_process(filled: str) -> None:
     async def open_many(downloads: DatabaseDownloads) -> list[ServiceError]:
         running = [await downloads.open("org_1") for _ in range(MAX_DOWNLOADS_PER_ORGANIZATION)]
         refusals: list[ServiceError] = []
@@ -119,7 +119,7 @@ def test_an_organisation_has_few_and_a_process_has_few(filled: str) -> None:
     assert all(error.retry_after for error in refusals)
 
 
-def test_a_database_that_is_away_takes_no_place() -> None:
+def test_failed_connection_does_not_occupy_a_download_slot() -> None:
     async def try_often(downloads: DatabaseDownloads) -> None:
         for _ in range(MAX_DOWNLOADS + 1):
             with pytest.raises(psycopg.OperationalError):
@@ -128,7 +128,7 @@ def test_a_database_that_is_away_takes_no_place() -> None:
     with_downloads("postgresql://nobody@127.0.0.1:1/nothing", try_often)
 
 
-def test_those_that_wait_for_a_row_are_ended_with_the_process(filled: str) -> None:
+def test_waiting_downloads_are_cancelled_at_shutdown(filled: str) -> None:
     async def end_while_they_wait(downloads: DatabaseDownloads) -> list[BaseException | None]:
         async def read(download: DatabaseDownload) -> None:
             async for _row in download.copy("COPY (SELECT pg_sleep(60)) TO STDOUT"):

@@ -27,13 +27,13 @@ def error(response: httpx.Response) -> dict[str, object]:
     return found
 
 
-def test_an_unknown_route_is_a_404_envelope(api: httpx.Client) -> None:
+def test_unknown_route_returns_a_404_envelope(api: httpx.Client) -> None:
     for path in ("/v1", "/nope", "/v1/things/", "/v1/things/a/b", "/v1//things", "/v1/things/%ff", "/v1/things/a%00"):
         response = api.get(path)
         assert (response.status_code, error(response)["code"]) == (404, "not_found"), path
 
 
-def test_a_wrong_method_is_told_every_allowed_one(api: httpx.Client) -> None:
+def test_wrong_method_returns_405_with_every_allowed_method(api: httpx.Client) -> None:
     response = api.put("/v1/things/a")
     assert response.status_code == 405
     assert error(response)["type"] == "invalid_request"
@@ -41,20 +41,20 @@ def test_a_wrong_method_is_told_every_allowed_one(api: httpx.Client) -> None:
     assert response.headers["Allow"] == "DELETE, GET, HEAD"
 
 
-def test_a_head_request_is_answered_like_its_get_without_a_body(api: httpx.Client, clock: MovableClock) -> None:
+def test_head_request_is_answered_like_get_without_a_body(api: httpx.Client, clock: MovableClock) -> None:
     clock.at = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)  # the thing tells the time, and whole seconds are shorter
     response = api.head("/v1/things/a")
     assert (response.status_code, response.content) == (200, b"")
     assert response.headers["Content-Length"] == str(len(api.get("/v1/things/a").content))
 
 
-def test_every_answer_has_a_request_id_of_its_own(api: httpx.Client) -> None:
+def test_every_answer_has_its_own_request_id(api: httpx.Client) -> None:
     ids = {api.get("/ping").headers["X-Request-Id"] for _ in range(5)}
     assert len(ids) == 5
     assert all(one.startswith("req_") and len(one) == 30 for one in ids)
 
 
-def test_a_fault_of_ours_tells_the_client_nothing_and_the_log_which_request(
+def test_internal_error_is_hidden_from_the_client_and_logged(
     api: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = {"name": "fails within", "scope": {"type": "organization"}}
@@ -67,17 +67,17 @@ def test_a_fault_of_ours_tells_the_client_nothing_and_the_log_which_request(
     assert record.__dict__["request_id"] == error(response)["requestId"]
 
 
-def test_an_answer_that_does_not_match_the_contract_is_a_fault_of_ours(api: httpx.Client) -> None:
+def test_answer_that_violates_the_contract_is_an_internal_error(api: httpx.Client) -> None:
     response = api.get("/v1/things/thg_wrong")
     assert (response.status_code, error(response)["code"]) == (500, "internal_error")
 
 
-def test_a_refusal_of_a_service_has_its_codes_status(api: httpx.Client) -> None:
+def test_service_error_has_the_status_of_its_code(api: httpx.Client) -> None:
     response = api.post("/v1/things", json={"name": "refused by the service", "scope": {"type": "organization"}})
     assert (response.status_code, error(response)["code"]) == (409, "invalid_state")
 
 
-def test_invalid_parameter_is_422_inside_a_body_and_400_outside(api: httpx.Client) -> None:
+def test_invalid_parameter_is_422_in_a_body_and_400_elsewhere(api: httpx.Client) -> None:
     within = api.post("/v1/things", json={"name": "invalid for the service", "scope": {"type": "organization"}})
     assert (within.status_code, error(within)["details"]) == (422, [{"path": "/name", "message": "cannot be"}])
     outside = api.get("/v1/things?limit=0")
@@ -85,20 +85,20 @@ def test_invalid_parameter_is_422_inside_a_body_and_400_outside(api: httpx.Clien
     assert error(within)["code"] == error(outside)["code"] == "invalid_parameter"
 
 
-def test_a_401_challenges_for_a_bearer_token(http: httpx.Client, acme: object) -> None:
+def test_unauthorized_answer_challenges_for_a_bearer_token(http: httpx.Client, acme: object) -> None:
     response = http.get("/v1/things")
     assert response.status_code == 401
     assert response.headers["WWW-Authenticate"].startswith("Bearer ")
     assert error(response)["code"] == "missing_credentials"
 
 
-def test_what_postgresql_undid_is_done_again(api: httpx.Client) -> None:
+def test_serialization_failure_is_retried(api: httpx.Client) -> None:
     response = api.post("/v1/things/fail-twice")
     assert (response.status_code, response.json()["name"]) == (200, "third")
     assert things.SEEN["attempts"] == 3
 
 
-def test_a_maintenance_window_refuses_all_but_the_public_operations(
+def test_maintenance_window_refuses_all_but_public_operations(
     small_contract: Contract, redis_url: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "maintenance"
@@ -114,7 +114,7 @@ def test_a_maintenance_window_refuses_all_but_the_public_operations(
         assert http.get("/ping").status_code == 200
 
 
-def test_a_maintenance_window_lasts_as_long_as_its_file(tmp_path: Path) -> None:
+def test_maintenance_window_lasts_as_long_as_its_file(tmp_path: Path) -> None:
     file = tmp_path / "maintenance"
     switch = Maintenance(file, "https://status.example", check_interval=0)
     switch.check()

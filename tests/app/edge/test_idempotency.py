@@ -32,7 +32,7 @@ def code(response: httpx.Response) -> tuple[int, str]:
     return response.status_code, response.json()["error"]["code"]
 
 
-def test_a_retry_gets_the_same_reply_and_has_no_effect(
+def test_repeated_request_is_replayed_without_a_second_effect(
     api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
 ) -> None:
     first = create(api, "one")
@@ -48,14 +48,14 @@ def test_a_retry_gets_the_same_reply_and_has_no_effect(
     assert wakeups.sent == [{"reconcile"}]
 
 
-def test_white_space_and_order_of_keys_make_no_other_body(api: httpx.Client) -> None:
+def test_reformatted_json_body_is_the_same_request(api: httpx.Client) -> None:
     create(api, "one")
     raw = b'{"scope": {"type":   "organization"},\n"name":"a thing"}'
     again = api.post("/v1/things", content=raw, headers={"Idempotency-Key": "one", "Content-Type": "application/json"})
     assert again.headers["Idempotency-Replayed"] == "true"
 
 
-def test_another_body_path_or_method_under_the_key_is_a_conflict(
+def test_idempotency_key_reuse_for_another_request_is_a_conflict(
     api: httpx.Client, sql: psycopg.Connection[Any]
 ) -> None:
     create(api, "one")
@@ -64,7 +64,9 @@ def test_another_body_path_or_method_under_the_key_is_a_conflict(
     assert effects(sql) == 1
 
 
-def test_fifty_threads_with_one_key_have_one_effect(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+def test_fifty_concurrent_requests_with_one_key_have_one_effect(
+    api: httpx.Client, sql: psycopg.Connection[Any]
+) -> None:
     with ThreadPoolExecutor(50) as threads:
         replies = list(threads.map(lambda _: create(api, "one"), range(50)))
     assert effects(sql) == 1
@@ -74,7 +76,7 @@ def test_fifty_threads_with_one_key_have_one_effect(api: httpx.Client, sql: psyc
         assert one.content == fresh[0].content or code(one) == (409, "idempotency_key_reuse")
 
 
-def test_a_request_in_flight_is_told_at_once_and_not_waited_for(
+def test_repeated_request_is_a_conflict_while_the_first_is_in_progress(
     api: httpx.Client, sql: psycopg.Connection[Any]
 ) -> None:
     things.HOLD.clear()
@@ -91,7 +93,7 @@ def test_a_request_in_flight_is_told_at_once_and_not_waited_for(
     assert effects(sql) == 1
 
 
-def test_a_conflict_told_by_a_service_is_kept_and_its_effect_is_not(
+def test_conflict_of_a_service_is_replayed_and_rolled_back(
     api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
 ) -> None:
     body = {**BODY, "name": "refused by the service"}
@@ -103,7 +105,7 @@ def test_a_conflict_told_by_a_service_is_kept_and_its_effect_is_not(
     assert wakeups.sent == []
 
 
-def test_what_the_edge_refuses_and_faults_of_ours_are_not_kept(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+def test_rejected_input_and_internal_errors_are_not_stored(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
     assert create(api, "one", {}).status_code == 400
     assert create(api, "one", {**BODY, "name": "x"}).status_code == 422
     assert create(api, "one", {**BODY, "name": "fails within"}).status_code == 500
@@ -111,7 +113,7 @@ def test_what_the_edge_refuses_and_faults_of_ours_are_not_kept(api: httpx.Client
     assert effects(sql) == 1
 
 
-def test_a_key_belongs_to_its_principal_and_organisation(
+def test_idempotency_key_is_bound_to_principal_and_organization(
     http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]
 ) -> None:
     globex = tenant(sql, "globex")
@@ -120,14 +122,16 @@ def test_a_key_belongs_to_its_principal_and_organisation(
         assert (reply.status_code, "Idempotency-Replayed" in reply.headers) == (201, False)
 
 
-def test_a_replay_is_authorised_anew(http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]) -> None:
+def test_replay_is_authorized_again(http: httpx.Client, acme: Tenant, sql: psycopg.Connection[Any]) -> None:
     secret = acme.key("freeze:write")
     assert create(http, "one", Authorization=f"Bearer {secret}").status_code == 201
     sql.execute("UPDATE api_keys SET scopes = '{freeze:read}'")
     assert code(create(http, "one", Authorization=f"Bearer {secret}")) == (403, "insufficient_scope")
 
 
-def test_a_key_counts_for_a_day(api: httpx.Client, sql: psycopg.Connection[Any], clock: MovableClock) -> None:
+def test_idempotency_key_expires_after_a_day(
+    api: httpx.Client, sql: psycopg.Connection[Any], clock: MovableClock
+) -> None:
     create(api, "one")
     clock.offset = timedelta(hours=23, minutes=59)
     assert create(api, "one").headers["Idempotency-Replayed"] == "true"
@@ -138,7 +142,7 @@ def test_a_key_counts_for_a_day(api: httpx.Client, sql: psycopg.Connection[Any],
 
 
 @pytest.mark.parametrize("key", ["", '""', "a b", "é", "x" * 256, '"unfinished', "a\tb"])
-def test_an_unreadable_key_is_refused(api: httpx.Client, key: str) -> None:
+def test_invalid_idempotency_key_is_rejected(api: httpx.Client, key: str) -> None:
     if key == '"unfinished':
         assert create(api, key).status_code == 201  # a quotation mark is a visible character too
         return
@@ -146,18 +150,18 @@ def test_an_unreadable_key_is_refused(api: httpx.Client, key: str) -> None:
     assert code(response) == (400, "invalid_parameter")
 
 
-def test_a_key_given_twice_is_refused(api: httpx.Client) -> None:
+def test_duplicate_idempotency_key_header_is_rejected(api: httpx.Client) -> None:
     headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b"), ("Authorization", api.headers["Authorization"])]
     assert code(api.post("/v1/things", json=BODY, headers=headers)) == (400, "invalid_parameter")
 
 
-def test_a_deletion_is_replayed_too(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+def test_deletion_is_replayed(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
     replies = [api.delete("/v1/things/a", headers={"Idempotency-Key": "one"}) for _ in range(2)]
     assert [one.status_code for one in replies] == [204, 204]
     assert effects(sql) == 1
 
 
-def test_a_secret_is_replayed_for_an_hour_and_never_lies_in_the_table(
+def test_secret_is_replayed_for_an_hour_and_stored_encrypted(
     api: httpx.Client, sql: psycopg.Connection[Any], database: str, clock: MovableClock
 ) -> None:
     replies = [api.post("/v1/things/a/reveal", headers={"Idempotency-Key": "one"}) for _ in range(2)]

@@ -63,9 +63,7 @@ def process(sql: psycopg.Connection[Any], redis_url: str) -> Process:
     return Process(sql, redis_url)
 
 
-def test_a_process_that_ends_writes_what_it_has_noted(
-    sql: psycopg.Connection[Any], acme: Tenant, process: Process
-) -> None:
+def test_last_use_of_keys_is_written_at_shutdown(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
     (one, one_id), (other, other_id), (_, unused) = (acme.key_with_id() for _ in range(3))
     assert process.use((one, NOON), (other, NOON + timedelta(seconds=1))) == [200, 200]
     assert last_use(sql, one_id) == NOON
@@ -73,7 +71,9 @@ def test_a_process_that_ends_writes_what_it_has_noted(
     assert last_use(sql, unused) is None
 
 
-def test_while_it_goes_on_it_writes_them_soon(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
+def test_last_use_of_a_key_is_written_soon_while_running(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
+) -> None:
     secret, key_id = acme.key_with_id()
     with process.running() as client:
         client.get("/v1/freezes", headers={"Authorization": f"Bearer {secret}"})
@@ -81,7 +81,7 @@ def test_while_it_goes_on_it_writes_them_soon(sql: psycopg.Connection[Any], acme
 
 
 @pytest.mark.parametrize(("seconds", "noted"), [(59, 0), (60, 60)])
-def test_a_key_is_noted_once_a_minute(
+def test_last_use_of_a_key_is_recorded_once_a_minute(
     sql: psycopg.Connection[Any], acme: Tenant, process: Process, seconds: int, noted: int
 ) -> None:
     secret, key_id = acme.key_with_id()
@@ -89,16 +89,14 @@ def test_a_key_is_noted_once_a_minute(
     assert last_use(sql, key_id) == NOON + timedelta(seconds=noted)
 
 
-def test_a_process_whose_clock_is_behind_takes_nothing_back(
-    sql: psycopg.Connection[Any], acme: Tenant, process: Process
-) -> None:
+def test_last_use_of_a_key_never_moves_backwards(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
     secret, key_id = acme.key_with_id()
     process.use((secret, NOON))
     process.use((secret, NOON - timedelta(minutes=10)))
     assert last_use(sql, key_id) == NOON
 
 
-def test_keys_of_several_organisations_are_written_together(
+def test_last_use_of_keys_of_several_organizations_is_written_together(
     sql: psycopg.Connection[Any], acme: Tenant, process: Process
 ) -> None:
     ours, ours_id = acme.key_with_id()
@@ -107,19 +105,23 @@ def test_keys_of_several_organisations_are_written_together(
     assert last_use(sql, ours_id) == last_use(sql, theirs_id) == NOON
 
 
-def test_a_key_that_may_not_was_used_all_the_same(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
+def test_last_use_is_recorded_for_a_key_without_the_scope(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
+) -> None:
     secret, key_id = acme.key_with_id("audit:read")
     assert process.use((secret, NOON)) == [403]
     assert last_use(sql, key_id) == NOON
 
 
-def test_one_that_is_good_no_more_was_not_used(sql: psycopg.Connection[Any], acme: Tenant, process: Process) -> None:
+def test_last_use_is_not_recorded_for_an_expired_key(
+    sql: psycopg.Connection[Any], acme: Tenant, process: Process
+) -> None:
     secret, key_id = acme.key_with_id(expires_at=NOON)
     assert process.use((secret, NOON)) == [401]
     assert last_use(sql, key_id) is None
 
 
-def test_what_cannot_be_written_is_noted_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_unwritten_last_use_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def use_without_a_database() -> set[str]:
         reads = Reads("postgresql://nobody@127.0.0.1:1/nothing", 1)
         await reads.open()
@@ -134,7 +136,7 @@ def test_what_cannot_be_written_is_noted_again(caplog: pytest.LogCaptureFixture)
     assert "last use of 1 API keys not written" in caplog.text
 
 
-def test_the_application_writes_nothing_else_by_this_way(sql: psycopg.Connection[Any]) -> None:
+def test_function_for_last_uses_is_restricted_to_the_application(sql: psycopg.Connection[Any]) -> None:
     row = sql.execute(
         "SELECT proacl::text, pg_get_userbyid(proowner), prosecdef FROM pg_proc WHERE proname = 'note_key_uses'"
     ).fetchone()

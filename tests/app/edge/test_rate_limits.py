@@ -17,7 +17,7 @@ OTHER_KEY = Principal("api_key", "key_2", "another", "org_1")
 STRANGER = Principal("api_key", "key_3", "a stranger", "org_2")
 
 
-def test_every_answer_to_a_credential_tells_what_is_left(api: httpx.Client, acme: Tenant) -> None:
+def test_rate_limit_headers_are_on_every_answer_to_a_credential(api: httpx.Client, acme: Tenant) -> None:
     for response in (
         api.get("/v1/things"),
         api.get("/v1/things?limit=x"),
@@ -34,7 +34,7 @@ def test_every_answer_to_a_credential_tells_what_is_left(api: httpx.Client, acme
 
 
 @pytest.mark.parametrize("with_redis", [True, False], ids=["in Redis", "in the process"])
-def test_an_organisation_has_a_ceiling_and_a_credential_a_budget_of_writes(
+def test_rate_limits_cap_the_organization_and_the_writes_of_a_credential(
     redis_url: str, redis: object, with_redis: bool
 ) -> None:
     async def scenario() -> None:
@@ -56,7 +56,7 @@ def test_an_organisation_has_a_ceiling_and_a_credential_a_budget_of_writes(
     asyncio.run(scenario())
 
 
-def test_the_script_is_loaded_again_after_redis_has_forgotten_it(redis_url: str, redis: object) -> None:
+def test_rate_limit_script_is_reloaded_after_redis_lost_the_script(redis_url: str, redis: object) -> None:
     async def scenario() -> None:
         client = AsyncRedis.from_url(redis_url)
         limits = RateLimits(client, organization=5, writes=2)
@@ -68,7 +68,7 @@ def test_the_script_is_loaded_again_after_redis_has_forgotten_it(redis_url: str,
     asyncio.run(scenario())
 
 
-def test_a_redis_that_is_away_or_hangs_costs_a_moment_once_and_no_request() -> None:
+def test_rate_limits_fall_back_quickly_when_redis_is_unavailable() -> None:
     async def scenario() -> None:
         with socket.create_server(("127.0.0.1", 0)) as hanging:
             for port in (1, hanging.getsockname()[1]):

@@ -26,8 +26,8 @@ def post(api: httpx.Client, content: bytes | Iterator[bytes], content_type: str 
     return api.post("/v1/things", content=content, headers={"Content-Type": content_type})
 
 
-class TestWhatReachesTheHandler:
-    def test_query_values_are_typed_and_defaults_filled_in(self, api: httpx.Client) -> None:
+class TestHandlerArguments:
+    def test_query_values_are_typed_with_defaults(self, api: httpx.Client) -> None:
         query = "limit=7&startedAfter=2026-11-21T10:00:00%2B01:00&frozen=true&state=open&state=shut&ratio=0.5"
         assert api.get(f"/v1/things?{query}").status_code == 200
         assert things.SEEN["list_things"] == {
@@ -41,7 +41,7 @@ class TestWhatReachesTheHandler:
         api.get("/v1/things?")
         assert things.SEEN["list_things"]["limit"] == 50
 
-    def test_a_body_has_snake_case_keys_defaults_and_instants(self, api: httpx.Client) -> None:
+    def test_body_reaches_the_handler_with_snake_case_keys_and_defaults(self, api: httpx.Client) -> None:
         body = {**GOOD, "endsAt": "2026-12-24T17:00:00.1239+01:00", "count": 3.0, "options": None}
         assert api.post("/v1/things", json=body).status_code == 201
         assert things.SEEN["create_thing"] == {
@@ -53,18 +53,18 @@ class TestWhatReachesTheHandler:
         }
         assert isinstance(things.SEEN["create_thing"]["count"], int)
 
-    def test_an_encoded_slash_stays_inside_its_segment(self, api: httpx.Client) -> None:
+    def test_encoded_slash_stays_inside_its_path_segment(self, api: httpx.Client) -> None:
         assert api.get("/v1/things/acme%2Fweb").json()["name"] == "acme/web"
         assert api.get("/v1/things/caf%C3%A9%20au%20lait").json()["name"] == "café au lait"
 
-    def test_a_chunked_body_is_read(self, api: httpx.Client) -> None:
+    def test_chunked_body_is_read(self, api: httpx.Client) -> None:
         raw = json.dumps(GOOD).encode()
         assert post(api, iter([raw[:10], raw[10:]])).status_code == 201
 
-    def test_a_created_object_has_its_address(self, api: httpx.Client) -> None:
+    def test_created_object_has_a_location(self, api: httpx.Client) -> None:
         assert api.post("/v1/things", json=GOOD).headers["Location"] == "/v1/things/thg_1"
 
-    def test_a_raw_body_reaches_its_handler_unparsed(self, http: httpx.Client, acme: object) -> None:
+    def test_raw_body_reaches_its_handler_unparsed(self, http: httpx.Client, acme: object) -> None:
         response = http.post("/webhooks/things", content=b"{not json", headers={"X-Event": "push", "X-Signature": "s"})
         assert (response.status_code, response.text) == (202, "taken")
         assert things.SEEN["receive"] == (b"{not json", "s", "push")
@@ -98,9 +98,9 @@ MALFORMED = {
 }
 
 
-class TestBodiesThatAreRefused:
+class TestRejectedBodies:
     @pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED.keys())
-    def test_what_is_not_strict_json_is_malformed(self, api: httpx.Client, raw: bytes) -> None:
+    def test_body_other_than_strict_json_is_malformed(self, api: httpx.Client, raw: bytes) -> None:
         assert code(post(api, raw)) == (400, "malformed_json")
 
     @pytest.mark.parametrize(
@@ -114,21 +114,21 @@ class TestBodiesThatAreRefused:
             "*/*",
         ],
     )
-    def test_a_body_must_say_that_it_is_json(self, api: httpx.Client, content_type: str) -> None:
+    def test_body_requires_the_json_content_type(self, api: httpx.Client, content_type: str) -> None:
         assert code(post(api, b"{}", content_type)) == (400, "unsupported_content_type")
 
-    def test_a_body_without_any_content_type_is_refused(self, api: httpx.Client) -> None:
+    def test_body_without_a_content_type_is_refused(self, api: httpx.Client) -> None:
         request = api.build_request("POST", "/v1/things", content=b"{}")
         assert "Content-Type" not in request.headers
         assert code(api.send(request)) == (400, "unsupported_content_type")
 
-    def test_json_in_utf_8_may_say_so(self, api: httpx.Client) -> None:
+    def test_json_content_type_may_name_the_utf_8_charset(self, api: httpx.Client) -> None:
         assert post(api, json.dumps(GOOD).encode(), 'Application/JSON; charset="UTF-8"').status_code == 201
 
-    def test_a_missing_body_is_a_missing_parameter(self, api: httpx.Client) -> None:
+    def test_missing_body_is_a_missing_parameter(self, api: httpx.Client) -> None:
         assert code(api.post("/v1/things")) == (400, "missing_parameter")
 
-    def test_a_body_above_the_limit_is_refused_before_it_is_read_whole(self, api: httpx.Client) -> None:
+    def test_body_above_the_limit_is_refused_before_being_read_completely(self, api: httpx.Client) -> None:
         assert code(post(api, b" " * (1 << 20) + b"{}")) == (413, "payload_too_large")
         taken = 0
 
@@ -142,19 +142,17 @@ class TestBodiesThatAreRefused:
             assert code(post(api, endless())) == (413, "payload_too_large")
         assert taken < 200
 
-    def test_ten_megabytes_are_refused(self, api: httpx.Client) -> None:
+    def test_body_of_ten_megabytes_is_refused(self, api: httpx.Client) -> None:
         assert code(post(api, b'{"name": "' + b"a" * 10_000_000 + b'"}')) == (413, "payload_too_large")
 
-    def test_a_nul_inside_a_string_is_refused_where_it_is(self, api: httpx.Client) -> None:
+    def test_nul_character_in_a_string_is_rejected_with_its_path(self, api: httpx.Client) -> None:
         response = api.post("/v1/things", json={**GOOD, "tags": ["a\0b"], "name": "a\\u0000b"})
         assert code(response) == (422, "validation_failed")
         assert codes(response) == [("/tags/0", "validation_failed")]
 
 
-class TestFaultsOfABody:
-    def test_all_faults_come_at_once_in_the_order_of_the_contract_with_unknown_fields_last(
-        self, api: httpx.Client
-    ) -> None:
+class TestBodyErrors:
+    def test_body_errors_are_reported_in_the_order_of_the_contract(self, api: httpx.Client) -> None:
         body = {"zzz": 1, "tags": ["too long", 3], "reason": "short", "scope": {"type": "glob"}, "name": "x"}
         response = api.post("/v1/things", json=body)
         assert code(response) == (422, "validation_failed")
@@ -167,12 +165,12 @@ class TestFaultsOfABody:
             ("/zzz", "validation_failed"),
         ]
 
-    def test_a_missing_property_is_a_missing_parameter_that_the_message_names(self, api: httpx.Client) -> None:
+    def test_missing_property_is_a_missing_parameter_named_in_the_message(self, api: httpx.Client) -> None:
         response = api.post("/v1/things", json={"scope": {"type": "organization"}})
         assert code(response) == (400, "missing_parameter")
         assert response.json()["error"]["message"] == "name is required"
 
-    def test_a_property_with_a_code_of_its_own_answers_with_it(self, api: httpx.Client) -> None:
+    def test_property_with_its_own_error_code_reports_the_code(self, api: httpx.Client) -> None:
         assert code(api.post("/v1/things", json={**GOOD, "reason": "short"})) == (422, "reason_required")
         assert code(api.post("/v1/things", json={**GOOD, "window": {}})) == (422, "invalid_recurrence")
         assert code(api.post("/v1/things", json={**GOOD, "window": {"days": "3"}})) == (422, "invalid_recurrence")
@@ -194,7 +192,7 @@ class TestFaultsOfABody:
         ],
         ids=str,
     )
-    def test_a_variant_tells_the_faults_of_the_branch_that_was_chosen(
+    def test_variant_reports_only_errors_of_the_chosen_branch(
         self, api: httpx.Client, scope: Any, expected: list[tuple[str, str]]
     ) -> None:
         assert codes(api.post("/v1/things", json={**GOOD, "scope": scope})) == expected
@@ -227,11 +225,11 @@ class TestFaultsOfABody:
         ],
         ids=lambda changes: json.dumps(changes)[:60],
     )
-    def test_a_value_that_does_not_match_is_refused(self, api: httpx.Client, changes: dict[str, Any]) -> None:
+    def test_value_that_violates_the_schema_is_rejected(self, api: httpx.Client, changes: dict[str, Any]) -> None:
         assert code(api.post("/v1/things", json={**GOOD, **changes})) == (422, "validation_failed")
 
     @pytest.mark.parametrize("body", [[], "text", 3, None, True], ids=repr)
-    def test_a_body_that_is_no_object_is_refused(self, api: httpx.Client, body: Any) -> None:
+    def test_body_other_than_an_object_is_rejected(self, api: httpx.Client, body: Any) -> None:
         response = post(api, json.dumps(body).encode())
         assert code(response) == (422, "validation_failed")
         assert response.json()["error"]["message"] == "the body must be an object"
@@ -266,20 +264,22 @@ REFUSED_QUERIES = {
 }
 
 
-class TestFaultsOfAQuery:
+class TestQueryErrors:
     @pytest.mark.parametrize(("query", "path"), REFUSED_QUERIES.items(), ids=lambda text: str(text)[:40])
-    def test_what_does_not_match_is_an_invalid_parameter(self, api: httpx.Client, query: str, path: str) -> None:
+    def test_query_value_that_violates_the_schema_is_an_invalid_parameter(
+        self, api: httpx.Client, query: str, path: str
+    ) -> None:
         response = api.get(f"/v1/things?{query}")
         assert code(response) == (400, "invalid_parameter")
         assert codes(response) == [(path, "invalid_parameter")]
 
     @pytest.mark.parametrize("query", ["", "&&", "limit=5&", "cursor=caf%C3%A9+au+lait"])
-    def test_what_is_harmless_is_let_pass(self, api: httpx.Client, query: str) -> None:
+    def test_harmless_query_is_accepted(self, api: httpx.Client, query: str) -> None:
         assert api.get(f"/v1/things?{query}").status_code == 200
 
-    def test_several_faults_come_together(self, api: httpx.Client) -> None:
+    def test_query_errors_are_reported_together(self, api: httpx.Client) -> None:
         assert len(codes(api.get("/v1/things?limit=0&frozen=x&nope=1"))) == 3
 
-    def test_a_path_value_is_checked_too(self, api: httpx.Client) -> None:
+    def test_path_value_is_validated(self, api: httpx.Client) -> None:
         response = api.get("/v1/things/" + "a" * 101)
         assert (code(response), codes(response)) == ((400, "invalid_parameter"), [("thingId", "invalid_parameter")])

@@ -35,7 +35,7 @@ def router() -> Router[str]:
         ("/v1/repos/a%25b", {"GET", "PATCH"}, ["a%b"]),
     ],
 )
-def test_a_path_leads_to_its_methods_and_values(
+def test_router_finds_methods_and_values_of_a_path(
     router: Router[str], path: str, methods: set[str], values: list[str]
 ) -> None:
     found = router.find(path.encode())
@@ -57,11 +57,11 @@ def test_a_path_leads_to_its_methods_and_values(
         b"/v1/repos/\xff",
     ],
 )
-def test_other_paths_lead_nowhere(router: Router[str], path: bytes) -> None:
+def test_router_finds_nothing_for_other_paths(router: Router[str], path: bytes) -> None:
     assert router.find(path) is None
 
 
-def test_allow_names_every_method_and_head_with_get(router: Router[str]) -> None:
+def test_allow_header_names_every_method_and_head_with_get(router: Router[str]) -> None:
     found = router.find(b"/v1/repos/x")
     assert found is not None
     assert found.allow() == "GET, HEAD, PATCH"
@@ -69,7 +69,7 @@ def test_allow_names_every_method_and_head_with_get(router: Router[str]) -> None
     assert found.target("DELETE") is None
 
 
-def test_a_route_given_twice_or_with_half_a_segment_is_refused(router: Router[str]) -> None:
+def test_duplicate_or_partial_segment_route_is_rejected(router: Router[str]) -> None:
     with pytest.raises(ValueError, match="twice"):
         router.add("/v1/repos/{other}", "GET", "again")
     with pytest.raises(ValueError, match="whole segment"):

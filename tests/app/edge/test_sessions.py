@@ -32,7 +32,7 @@ def ed25519_pair() -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(("algorithm", "pair"), [("ES256", new_key_pair()), ("EdDSA", ed25519_pair())])
-def test_a_token_says_what_it_was_minted_for(algorithm: str, pair: tuple[str, str]) -> None:
+def test_access_token_carries_the_claims_of_its_session(algorithm: str, pair: tuple[str, str]) -> None:
     signer = Signer("kid-1", algorithm, pair[0], HERE["issuer"], HERE["audience"])
     token = issue_access_token(
         signer, user="usr_1", organization="org_1", sid="ses_1", ttl=timedelta(minutes=15), now=NOW
@@ -49,7 +49,7 @@ def test_a_token_says_what_it_was_minted_for(algorithm: str, pair: tuple[str, st
         verify_access_token(token, {"kid-2": (algorithm, pair[1])}, **HERE)
 
 
-def test_a_support_session_says_so_and_may_have_no_organisation() -> None:
+def test_support_access_token_is_marked_and_may_lack_an_organization() -> None:
     private, public = new_key_pair()
     signer = Signer("kid-1", "ES256", private, HERE["issuer"], HERE["audience"])
     token = issue_access_token(
@@ -59,7 +59,7 @@ def test_a_support_session_says_so_and_may_have_no_organisation() -> None:
     assert (claims.organization_id, claims.support) == (None, True)
 
 
-def test_a_key_verifies_its_own_algorithm_only() -> None:
+def test_signing_key_verifies_only_its_own_algorithm() -> None:
     private, public = new_key_pair()
     token = jwt.encode({}, private, algorithm="ES256", headers={"kid": "kid-1", "typ": "session+jwt"})
     for algorithm in ("EdDSA", "HS256", "none"):

@@ -11,7 +11,7 @@ from tests.app.edge.test_idempotency import BODY, code, create, effects
 STAYS = {**BODY, "name": "refused, and its effect stays"}
 
 
-def test_the_effect_of_such_a_refusal_is_committed_and_its_wake_up_leaves(
+def test_effect_of_a_committed_error_is_kept_with_its_wakeup(
     api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
 ) -> None:
     refused = api.post("/v1/things", json=STAYS)
@@ -22,7 +22,7 @@ def test_the_effect_of_such_a_refusal_is_committed_and_its_wake_up_leaves(
     assert wakeups.sent == [{"reconcile"}]
 
 
-def test_under_a_key_there_is_one_effect_and_the_replay_shows_the_same_way_on(
+def test_committed_error_is_replayed_with_one_effect_under_the_same_key(
     api: httpx.Client, sql: psycopg.Connection[Any], wakeups: RecordedWakeups
 ) -> None:
     first, again = create(api, "one", STAYS), create(api, "one", STAYS)
@@ -33,7 +33,7 @@ def test_under_a_key_there_is_one_effect_and_the_replay_shows_the_same_way_on(
     assert wakeups.sent == [{"reconcile"}]
 
 
-def test_the_secret_of_such_a_refusal_never_lies_in_the_table(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+def test_secret_of_a_committed_error_is_stored_encrypted(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
     create(api, "one", STAYS)
     [(secret, body, row)] = sql.execute("SELECT secret, body, idempotency_keys::text FROM idempotency_keys").fetchall()
     assert secret
@@ -41,7 +41,7 @@ def test_the_secret_of_such_a_refusal_never_lies_in_the_table(api: httpx.Client,
     assert "canary-state" not in row
 
 
-def test_any_other_refusal_still_leaves_nothing(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+def test_ordinary_error_leaves_no_effect(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
     refused = {**BODY, "name": "refused by the service"}
     assert code(api.post("/v1/things", json=refused)) == code(create(api, "one", refused)) == (409, "invalid_state")
     assert effects(sql) == 0

@@ -34,7 +34,7 @@ def without_database(small_contract: Contract, redis_url: str) -> Iterator[httpx
         yield client
 
 
-def test_without_a_database_a_request_is_told_to_come_back_soon(
+def test_request_without_a_database_is_refused_with_a_short_retry_after(
     without_database: httpx.Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -46,7 +46,7 @@ def test_without_a_database_a_request_is_told_to_come_back_soon(
     assert without_database.get("/ping").status_code == 200
 
 
-def test_connections_that_postgresql_has_closed_are_replaced(
+def test_connections_closed_by_postgresql_are_replaced(
     small_contract: Contract, own_database: str, redis_url: str
 ) -> None:
     """A database of its own: the connections of other tests' applications stay open."""
@@ -66,7 +66,7 @@ def test_connections_that_postgresql_has_closed_are_replaced(
         assert sql.execute("SELECT count(*) FROM audit_entries").fetchone() == (1,)
 
 
-def test_a_request_that_finds_every_worker_busy_is_told_to_come_back(
+def test_request_is_refused_with_retry_after_when_every_worker_is_busy(
     small_contract: Contract, database: str, redis_url: str, acme: Tenant
 ) -> None:
     things.HOLD.clear()
@@ -87,7 +87,7 @@ def test_a_request_that_finds_every_worker_busy_is_told_to_come_back(
         assert held.result().status_code == 200
 
 
-def test_a_unit_that_cannot_write_its_audit_row_has_no_effect(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
+def test_unit_of_work_without_its_audit_entry_has_no_effect(api: httpx.Client, sql: psycopg.Connection[Any]) -> None:
     sql.execute("REVOKE INSERT ON audit_entries FROM change_freeze_app")
     try:
         assert api.post("/v1/things", json=BODY, headers={"Idempotency-Key": "one"}).status_code == 500

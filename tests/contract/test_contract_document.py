@@ -105,7 +105,7 @@ def test_every_operation_below_v1_accepts_a_signed_in_person(contract: Contract)
     assert {one.id for one in routes if not one.accepts("Session")} == set()
 
 
-def test_scope_of_a_key_says_whether_the_operation_reads_or_writes(contract: Contract) -> None:
+def test_scope_of_a_key_matches_the_effect_of_the_operation(contract: Contract) -> None:
     with_keys = [one for one in contract.operations.values() if one.accepts("ApiKey")]
     assert {
         one.id for one in with_keys if {scope.partition(":")[2] for scope in one.any_scope} != {one.effect}
@@ -118,7 +118,7 @@ def test_post_reads_only_in_a_preview(contract: Contract) -> None:
     assert {one.id for one in contract.operations.values() if one.effect == "write" and "preview" in one.path} == set()
 
 
-def test_viewers_may_call_every_read_and_what_concerns_only_themselves(contract: Contract) -> None:
+def test_viewer_may_call_every_read_and_personal_operation(contract: Contract) -> None:
     for_people = [one for one in contract.operations.values() if one.accepts("Session")]
     own = [one for one in for_people if one.effect == "read" or one.realm == "identity"]
     assert {one.id for one in own if one.least_role != "viewer"} == set()

@@ -152,7 +152,7 @@ def code(response: httpx.Response) -> tuple[int, str | None]:
 
 
 @each
-def test_each_credential_gets_the_code_that_the_policy_says(service: Service, operation: Operation) -> None:
+def test_each_credential_gets_the_error_code_of_the_policy(service: Service, operation: Operation) -> None:
     answers, wanted, met = {}, {}, set()
     for given in service.credentials:
         response = service.ask(operation, given, params={"unknown": "1"})
@@ -168,7 +168,7 @@ def test_each_credential_gets_the_code_that_the_policy_says(service: Service, op
 @pytest.mark.parametrize(
     "operation", [one for one in OPERATIONS if one.effect == "read" and schemes(one) - SIGNED], ids=lambda one: one.id
 )
-def test_a_read_answers_everybody_alike_whom_it_lets_in(service: Service, operation: Operation) -> None:
+def test_read_answers_every_permitted_credential_alike(service: Service, operation: Operation) -> None:
     answers: dict[tuple[int, str | None], list[str]] = {}
     for given in service.credentials:
         if expected(operation, given) is None:
@@ -179,14 +179,14 @@ def test_a_read_answers_everybody_alike_whom_it_lets_in(service: Service, operat
     assert status < 300 or (refusal or "").endswith(("not_found", "_parameter", "_removed")), answers
 
 
-def test_operations_for_anybody_look_at_no_credential(service: Service) -> None:
+def test_public_operation_accepts_every_credential(service: Service) -> None:
     for operation in OPERATIONS:
         if not schemes(operation):
             assert {expected(operation, given) for given in service.credentials} == {None}
 
 
-class TestTheMatrix:
-    def test_has_a_cell_for_each_way_of_being_refused(self, service: Service) -> None:
+class TestCredentialsMatrix:
+    def test_credentials_matrix_has_a_cell_for_each_error_code(self, service: Service) -> None:
         met = {expected(one, given) for one in OPERATIONS for given in service.credentials}
         assert met == {
             None,
@@ -203,13 +203,13 @@ class TestTheMatrix:
             "origin_not_allowed",
         }
 
-    def test_lets_somebody_into_every_operation_and_not_everybody(self, service: Service) -> None:
+    def test_credentials_matrix_permits_some_credential_for_every_operation(self, service: Service) -> None:
         for operation in OPERATIONS:
             let_in = [given.name for given in service.credentials if expected(operation, given) is None]
             assert let_in, operation.id
             assert bool(schemes(operation) - SIGNED) == (len(let_in) < len(service.credentials)), operation.id
 
     @pytest.mark.parametrize("security", [({"Basic": []},), ({},), ({"ApiKey": []}, {"Basic": []})], ids=str)
-    def test_fails_for_an_operation_that_it_does_not_cover(self, security: Any) -> None:
+    def test_credentials_matrix_fails_for_an_unknown_security_scheme(self, security: Any) -> None:
         with pytest.raises(AssertionError):
             schemes(replace(OPERATIONS[0], security=security))

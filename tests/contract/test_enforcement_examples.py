@@ -16,7 +16,7 @@ def example(name: str) -> Any:
     return EXAMPLES[name]["value"]
 
 
-def test_the_snippets_are_those_of_their_tools() -> None:
+def test_example_snippets_match_the_generated_snippets() -> None:
     ruleset = desired_ruleset(CHECK, APP_ID)
     place = Place("repository", "acme", "web", ruleset, ruleset["name"], "https://api.github.com")
     made = {(one.tool, one.purpose): one for one in snippets_of([place])}
@@ -32,13 +32,13 @@ def test_the_snippets_are_those_of_their_tools() -> None:
         }
 
 
-def test_a_planned_ruleset_is_the_one_that_would_be_written_with_its_diff() -> None:
+def test_example_plan_shows_the_desired_ruleset_and_its_diff() -> None:
     [change] = example("EnforcementSetupPlanned")["changes"]
     assert change["after"] == desired_ruleset(CHECK, APP_ID, [501, 502])
     assert change["diff"] == difference(None, change["after"])
 
 
-def test_where_nothing_is_left_to_do_the_ruleset_is_as_it_should_be() -> None:
+def test_example_of_an_applied_setup_has_no_difference() -> None:
     [change] = example("EnforcementSetupApplied")["changes"]
     assert change["before"] == change["after"] == desired_ruleset(CHECK, APP_ID)
     assert change["diff"] == ""

@@ -61,7 +61,7 @@ def code(response: httpx.Response) -> tuple[int, str]:
 
 class TestCredentials:
     @each
-    def test_absent_unreadable_unknown_and_forged_ones_are_401(
+    def test_missing_and_invalid_credentials_are_401(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
         expected = {None: "missing_credentials", "a b": "missing_credentials", "nonsense": "invalid_token"}
@@ -71,7 +71,7 @@ class TestCredentials:
             assert_conforms(operation.id, response)
 
     @each
-    def test_every_answer_to_a_credential_has_the_limits(
+    def test_every_answer_to_a_credential_has_rate_limit_headers(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
         response = send(http, operation, entitled(acme, operation))
@@ -80,7 +80,7 @@ class TestCredentials:
         assert_conforms(operation.id, response)
 
     @each
-    def test_scopes_roles_and_support_sessions_are_judged_as_the_contract_says(
+    def test_scopes_roles_and_support_sessions_follow_the_contract(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
         if not operation.accepts("ApiKey"):
@@ -102,9 +102,7 @@ class TestCredentials:
 
 class TestBadInput:
     @each
-    def test_an_unknown_query_parameter_is_refused(
-        self, http: httpx.Client, acme: Tenant, operation: Operation
-    ) -> None:
+    def test_unknown_query_parameter_is_refused(self, http: httpx.Client, acme: Tenant, operation: Operation) -> None:
         response = send(http, operation, entitled(acme, operation), params={"unknown": "1"})
         assert code(response) == (400, "invalid_parameter")
         assert_conforms(operation.id, response)
@@ -113,7 +111,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "raw", [b"{", b"\xff", b'{"a": NaN}', b'{"a": 1, "a": 2}', b'{"a": "\\ud800"}', b"[" * 100_000], ids=repr
     )
-    def test_what_is_not_strict_json_is_malformed(
+    def test_body_other_than_strict_json_is_malformed(
         self, http: httpx.Client, acme: Tenant, operation: Operation, raw: bytes
     ) -> None:
         changes = {"json": None, "content": raw, "headers": {"Content-Type": "application/json"}}
@@ -122,14 +120,14 @@ class TestBadInput:
         assert_conforms(operation.id, response)
 
     @each_with_body
-    def test_a_body_must_say_that_it_is_json(self, http: httpx.Client, acme: Tenant, operation: Operation) -> None:
+    def test_body_requires_the_json_content_type(self, http: httpx.Client, acme: Tenant, operation: Operation) -> None:
         for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
             response = send(http, operation, entitled(acme, operation), json=None, content=b"{}", headers=headers)
             assert code(response) == (400, "unsupported_content_type")
             assert_conforms(operation.id, response)
 
     @each_with_body
-    def test_an_unknown_field_a_nul_and_a_large_body_are_refused(
+    def test_unknown_field_nul_character_and_large_body_are_refused(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
         good = example_body(operation)
@@ -143,7 +141,7 @@ class TestBadInput:
         assert_conforms(operation.id, large)
 
     @each_with_body
-    def test_no_value_of_a_wrong_type_is_a_fault_of_ours(
+    def test_value_of_a_wrong_type_never_causes_a_server_error(
         self, http: httpx.Client, acme: Tenant, operation: Operation
     ) -> None:
         key, good = entitled(acme, operation), example_body(operation)
@@ -170,9 +168,9 @@ class TestBadInput:
                 assert_conforms(operation.id, response)
 
 
-class TestUnhappyDays:
+class TestUnavailability:
     @each
-    def test_one_request_too_many_is_told_when_to_come_back(
+    def test_request_above_the_rate_limit_is_refused_with_retry_after(
         self, served_with_one_request_a_minute: str, acme: Tenant, operation: Operation
     ) -> None:
         with client_of(served_with_one_request_a_minute) as http:
@@ -185,7 +183,7 @@ class TestUnhappyDays:
         assert_conforms(operation.id, response)
 
     @pytest.mark.parametrize("path", PATHS)
-    def test_another_method_is_405_and_names_those_that_there_are(self, http: httpx.Client, path: str) -> None:
+    def test_wrong_method_is_405_with_the_allowed_methods(self, http: httpx.Client, path: str) -> None:
         known = {one.method for one in OPERATIONS if one.path == path}
         operation = next(one for one in OPERATIONS if one.path == path)
         for method in set(METHODS) - known:
@@ -195,7 +193,7 @@ class TestUnhappyDays:
             assert_envelope(response)
 
 
-def test_without_a_database_every_operation_says_so(served_without_database: str) -> None:
+def test_operation_without_a_database_is_unavailable(served_without_database: str) -> None:
     asked = CREDENTIALLED[::6]
     with client_of(served_without_database, timeout=60) as http, ThreadPoolExecutor(len(asked)) as at_once:
         answers = at_once.map(lambda operation: send(http, operation, new_secret()), asked)
@@ -205,8 +203,8 @@ def test_without_a_database_every_operation_says_so(served_without_database: str
             assert_conforms(operation.id, response)
 
 
-class TestTheService:
-    def test_the_contract_is_published_as_it_is_written(self, http: httpx.Client) -> None:
+class TestServiceEndpoints:
+    def test_published_contract_equals_its_source(self, http: httpx.Client) -> None:
         as_json, as_yaml = http.get("/openapi.json"), http.get("/openapi.yaml")
         assert as_yaml.content == CONTRACT.source
         assert as_yaml.headers["Content-Type"] == "application/yaml"
@@ -215,14 +213,14 @@ class TestTheService:
         assert as_json.headers["ETag"] == as_yaml.headers["ETag"]
         assert_conforms("get_openapi_json", as_json)
 
-    def test_the_process_says_that_it_lives_and_is_ready(self, http: httpx.Client, acme: Tenant) -> None:
+    def test_health_and_readiness_are_reported(self, http: httpx.Client, acme: Tenant) -> None:
         health, ready = http.get("/healthz"), http.get("/readyz")
         assert_conforms("get_health", health)
         assert_conforms("get_readiness", ready)
         assert ready.json()["checks"]["database"] == "ok"
         assert ready.json()["checks"]["redis"] == "ok"
 
-    def test_without_a_database_it_lives_and_is_not_ready(self, served_without_database: str) -> None:
+    def test_process_without_a_database_is_alive_but_not_ready(self, served_without_database: str) -> None:
         with client_of(served_without_database) as http:
             assert http.get("/healthz").status_code == 200
             assert code(http.get("/readyz")) == (503, "database_unavailable")

@@ -23,7 +23,7 @@ CREDENTIALS = {one.kind: one for one in credentials_of(ORGANIZATION)}
 
 @pytest.mark.check
 @pytest.mark.slow
-def test_whatever_is_sent_by_whomever_every_answer_is_one_that_the_contract_announces() -> None:
+def test_fuzzed_requests_get_only_answers_of_the_contract() -> None:
     command = [sys.executable, "-m", "tools.fuzz", "--quick", "--examples", "4", "--seed", SEED]
     done = subprocess.run(command, cwd=CONTRACT_PATH.parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"Seed {SEED} (FUZZ_SEED={SEED} has this again)\n{done.stdout}\n{done.stderr}"
@@ -54,11 +54,11 @@ def test_whatever_is_sent_by_whomever_every_answer_is_one_that_the_contract_anno
         ("viewer", "bootstrap_organization", True),
     ],
 )
-def test_what_a_credential_may_call_is_read_from_the_contract(kind: str, operation: str, *, allowed: bool) -> None:
+def test_permitted_operations_of_a_credential_follow_the_contract(kind: str, operation: str, *, allowed: bool) -> None:
     assert CREDENTIALS[kind].may_call(OPERATIONS[operation]) is allowed
 
 
-def test_an_owner_may_call_everything_and_the_key_of_all_scopes_what_is_not_for_people_alone() -> None:
+def test_owner_and_key_with_all_scopes_may_call_all_but_other_credentials() -> None:
     def refused(kind: str) -> list[str]:
         return [one.id for one in OPERATIONS.values() if not CREDENTIALS[kind].may_call(one)]
 
@@ -69,6 +69,6 @@ def test_an_owner_may_call_everything_and_the_key_of_all_scopes_what_is_not_for_
     assert sorted(refused("all")) == sorted([*for_people, *by_sign_in])
 
 
-def test_a_credential_survives_the_way_through_the_environment() -> None:
+def test_credential_survives_serialization_for_the_environment() -> None:
     for credential in CREDENTIALS.values():
         assert Credential.from_json(credential.to_json()) == credential

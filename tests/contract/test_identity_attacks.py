@@ -59,13 +59,13 @@ class TestForgedTokens:
     def refused(self, town: Town, token: str) -> None:
         assert code(ask(town.http, "GET", "/v1/onboarding", token)) == INVALID, token
 
-    def test_the_untouched_token_is_good(self, town: Town, claims: dict[str, Any], ours: KeyPair) -> None:
+    def test_unmodified_token_is_accepted(self, town: Town, claims: dict[str, Any], ours: KeyPair) -> None:
         again = self.sign(claims, ours.private_key, kid=ours.kid)
         for token in (town.jwt, again):
             assert code(ask(town.http, "GET", "/v1/onboarding", token)) == (200, None)
 
     @pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "", None, "HS256", "ES256"])
-    def test_without_a_signature_it_is_nothing(self, town: Town, algorithm: str | None) -> None:
+    def test_token_without_a_signature_is_refused(self, town: Town, algorithm: str | None) -> None:
         head, body, signature = town.jwt.split(".")
         kid = jwt.get_unverified_header(town.jwt)["kid"]
         fresh = part({"alg": algorithm, "typ": TOKEN_TYPE, "kid": kid})
@@ -78,7 +78,7 @@ class TestForgedTokens:
         ):
             self.refused(town, token)
 
-    def test_what_is_public_is_no_secret_to_sign_with(self, town: Town, claims: dict[str, Any]) -> None:
+    def test_token_signed_with_public_material_is_refused(self, town: Town, claims: dict[str, Any]) -> None:
         published = town.http.get("/.well-known/jwks.json")
         [key] = [one for one in published.json()["keys"] if one["kid"] == jwt.get_unverified_header(town.jwt)["kid"]]
         assert "d" not in key
@@ -104,7 +104,9 @@ class TestForgedTokens:
         ],
         ids=str,
     )
-    def test_no_header_brings_another_key(self, town: Town, claims: dict[str, Any], head: dict[str, Any]) -> None:
+    def test_token_header_cannot_supply_another_key(
+        self, town: Town, claims: dict[str, Any], head: dict[str, Any]
+    ) -> None:
         own = ec.generate_private_key(ec.SECP256R1())
         pem = own.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -131,27 +133,27 @@ class TestForgedTokens:
         ],
         ids=str,
     )
-    def test_even_our_own_key_signs_no_other_claims(
+    def test_token_with_other_claims_is_refused_even_with_the_right_key(
         self, town: Town, claims: dict[str, Any], ours: KeyPair, changes: dict[str, Any]
     ) -> None:
         wrong = {name: value for name, value in {**claims, **changes}.items() if value is not None}
         self.refused(town, self.sign(wrong, ours.private_key, kid=ours.kid))
 
     @pytest.mark.parametrize("head", [{"typ": "JWT"}, {"typ": "at+jwt"}, {"typ": None}, {"crit": ["exp"]}], ids=str)
-    def test_nor_what_is_another_kind_of_token(
+    def test_token_of_another_type_is_refused(
         self, town: Town, claims: dict[str, Any], ours: KeyPair, head: dict[str, Any]
     ) -> None:
         self.refused(town, self.sign(claims, ours.private_key, **{"kid": ours.kid, **head}))
 
-    def test_a_token_is_read_nowhere_but_in_its_header(self, town: Town) -> None:
+    def test_access_token_is_read_only_from_the_authorization_header(self, town: Town) -> None:
         assert code(town.http.get("/v1/onboarding", params={"access_token": town.jwt})) == (401, "missing_credentials")
         cookie = {"Cookie": f"session={town.jwt}; access_token={town.jwt}"}
         assert code(town.http.get("/v1/onboarding", headers=cookie)) == (401, "missing_credentials")
         assert code(town.http.get("/api/auth/sessions", headers=cookie)) == INVALID
 
 
-class TestKeysThatWantMore:
-    def test_a_key_sees_makes_changes_and_ends_no_key(self, town: Town) -> None:
+class TestPrivilegeEscalationOfKeys:
+    def test_api_key_cannot_read_create_change_or_revoke_keys(self, town: Town) -> None:
         secret = town.key()
         mine = town.session.scalars(select(ApiKey)).all()[-1]
         rows = town.session.query(ApiKeySecret).count()
@@ -174,7 +176,7 @@ class TestKeysThatWantMore:
         ],
         ids=str,
     )
-    def test_rotating_a_key_changes_nothing_but_its_secret(self, town: Town, more: dict[str, Any]) -> None:
+    def test_rotation_of_a_key_cannot_change_its_properties(self, town: Town, more: dict[str, Any]) -> None:
         key = factories.api_key(town.session, town.acme, "freeze:read").row
         answer = ask(town.http, "POST", f"/v1/api-keys/{key.id}/rotate", town.jwt, json=more)
         assert code(answer) == (422, "validation_failed")
@@ -183,7 +185,7 @@ class TestKeysThatWantMore:
             assert code(answer) == (405, "method_not_allowed")
 
     @pytest.mark.parametrize("scope", ["*", "freeze:*", "FREEZE:READ", "freeze:read freeze:write", "api_key:write", ""])
-    def test_no_scope_is_made_up(self, town: Town, scope: str) -> None:
+    def test_api_key_with_an_invented_scope_is_rejected(self, town: Town, scope: str) -> None:
         answer = ask(town.http, "POST", "/v1/api-keys", town.jwt, json={**GOOD_KEY, "scopes": [scope]})
         assert code(answer) == (422, "validation_failed")
 
@@ -230,7 +232,7 @@ class TestMassAssignment:
     @pytest.mark.parametrize(
         ("operation", "body", "steps"), list(json_bodies()), ids=lambda one: getattr(one, "id", None) or "-"
     )
-    def test_what_a_body_may_not_set_is_refused(
+    def test_body_with_protected_fields_is_rejected(
         self, town: Town, operation: Operation, body: Any, steps: tuple[str | int, ...]
     ) -> None:
         place, declared = body, CONTRACT.resolve(operation.body["application/json"]).get("properties", {})

@@ -45,13 +45,13 @@ class TestReplays:
         assert ask(town.http, "POST", "/api/auth/sign-up", json=body).status_code == 202
         return email, mailed_token(town.session, email)
 
-    def test_of_several_who_confirm_an_address_at_once_one_does(self, town: Town) -> None:
+    def test_concurrent_confirmations_of_an_address_succeed_once(self, town: Town) -> None:
         _, token = self.signed_up(town)
         calls = [lambda: confirm(town, token)] * 5
         answers = sorted(code(answer) for answer in at_once(*calls))
         assert answers == [(200, None), *[(404, "not_found")] * 4]
 
-    def test_of_several_who_choose_a_password_at_once_one_does(self, town: Town) -> None:
+    def test_concurrent_password_resets_succeed_once(self, town: Town) -> None:
         victim = account(town.session, town.http)
         ask(town.http, "POST", "/api/auth/forgot-password", json={"email": victim.user.email})
         token = mailed_token(town.session, victim.user.email)
@@ -62,7 +62,7 @@ class TestReplays:
         good = [signs_in(town, victim.user.email, body["password"]) for body in bodies]
         assert good == [answer.status_code == 204 for answer in answers]
 
-    def test_a_link_is_good_for_its_own_purpose_only(self, town: Town) -> None:
+    def test_link_is_valid_only_for_its_own_purpose(self, town: Town) -> None:
         _, confirming = self.signed_up(town)
         ask(town.http, "POST", "/api/auth/forgot-password", json={"email": town.owner.user.email})
         resetting = mailed_token(town.session, town.owner.user.email)
@@ -74,20 +74,20 @@ class TestReplays:
             assert code(ask(town.http, "GET", "/v1/onboarding", token)) == INVALID
         assert code(confirm(town, confirming)) == (200, None)
 
-    def test_an_old_link_is_good_for_nothing(self, town: Town) -> None:
+    def test_expired_link_is_refused(self, town: Town) -> None:
         _, token = self.signed_up(town)
         row = OneTimeToken.token_hash == token_hash(token)
         town.session.execute(update(OneTimeToken).where(row).values(expires_at=factories.now() - timedelta(seconds=1)))
         assert code(confirm(town, token)) == (404, "not_found")
         assert code(confirm(town, new_one_time_token())) == (404, "not_found")
 
-    def test_to_look_at_a_link_uses_nothing_up(self, town: Town) -> None:
+    def test_opening_a_link_does_not_consume_the_link(self, town: Town) -> None:
         _, token = self.signed_up(town)
         for _ in range(3):
             assert town.http.get("/verify", params={"token": token}).status_code == 200
         assert code(confirm(town, token)) == (200, None)
 
-    def test_an_address_that_a_stranger_signed_up_with_is_theirs_by_no_link_of_its_owner(self, town: Town) -> None:
+    def test_stranger_never_owns_the_address_of_another_person(self, town: Town) -> None:
         email = f"{new_id('new')}@example.com"
         tokens = {}
         for name, password in (("Mallory", ANOTHER), ("Eve", PASSWORD)):
@@ -102,7 +102,7 @@ class TestReplays:
         assert code(confirm(town, tokens["Mallory"], ANOTHER)) == (404, "not_found")
         assert [signs_in(town, email, password) for password in (ANOTHER, PASSWORD)] == [False, True]
 
-    def test_a_replayed_write_is_judged_by_what_one_may_now(self, town: Town) -> None:
+    def test_replayed_write_requires_the_present_role(self, town: Town) -> None:
         admin = account(town.session, town.http, town.acme, role="admin")
         token, body = admin.sign_in(), {"name": "A key", "scopes": ["freeze:read"], "expiresAt": None}
         minted, once = admin.jwt(token), {"Idempotency-Key": "replayed"}
@@ -119,9 +119,9 @@ class TestReplays:
         assert code(ask(town.http, "POST", "/v1/api-keys", minted, json=body, headers=once)) == INVALID
 
 
-class TestKnowingWhoIsThere:
+class TestAccountEnumeration:
     @pytest.mark.parametrize("path", ["sign-up", "forgot-password"])
-    def test_known_and_unknown_addresses_are_answered_alike(self, town: Town, path: str) -> None:
+    def test_known_and_unknown_addresses_are_indistinguishable(self, town: Town, path: str) -> None:
         known, unknown = town.owner.user.email, f"{new_id('new')}@example.com"
         answers = []
         for email in (known, unknown):
@@ -133,7 +133,7 @@ class TestKnowingWhoIsThere:
         assert len(told) == 1
         assert bool(mailed(town.session, unknown)) == (path == "sign-up")
 
-    def test_nor_does_a_sign_in_tell_which_of_both_was_wrong(self, town: Town) -> None:
+    def test_sign_in_does_not_reveal_whether_address_or_password_is_wrong(self, town: Town) -> None:
         waiting = f"{new_id('new')}@example.com"
         ask(town.http, "POST", "/api/auth/sign-up", json={"name": "Eve", "email": waiting, "password": PASSWORD})
         tries = {town.owner.user.email: ANOTHER, f"{new_id('new')}@example.com": ANOTHER, waiting: PASSWORD}
@@ -144,7 +144,7 @@ class TestKnowingWhoIsThere:
         assert {code(answer) for answer in answers} == {(401, "wrong_credentials")}
         assert len({answer.json()["error"]["message"] for answer in answers}) == 1
 
-    def test_guessing_ends_for_the_account_wherever_it_comes_from(self, town: Town) -> None:
+    def test_password_guessing_locks_the_account(self, town: Town) -> None:
         victim = account(town.session, town.http)
         body = {"email": victim.user.email, "password": ANOTHER}
         for _ in range(10):

@@ -58,9 +58,7 @@ def person(issuer: str, database: str) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_openid_client_signs_a_device_in_once_a_person_approves_it(
-    node: str, issuer: str, person: httpx.Client
-) -> None:
+def test_openid_client_signs_in_an_approved_device(node: str, issuer: str, person: httpx.Client) -> None:
     program = [node, str(PROGRAM), issuer, "/v1/me"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stdout

@@ -55,7 +55,7 @@ def proxy(served: str, tmp_path: Path) -> Iterator[httpx.Client]:
     assert b"[emerg]" not in told, told.decode()
 
 
-def test_behind_nginx_a_repository_is_still_found_by_its_escaped_name(
+def test_repository_is_found_by_its_escaped_name_behind_nginx(
     proxy: httpx.Client, database: str, redis: object
 ) -> None:
     with committing(database) as session:

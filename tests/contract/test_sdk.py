@@ -66,7 +66,7 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], An
     sys.path.remove(str(folder))
 
 
-def test_the_python_client_freezes_and_thaws(
+def test_python_client_freezes_and_lifts(
     sandbox: dict[str, Any], key: str, sdk: Callable[[str], Any], pull_request: PullRequest
 ) -> None:
     models = sdk("models")
@@ -93,7 +93,7 @@ def test_the_python_client_freezes_and_thaws(
         assert refusal.error.code == "not_frozen"
 
 
-def test_the_typescript_client_freezes_and_thaws(
+def test_typescript_client_freezes_and_lifts(
     sandbox: dict[str, Any], key: str, tmp_path: Path, pull_request: PullRequest
 ) -> None:
     program = [needed("node"), compiled(tmp_path), sandbox["baseUrl"], key]

@@ -289,7 +289,7 @@ def shapes(secret: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_no_secret_is_left_anywhere(remains: Remains) -> None:
+def test_secrets_are_found_in_no_storage_log_or_response(remains: Remains) -> None:
     found = [
         f"{name} in {place}"
         for place, text in remains.places.items()
@@ -299,7 +299,7 @@ def test_no_secret_is_left_anywhere(remains: Remains) -> None:
     assert found == []
 
 
-def test_there_was_something_to_be_found(remains: Remains) -> None:
+def test_searched_places_contain_the_recorded_activity(remains: Remains) -> None:
     assert len(remains.secrets) > 20
     assert {200, 201, 202, 204, 400, 401, 404, 422, 500} <= remains.statuses
     lines = [json.loads(line) for line in remains.places["the logs"].splitlines()]
@@ -312,7 +312,7 @@ def test_there_was_something_to_be_found(remains: Remains) -> None:
     assert ADDRESS in remains.places["table users"]
 
 
-def test_the_process_says_none_of_its_secrets_of_itself(module_database: str, redis_url: str) -> None:
+def test_representation_of_the_process_contains_no_secret(module_database: str, redis_url: str) -> None:
     config = config_of(module_database, redis_url)
     told = repr(config) + repr(create_app)
     for name in ("secret_key", "cursor_secret", "github_app_client_secret", "github_webhook_secret"):

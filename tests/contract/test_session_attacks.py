@@ -27,27 +27,27 @@ BY_COOKIE = [one for one in CONTRACT.operations.values() if one.accepts("Session
 
 
 class TestFixation:
-    def test_a_planted_session_is_worth_nothing_after_the_sign_in_either(self, town: Town) -> None:
+    def test_planted_session_token_stays_invalid_after_sign_in(self, town: Town) -> None:
         planted = new_session_token()
         given = town.owner.sign_in(Cookie=f"session={planted}", Authorization=f"Bearer {planted}")
         assert given != planted
         assert code(ask(town.http, "GET", "/api/auth/sessions", planted)) == INVALID
 
-    def test_a_session_that_the_attacker_has_does_not_become_the_victims(self, town: Town) -> None:
+    def test_planted_session_of_the_attacker_is_not_reused_by_sign_in(self, town: Town) -> None:
         mallory = account(town.session, town.http)
         planted = mallory.sign_in()
         given = town.owner.sign_in(Cookie=f"session={planted}")
         whose = [ask(town.http, "GET", "/api/auth/sessions", token).json()["data"] for token in (planted, given)]
         assert not {one["id"] for one in whose[0]} & {one["id"] for one in whose[1]}
 
-    def test_every_sign_in_is_another_session(self, town: Town) -> None:
+    def test_every_sign_in_starts_a_new_session(self, town: Town) -> None:
         first, second = town.owner.sign_in(), town.owner.sign_in()
         assert first != second
         ask(town.http, "POST", "/api/auth/sign-out", first)
         assert code(ask(town.http, "GET", "/api/auth/sessions", first)) == INVALID
         assert code(ask(town.http, "GET", "/api/auth/sessions", second)) == (200, None)
 
-    def test_what_was_minted_ends_with_its_session_at_once(self, town: Town) -> None:
+    def test_access_tokens_end_with_their_session_at_once(self, town: Town) -> None:
         token = town.owner.sign_in()
         minted = town.owner.jwt(token)
         assert code(ask(town.http, "GET", "/v1/onboarding", minted)) == (200, None)
@@ -56,7 +56,7 @@ class TestFixation:
             assert code(ask(town.http, "GET", "/v1/onboarding", minted)) == INVALID
             assert code(ask(town.http, "GET", "/api/auth/token", token)) == INVALID
 
-    def test_another_password_ends_every_session(self, town: Town) -> None:
+    def test_password_reset_ends_every_session(self, town: Town) -> None:
         victim = account(town.session, town.http, town.acme)
         stolen, minted = victim.sign_in(), victim.jwt()
         ask(town.http, "POST", "/api/auth/forgot-password", json={"email": victim.user.email})
@@ -67,7 +67,7 @@ class TestFixation:
         assert not signs_in(town, victim.user.email)
         assert signs_in(town, victim.user.email, ANOTHER)
 
-    def test_nobody_ends_or_moves_to_what_is_not_theirs(self, town: Town) -> None:
+    def test_foreign_session_cannot_be_ended_or_moved(self, town: Town) -> None:
         mallory = account(town.session, town.http)
         token = mallory.sign_in()
         victims = town.session.scalars(select(LoginSession.id).where(LoginSession.user_id == town.owner.user.id)).all()
@@ -89,7 +89,7 @@ class TestCursors:
         assert page["nextCursor"], "there is only one session"
         return str(page["nextCursor"])
 
-    def test_one_persons_leads_nobody_else_through_their_list(self, town: Town, cursor: str) -> None:
+    def test_cursor_of_another_person_is_refused(self, town: Town, cursor: str) -> None:
         mallory = account(town.session, town.http, town.acme).sign_in()
         good = ask(town.http, "GET", "/api/auth/sessions", town.token, params={"cursor": cursor})
         assert code(good) == (200, None)
@@ -101,7 +101,7 @@ class TestCursors:
             assert code(answer) == (400, "invalid_cursor")
 
     @pytest.mark.parametrize("operation", LISTS, ids=lambda one: one.id)
-    def test_nor_does_it_lead_through_another_list(self, town: Town, operation: Operation, cursor: str) -> None:
+    def test_cursor_of_another_list_is_refused(self, town: Town, operation: Operation, cursor: str) -> None:
         path = operation.path.replace("{freezeId}", factories.freeze(town.session, town.acme).id)
         path = path.replace("{repoId}", factories.repository(town.session, town.acme, f"acme/{new_id('rep')}").id)
         answer = ask(town.http, operation.method, path, town.jwt, params={"cursor": cursor})
@@ -130,7 +130,7 @@ class TestForeignPages:
         ],
         ids=str,
     )
-    def test_change_nothing_with_the_victims_cookie(
+    def test_foreign_page_changes_nothing_with_the_cookie_of_the_victim(
         self, town: Town, operation: Operation, headers: dict[str, str]
     ) -> None:
         path = re.sub(r"\{\w+\}", "ses_x", operation.path)
@@ -142,7 +142,7 @@ class TestForeignPages:
             assert code(answer) == (403, "origin_not_allowed")
         assert code(ask(town.http, "GET", "/api/auth/sessions", town.token)) == (200, None)
 
-    def test_sign_nobody_in_who_did_not_mean_to(self, town: Town) -> None:
+    def test_foreign_page_cannot_sign_a_person_in(self, town: Town) -> None:
         raw = f'{{"email": "{town.owner.user.email}", "password": "{PASSWORD}"}}'
         for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
             answer = town.http.post("/api/auth/sign-in", content=raw, headers={"Content-Type": media})
@@ -150,14 +150,14 @@ class TestForeignPages:
             assert "Set-Cookie" not in answer.headers
 
     @pytest.mark.parametrize("path", ["/api/auth/sign-in", "/api/auth/token", "/v1/freezes", "/v1/api-keys"])
-    def test_read_no_answer_and_send_nothing_that_a_form_could_not(self, town: Town, path: str) -> None:
+    def test_foreign_page_gets_no_cors_permission(self, town: Town, path: str) -> None:
         asked = {"Origin": "https://elsewhere.example", "Access-Control-Request-Method": "POST"}
         for method in ("OPTIONS", "GET", "POST"):
             headers = {**asked, "Cookie": f"session={town.token}"}
             answer = town.http.request(method, path, headers=headers)
             assert not [name for name in answer.headers if name.lower().startswith("access-control-")]
 
-    def test_the_cookie_is_kept_from_scripts_and_from_foreign_forms(self, town: Town) -> None:
+    def test_session_cookie_is_hidden_from_scripts_and_foreign_forms(self, town: Town) -> None:
         body = {"email": town.owner.user.email, "password": PASSWORD}
         answer = ask(town.http, "POST", "/api/auth/sign-in", json=body)
         town.http.cookies.clear()
@@ -174,7 +174,7 @@ class TestForeignPages:
         assert out.headers["Set-Cookie"].startswith("session=; Max-Age=0; Path=/; HttpOnly; SameSite=Lax")
 
     @pytest.mark.parametrize("path", ["/sign-in", "/sign-up", "/forgot", "/device", "/invitation", "/reset", "/verify"])
-    def test_frame_no_page_of_ours(self, town: Town, path: str) -> None:
+    def test_foreign_page_cannot_frame_a_page_of_the_service(self, town: Town, path: str) -> None:
         page = town.http.get(path, headers={"Cookie": f"session={town.token}"})
         assert page.status_code in {200, 303, 404}, page.text
         if page.status_code != 303:
@@ -202,7 +202,7 @@ class TestRedirects:
             "/device?x=1\r\nSet-Cookie: a=b",
         ],
     )
-    def test_a_sign_in_leads_to_our_own_pages_alone(self, town: Town, target: str) -> None:
+    def test_sign_in_redirects_only_to_pages_of_the_service(self, town: Town, target: str) -> None:
         with httpx.Client(base_url=town.http.base_url, timeout=30) as browser:
             page = browser.get("/sign-in", params={"next": target})
             token = re.search(r'name="token" value="([^"]+)"', page.text)

@@ -35,8 +35,8 @@ def holds_nothing(response: httpx.Response) -> bool:
 PLACES = list(places())
 
 
-class TestTheMatrix:
-    def test_has_every_operation_that_names_something(self) -> None:
+class TestIsolationMatrix:
+    def test_isolation_matrix_has_every_operation_with_an_id(self) -> None:
         asked = {place.operation.id for place in PLACES}
         named = {one.id for one in CREDENTIALLED if "{" in one.path}
         scoped = {"create_freeze", "preview_scope", "verify_enforcement", "setup_enforcement", "seed_check"}
@@ -46,7 +46,7 @@ class TestTheMatrix:
         assert scopes == {(operation, steps) for operation in scoped for steps in forms}
 
     @pytest.mark.parametrize("place", PLACES, ids=str)
-    def test_another_organisations_id_is_answered_like_nobodys_and_nothing_of_it_changes(
+    def test_foreign_id_is_answered_like_an_unknown_id_and_changes_nothing(
         self, http: httpx.Client, sql: psycopg.Connection[Any], ours: Estate, theirs: Estate, place: Place
     ) -> None:
         before = rows_of(sql, theirs.organization.id)
@@ -63,7 +63,7 @@ class TestTheMatrix:
         assert rows_of(sql, theirs.organization.id) == before
 
     @pytest.mark.parametrize("place", PLACES, ids=str)
-    def test_ones_own_id_is_found_in_the_same_place(
+    def test_own_id_is_found_in_the_same_place(
         self, http: httpx.Client, ours: Estate, theirs: Estate, place: Place
     ) -> None:
         for own, _nobodys in ours.names(place.name):

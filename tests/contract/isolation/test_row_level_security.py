@@ -28,18 +28,18 @@ class TestRowLevelSecurity:
         pooled.invalidate()
         engine.dispose()
 
-    def test_is_forced_on_every_table_whose_rows_are_somebodys(self, sql: psycopg.Connection[Any]) -> None:
+    def test_row_level_security_is_forced_on_every_table_with_owned_rows(self, sql: psycopg.Connection[Any]) -> None:
         rows = sql.execute(
             "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') "
             "AND NOT (relrowsecurity AND relforcerowsecurity)"
         ).fetchall()
         assert {name for (name,) in rows} == BELONG_TO_NOBODY | {"alembic_version"}
 
-    def test_has_something_to_hide_in_every_table(self, sql: psycopg.Connection[Any], theirs: Estate) -> None:
+    def test_isolation_fixture_has_rows_in_every_table(self, sql: psycopg.Connection[Any], theirs: Estate) -> None:
         assert [table for table, rows in rows_of(sql, theirs.organization.id).items() if not rows] == []
 
     @pytest.mark.parametrize("table", owned_tables())
-    def test_shows_and_changes_no_row_of_another_organisation(
+    def test_row_level_security_hides_and_protects_foreign_rows(
         self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: Estate, table: str
     ) -> None:
         whose = composing.Identifier(owned_tables()[table])
@@ -56,7 +56,7 @@ class TestRowLevelSecurity:
         assert rows_of(sql, theirs.organization.id) == before
 
     @pytest.mark.parametrize("table", owned_tables())
-    def test_takes_no_row_for_another_organisation(
+    def test_row_level_security_rejects_new_rows_of_another_organization(
         self, as_us: psycopg.Connection[Any], sql: psycopg.Connection[Any], theirs: Estate, table: str
     ) -> None:
         before = rows_of(sql, theirs.organization.id)
@@ -73,12 +73,16 @@ class TestRowLevelSecurity:
             as_us.execute(given_away, (theirs.organization.id,))
         assert rows_of(sql, theirs.organization.id) == before
 
-    def test_shows_people_who_are_members_alone(self, as_us: psycopg.Connection[Any], ours: Estate) -> None:
+    def test_row_level_security_shows_only_members_among_users(
+        self, as_us: psycopg.Connection[Any], ours: Estate
+    ) -> None:
         shown = as_us.execute("SELECT id FROM users").fetchall()
         assert shown == as_us.execute("SELECT user_id FROM memberships").fetchall() != []
 
     @pytest.mark.parametrize("table", sorted(owned_tables().keys() - NEVER_SEEN))
-    def test_without_an_organisation_shows_nothing(self, as_us: psycopg.Connection[Any], table: str) -> None:
+    def test_row_level_security_shows_nothing_without_an_organization(
+        self, as_us: psycopg.Connection[Any], table: str
+    ) -> None:
         for nobody in ("", "org_00000000000000000000000000"):
             as_us.execute("SELECT set_config('app.organization_id', %s, false)", (nobody,))
             query = composing.SQL("SELECT count(*) FROM {}").format(composing.Identifier(table))
@@ -105,7 +109,9 @@ class TestRowLevelSecurity:
             "DELETE FROM audit_entries",
         ],
     )
-    def test_the_application_has_no_way_round_it(self, as_us: psycopg.Connection[Any], query: str) -> None:
+    def test_application_role_cannot_bypass_row_level_security(
+        self, as_us: psycopg.Connection[Any], query: str
+    ) -> None:
         if query.startswith("SET ROLE"):
             as_us.execute("SET SESSION AUTHORIZATION change_freeze_app")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -24,8 +24,8 @@ def right(town: Town, login: str, **rights: str) -> None:
     town.host.oauth.rights[login] = named
 
 
-class TestTheWay:
-    def test_the_address_asks_the_code_host_with_pkce_and_a_state_of_128_bits_or_more(self, asked: Asked) -> None:
+class TestAuthorizationPage:
+    def test_authorization_url_uses_pkce_and_a_state_of_at_least_128_bits(self, asked: Asked) -> None:
         parts = urlsplit(asked.authorization_url)
         query = dict(parse_qsl(parts.query))
         assert f"{parts.scheme}://{parts.netloc}{parts.path}" == asked.town.base_url + "/login/oauth/authorize"
@@ -33,13 +33,13 @@ class TestTheWay:
         assert (query["code_challenge_method"], len(query["code_challenge"])) == ("S256", 43)
         assert len(query["state"].partition(".")[2]) * 6 >= 128
 
-    def test_the_page_says_who_asked_for_what(self, asked: Asked) -> None:
+    def test_authorization_page_names_the_requester_and_the_rulesets(self, asked: Asked) -> None:
         text = " ".join(Page(asked.look(asked.go()).text).text.split())
         for told in ("Ada", "Acme", "2 rulesets", "Change freeze: main", "acme/web", "acme/api"):
             assert told in text
         assert names(asked.town.host) == {}
 
-    def test_what_is_confirmed_is_written_recorded_and_audited(self, asked: Asked) -> None:
+    def test_confirmed_rulesets_are_written_recorded_and_audited(self, asked: Asked) -> None:
         right(asked.town, "root", acme__web="admin", acme__api="admin")
         page = asked.do()
         assert page.status_code == 200
@@ -56,19 +56,19 @@ class TestTheWay:
         rows = asked.town.sql("SELECT actor, details FROM audit_entries WHERE action = 'ruleset.created'")
         assert {(actor["name"], details["authorizedBy"]) for actor, details in rows} == {("Ada", "root")}
 
-    def test_the_token_is_given_back(self, asked: Asked) -> None:
+    def test_github_token_is_revoked_after_use(self, asked: Asked) -> None:
         asked.do()
         people = asked.town.host.oauth
         assert any(issued.startswith("ghu_") for issued in people.issued)
         assert people.tokens == set()
 
-    def test_the_token_is_given_back_when_the_code_host_fails_in_between_too(self, asked: Asked) -> None:
+    def test_github_token_is_revoked_when_github_fails(self, asked: Asked) -> None:
         fault = asked.town.host.faults.add("error", "GET /user", status=502)
         assert asked.do().status_code == 502
         asked.town.host.faults.clear(fault.id)
         assert asked.town.host.oauth.tokens == set()
 
-    def test_what_could_not_be_written_in_time_can_be_authorised_again(self, asked: Asked) -> None:
+    def test_unwritten_rulesets_can_be_authorized_again(self, asked: Asked) -> None:
         fault = asked.town.host.faults.add("error", "POST /repos/acme/api/rulesets", status=502)
         fault_of_web = asked.town.host.faults.add("error", "POST /repos/acme/web/rulesets", status=502)
         page = asked.do()
@@ -80,7 +80,7 @@ class TestTheWay:
         assert names(asked.town.host) == {"web": OURS, "api": OURS}
         assert audit(asked.town).count("ruleset.created") == 2
 
-    def test_while_the_code_host_wants_quiet_nothing_is_asked_and_the_address_stays_good(self, asked: Asked) -> None:
+    def test_paused_installation_makes_no_calls_and_keeps_the_address_valid(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
         asked.town.sql("UPDATE installations SET paused_until = clock_timestamp() + interval '5 minutes'")
         asked.town.host.calls.reset()
@@ -90,28 +90,28 @@ class TestTheWay:
         asked.town.sql("UPDATE installations SET paused_until = NULL")
         assert "<h1>Done</h1>" in asked.confirm(form).text
 
-    def test_the_organisations_ruleset_takes_an_owner(self, asked: Asked) -> None:
+    def test_organization_ruleset_requires_an_owner_of_the_organization(self, asked: Asked) -> None:
         permit(asked.town, organization_administration="write")
         right(asked.town, "root", acme__web="admin", acme__api="admin")
         assert "not an administrator of the organisation acme" in asked.do().text
         assert names(asked.town.host) == {}
 
-    def test_somebody_who_says_no_changes_nothing(self, asked: Asked) -> None:
+    def test_denied_authorization_changes_nothing(self, asked: Asked) -> None:
         back = {"error": "access_denied", "state": asked.go()["state"]}
         page = asked.look(back)
         assert page.status_code == 400
         assert "Nothing was written" in page.text
 
 
-class TestAttacks:
-    def test_looking_writes_nothing_and_leaves_the_address_good(self, asked: Asked) -> None:
+class TestAuthorizationAttacks:
+    def test_opening_the_authorization_page_writes_nothing(self, asked: Asked) -> None:
         back = asked.go()
         asked.look(back)
         asked.look(back)
         assert names(asked.town.host) == {}
         assert asked.confirm(form_of(asked.look(back))).status_code == 200
 
-    def test_a_state_is_good_for_one_confirmation(self, asked: Asked) -> None:
+    def test_authorization_state_is_used_once(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
         assert asked.confirm(form).status_code == 200
         replayed = asked.confirm(form)
@@ -119,7 +119,7 @@ class TestAttacks:
         assert "2 of 2 rulesets are written" in replayed.text
         assert asked.look(asked.go()).status_code == 409
 
-    def test_a_state_is_good_for_ten_minutes(self, asked: Asked) -> None:
+    def test_authorization_state_expires_after_ten_minutes(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
         asked.town.uow_factory.clock.ahead = timedelta(minutes=10)  # type: ignore[attr-defined]
         assert asked.confirm(form).status_code == 410
@@ -127,18 +127,18 @@ class TestAttacks:
         assert names(asked.town.host) == {}
 
     @pytest.mark.parametrize("changed", ["", "x", "org_06aq1m3k0v5t8c2n7d4e9f1g41.guess", "{}.guess", "{}.", "\x00"])
-    def test_a_guessed_state_leads_nowhere(self, asked: Asked, changed: str) -> None:
+    def test_guessed_authorization_state_is_not_found(self, asked: Asked, changed: str) -> None:
         given = changed.format(asked.town.organization.id) if "{}" in changed else changed
         assert asked.look({**asked.go(), "state": given}).status_code == 404
 
-    def test_a_state_of_another_organisation_opens_nothing_of_this_one(self, asked: Asked) -> None:
+    def test_authorization_state_of_another_organization_is_not_found(self, asked: Asked) -> None:
         globex = factories.organization(asked.town.session, "Globex")
         asked.town.session.commit()
         back = asked.go()
         stolen = globex.id + "." + back["state"].partition(".")[2]
         assert asked.look({**back, "state": stolen}).status_code == 404
 
-    def test_a_code_of_another_authorisation_is_refused_by_the_code_host(self, asked: Asked) -> None:
+    def test_code_of_another_authorization_is_refused_by_github(self, asked: Asked) -> None:
         other = asked.go("root", asked.ask_again())
         form = form_of(asked.look({**asked.go(), "code": other["code"]}))
         page = asked.confirm(form)
@@ -146,7 +146,7 @@ class TestAttacks:
         assert "bad_verification_code" in page.text
         assert names(asked.town.host) == {}
 
-    def test_who_is_no_administrator_of_every_repository_may_nothing(self, asked: Asked) -> None:
+    def test_authorization_requires_an_administrator_of_every_repository(self, asked: Asked) -> None:
         right(asked.town, "root", acme__web="admin", acme__api="push")
         page = asked.do()
         assert page.status_code == 403
@@ -168,26 +168,26 @@ class TestAttacks:
             {"X_Nothing": "1"},
         ],
     )
-    def test_a_form_of_another_site_does_nothing(self, asked: Asked, headers: dict[str, str]) -> None:
+    def test_authorization_form_of_another_site_is_refused(self, asked: Asked, headers: dict[str, str]) -> None:
         form = form_of(asked.look(asked.go()))
         assert asked.confirm(form, **headers).status_code == 403
         assert names(asked.town.host) == {}
 
-    def test_the_forms_own_origin_will_do(self, asked: Asked) -> None:
+    def test_authorization_form_of_the_same_origin_is_accepted(self, asked: Asked) -> None:
         assert asked.confirm(form_of(asked.look(asked.go())), Origin=WEB).status_code == 200
 
     @pytest.mark.parametrize("token", ["", "0" * 64])
-    def test_a_form_without_its_token_does_nothing(self, asked: Asked, token: str) -> None:
+    def test_authorization_form_without_its_token_is_refused(self, asked: Asked, token: str) -> None:
         form = {**form_of(asked.look(asked.go())), "token": token}
         assert asked.confirm(form).status_code == 403
         assert names(asked.town.host) == {}
 
-    def test_a_form_in_another_browser_does_nothing(self, asked: Asked) -> None:
+    def test_authorization_form_in_another_browser_is_refused(self, asked: Asked) -> None:
         form = form_of(asked.look(asked.go()))
         asked.browser.delete_cookie("setup", domain="freeze.test")
         assert asked.confirm(form).status_code == 403
 
-    def test_the_page_is_not_framed_cached_or_told_to_others(self, asked: Asked) -> None:
+    def test_authorization_page_is_not_framed_cached_or_sent_as_referrer(self, asked: Asked) -> None:
         page = asked.look(asked.go())
         policy = page.headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy
@@ -200,18 +200,18 @@ class TestAttacks:
         assert "SameSite=Strict" in cookie
         assert Page(page.text).inline == []
 
-    def test_words_of_the_asker_are_words_on_the_page(self, asked: Asked) -> None:
+    def test_authorization_page_escapes_the_name_of_the_requester(self, asked: Asked) -> None:
         name = json.dumps({"type": "user", "id": "usr_x", "name": "<script>alert(1)</script>"})
         asked.town.sql("UPDATE enforcement_setups SET requested_by = CAST(:name AS jsonb)", name=name)
         page = asked.look(asked.go())
         assert "<script>" not in page.text
         assert "&lt;script&gt;" in page.text
 
-    def test_a_large_form_is_not_read(self, asked: Asked) -> None:
+    def test_large_authorization_form_is_refused(self, asked: Asked) -> None:
         asked.look(asked.go())
         assert asked.confirm({"state": "x" * 20_000}).status_code == 413
 
-    def test_code_state_and_token_lie_in_no_row_and_no_log(
+    def test_code_state_and_token_are_stored_in_no_row_or_log(
         self, asked: Asked, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.DEBUG)
@@ -228,7 +228,7 @@ class TestAttacks:
         assert asked.town.sql("SELECT code_verifier FROM enforcement_setups") == [(None,)]
 
 
-def test_without_a_client_the_refusal_says_what_to_grant(asked: Asked) -> None:
+def test_error_without_an_oauth_client_names_the_missing_permission(asked: Asked) -> None:
     with (
         pytest.raises(ServiceError) as refused,
         asked.town.uow_factory.open(Caller(asked.town.organization.id, ADA, "dashboard", "business")) as uow,

@@ -88,72 +88,72 @@ def page(client: FlaskClient, path: str) -> Page:
 
 
 class TestErrorsPage:
-    def test_has_one_anchor_for_each_code(self, client: FlaskClient, contract: Contract) -> None:
+    def test_errors_page_has_one_anchor_per_code(self, client: FlaskClient, contract: Contract) -> None:
         ids = page(client, "/docs/errors").ids
         assert {code: ids[code] for code in contract.errors} == dict.fromkeys(contract.errors, 1)
 
-    def test_resolves_every_docs_url_that_the_contract_shows(self, client: FlaskClient, contract: Contract) -> None:
+    def test_errors_page_resolves_every_docs_url_of_the_contract(self, client: FlaskClient, contract: Contract) -> None:
         ids = page(client, "/docs/errors").ids
         anchors = re.findall(rb"/errors#([a-z_]+)", contract.source)
         assert anchors
         assert [anchor for anchor in anchors if ids[anchor.decode()] != 1] == []
 
-    def test_tells_what_each_code_means(self, client: FlaskClient, contract: Contract) -> None:
+    def test_errors_page_explains_each_code(self, client: FlaskClient, contract: Contract) -> None:
         text = " ".join(page(client, "/docs/errors").text.split())
         assert [row.code for row in contract.errors.values() if " ".join(row.meaning.split()) not in text] == []
 
-    def test_names_the_operations_that_answer_a_code(self, client: FlaskClient) -> None:
+    def test_errors_page_names_the_operations_that_return_a_code(self, client: FlaskClient) -> None:
         assert "/docs#tag/Freezes/operation/create_freeze" in page(client, "/docs/errors").links
 
-    def test_loads_no_script(self, client: FlaskClient) -> None:
+    def test_errors_page_loads_no_script(self, client: FlaskClient) -> None:
         assert page(client, "/docs/errors").loaded == ["/static/app.css"]
 
 
 class TestReference:
-    def test_lists_every_operation_without_a_script(self, client: FlaskClient, contract: Contract) -> None:
+    def test_reference_lists_every_operation_without_a_script(self, client: FlaskClient, contract: Contract) -> None:
         text = page(client, "/docs").text
         assert [
             operation.id for operation in contract.operations.values()
             if f"{operation.method} {operation.path}" not in text
         ] == []  # fmt: skip
 
-    def test_has_the_anchors_that_the_errors_page_links_to(self, client: FlaskClient) -> None:
+    def test_reference_has_the_anchors_linked_by_the_errors_page(self, client: FlaskClient) -> None:
         ids = page(client, "/docs").ids
         linked = {link.partition("#")[2] for link in page(client, "/docs/errors").links if link.startswith("/docs#")}
         assert linked
         assert linked <= ids.keys()
 
-    def test_shows_what_the_contract_says_of_a_write(self, client: FlaskClient, contract: Contract) -> None:
+    def test_reference_shows_the_extensions_of_a_write(self, client: FlaskClient, contract: Contract) -> None:
         shown = set(re.findall(r'"(x-[a-z-]+)"', client.get("/static/reference.js", buffered=True).text))
         said = {name for name in contract.document["paths"]["/v1/schedules"]["post"] if name.startswith("x-")}
         assert "x-audit" in said
         assert said <= shown
 
-    def test_serves_the_renderer_from_here(self, client: FlaskClient) -> None:
+    def test_reference_serves_its_renderer_from_the_same_origin(self, client: FlaskClient) -> None:
         assert f"/static/{RENDERER}" in page(client, "/docs").loaded
         answer = client.get(f"/static/{RENDERER}", buffered=True)
         assert answer.mimetype == "text/javascript"
         assert answer.headers["Cache-Control"].endswith("max-age=31536000")
 
-    def test_a_style_of_ours_is_asked_for_again_soon(self, client: FlaskClient) -> None:
+    def test_stylesheet_is_cached_briefly(self, client: FlaskClient) -> None:
         answer = client.get("/static/app.css", buffered=True)
         assert answer.headers["Cache-Control"].endswith("max-age=300")
         assert answer.headers["ETag"]
 
-    def test_serves_the_very_file_that_the_package_published(self, client: FlaskClient) -> None:
+    def test_renderer_equals_the_published_file_of_its_package(self, client: FlaskClient) -> None:
         digest = hashlib.sha256(client.get(f"/static/{RENDERER}", buffered=True).data).hexdigest()
         assert digest in client.get("/static/vendor/README.md", buffered=True).text
 
 
 @pytest.mark.parametrize("path", BOTH)
-class TestBothPages:
-    def test_load_nothing_from_elsewhere(self, path: str, client: FlaskClient) -> None:
+class TestDocumentationPages:
+    def test_documentation_page_loads_nothing_from_other_origins(self, path: str, client: FlaskClient) -> None:
         assert [address for address in page(client, path).loaded if not address.startswith("/static/")] == []
 
-    def test_have_no_inline_style_or_handler(self, path: str, client: FlaskClient) -> None:
+    def test_documentation_page_has_no_inline_style_or_handler(self, path: str, client: FlaskClient) -> None:
         assert page(client, path).inline == []
 
-    def test_may_load_from_this_origin_only_and_be_framed_nowhere(self, path: str, client: FlaskClient) -> None:
+    def test_documentation_page_restricts_sources_and_framing(self, path: str, client: FlaskClient) -> None:
         policy = client.get(path).headers["Content-Security-Policy"]
         sources = {source for part in policy.split("; ") for source in part.split()[1:]}
         assert sources <= {"'none'", "'self'", "'unsafe-inline'", "data:", "blob:"}
@@ -161,42 +161,42 @@ class TestBothPages:
         assert "frame-ancestors 'none'" in policy
         assert "script-src 'self' 'unsafe-inline'" not in policy
 
-    def test_have_one_heading_of_the_first_order_and_a_language(self, path: str, client: FlaskClient) -> None:
+    def test_documentation_page_has_one_main_heading_and_a_language(self, path: str, client: FlaskClient) -> None:
         html = client.get(path).text
         assert html.count("<h1>") == 1
         assert '<html lang="en"' in html
 
 
-class TestMounted:
+class TestMountedPages:
     @pytest.mark.parametrize("path", BOTH)
-    def test_a_page_has_a_request_id_and_is_not_sniffed(self, path: str, ask: Ask) -> None:
+    def test_mounted_page_has_a_request_id_and_nosniff_header(self, path: str, ask: Ask) -> None:
         answer = ask("GET", path)
         assert answer.status_code == 200
         assert answer.headers["x-request-id"].startswith("req_")
         assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
 
     @pytest.mark.parametrize("path", ["/docs/none", "/docs/", "/static/none.js", "/static/../pages.py"])
-    def test_a_missing_page_is_refused_by_the_envelope(self, path: str, ask: Ask) -> None:
+    def test_missing_page_is_refused_with_the_error_envelope(self, path: str, ask: Ask) -> None:
         answer = ask("GET", path)
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "not_found"
         assert answer.json()["error"]["docsUrl"] == "https://freeze.test/docs/errors#not_found"
         assert answer.json()["error"]["requestId"] == answer.headers["x-request-id"]
 
-    def test_a_range_that_a_file_has_not_is_refused_by_the_envelope(self, ask: Ask) -> None:
+    def test_unsatisfiable_range_is_refused_with_the_error_envelope(self, ask: Ask) -> None:
         answer = ask("GET", "/static/app.css", Range="bytes=999999-")
         assert answer.status_code == 400
         assert answer.json()["error"]["code"] == "invalid_parameter"
 
     @pytest.mark.parametrize("method", ["POST", "OPTIONS", "DELETE"])
-    def test_a_wrong_method_is_refused_by_the_envelope(self, method: str, ask: Ask) -> None:
+    def test_wrong_method_of_a_page_is_refused_with_the_error_envelope(self, method: str, ask: Ask) -> None:
         answer = ask(method, "/docs")
         assert answer.status_code == 405
         assert answer.json()["error"]["code"] == "method_not_allowed"
         assert answer.headers["allow"] == "GET, HEAD"
 
 
-def test_each_refusal_of_an_operation_has_a_place_on_the_errors_page(client: FlaskClient, contract: Contract) -> None:
+def test_every_error_of_an_operation_is_on_the_errors_page(client: FlaskClient, contract: Contract) -> None:
     ids = page(client, "/docs/errors").ids
     for operation in Document.parse(contract.source).operations():
         assert {*operation.raw.get("x-errors", ()), *contract.cross_cutting} <= ids.keys()

@@ -50,7 +50,7 @@ def mallory(account: Callable[[str], User], visit: Visit) -> Person:
 
 
 class TestForms:
-    def test_of_another_site_are_refused(self, ada: Person) -> None:
+    def test_form_of_another_site_is_refused(self, ada: Person) -> None:
         token = token_of(ada)
         for path, headers in product(PATHS, ELSEWHERE):
             answer = ada.client.post(path, data={"token": token}, headers=headers)
@@ -58,26 +58,26 @@ class TestForms:
             assert FOREIGN in answer.text
         assert ada.open("/").title == "Your account"
 
-    def test_with_a_token_of_another_browser_are_refused(self, ada: Person, mallory: Person) -> None:
+    def test_form_with_a_token_of_another_browser_is_refused(self, ada: Person, mallory: Person) -> None:
         for path, token in product(PATHS, ("", "0" * 64, "ü", token_of(mallory))):
             answer = ada.client.post(path, data={"token": token}, headers={"Origin": ada.site})
             assert answer.status_code == 403, (path, token)
 
-    def test_in_a_browser_whose_secret_was_planted_are_refused(self, ada: Person, mallory: Person) -> None:
+    def test_form_in_a_browser_with_a_planted_secret_is_refused(self, ada: Person, mallory: Person) -> None:
         token = token_of(mallory)
         ada.client.cookies.set("forms", mallory.client.cookies["forms"], domain="127.0.0.1", path="/")
         for path in PATHS:
             answer = ada.client.post(path, data={"token": token}, headers={"Origin": ada.site})
             assert answer.status_code == 403, path
 
-    def test_of_our_own_page_are_read(self, ada: Person) -> None:
+    def test_form_of_a_page_of_the_service_is_accepted(self, ada: Person) -> None:
         for path, headers in product(
             PATHS, ({"Origin": ada.site}, {"Origin": "null", "Sec-Fetch-Site": "same-origin"})
         ):
             answer = ada.client.post(path, data={"token": token_of(ada)}, headers=headers)
             assert answer.status_code not in {403, 500}, (path, headers, answer.text)
 
-    def test_that_are_odd_are_refused_as_pages(self, ada: Person) -> None:
+    def test_malformed_form_is_refused_with_a_page(self, ada: Person) -> None:
         headers = {"Origin": ada.site}
         form = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         for path in PATHS:
@@ -90,7 +90,7 @@ class TestForms:
             for answer in (large, json, broken):
                 assert answer.status_code == 303 or answer.headers["content-type"].startswith("text/html")
 
-    def test_whose_fields_nobody_can_have_typed_are_refused(self, ada: Person) -> None:
+    def test_form_with_fields_beyond_the_input_limits_is_refused(self, ada: Person) -> None:
         names = ("email", "name", "user_code", "mailed", "id", "organization_id", "session_id", "do", "next")
         for path, name, value in product(PATHS, names, ("\0", "x" * 5000)):
             answer = ada.client.post(path, data={"token": token_of(ada), name: value}, headers={"Origin": ada.site})
@@ -99,7 +99,7 @@ class TestForms:
 
 @pytest.mark.parametrize("path", PATHS)
 class TestPages:
-    def test_are_not_framed_cached_or_told_to_others(self, somebody: Person, ada: Person, path: str) -> None:
+    def test_page_is_not_framed_cached_or_sent_as_referrer(self, somebody: Person, ada: Person, path: str) -> None:
         for person in (somebody, ada):
             answer = person.client.get(path)
             assert answer.headers["Cache-Control"] == "no-store"
@@ -114,18 +114,18 @@ class TestPages:
                 assert answer.headers["X-Frame-Options"] == "DENY"
                 assert answer.headers["Cross-Origin-Opener-Policy"] == "same-origin"
 
-    def test_take_get_and_post_alone(self, somebody: Person, path: str) -> None:
+    def test_page_accepts_only_get_and_post(self, somebody: Person, path: str) -> None:
         answer = somebody.client.put(path)
         assert answer.status_code == 405
         assert answer.json()["error"]["code"] == "method_not_allowed"
 
-    def test_keep_the_browsers_secret_from_scripts(self, somebody: Person, path: str) -> None:
+    def test_page_hides_the_secret_of_the_browser_from_scripts(self, somebody: Person, path: str) -> None:
         answer = somebody.client.get(path, follow_redirects=True)
         line = set_cookie(answer, "forms")
         assert {"HttpOnly", "SameSite=Lax", "Path=/"} <= set(line.split("; "))
 
 
-def test_odd_addresses_are_refused_as_pages(ada: Person) -> None:
+def test_malformed_address_of_a_page_is_refused_with_a_page(ada: Person) -> None:
     for path in PATHS:
         for query in (
             "token=%00",
@@ -140,14 +140,14 @@ def test_odd_addresses_are_refused_as_pages(ada: Person) -> None:
             assert answer.status_code in {200, 303, 404}, (path, query, answer.text)
 
 
-def test_a_browsers_session_is_no_right_for_other_sites_calls(ada: Person, session: Session) -> None:
+def test_session_cookie_does_not_authorize_calls_of_other_sites(ada: Person, session: Session) -> None:
     answer = ada.client.post("/api/auth/sign-out", headers={"Origin": "https://evil.test"})
     assert answer.status_code == 403
     assert answer.json()["error"]["code"] == "origin_not_allowed"
     assert len(open_sessions(session)) == 1
 
 
-def test_passwords_and_tokens_lie_in_no_row_no_log_and_no_address(
+def test_passwords_and_tokens_are_stored_in_no_row_log_or_address(
     somebody: Person, mailed: Mailed, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

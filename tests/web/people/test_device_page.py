@@ -59,7 +59,7 @@ def consent(person: Person, device: Device) -> Page:
 
 
 class TestConsent:
-    def test_the_page_names_what_asks_from_where_for_what_and_what_it_will_do(
+    def test_consent_page_names_device_origin_organization_and_permissions(
         self, ada: Person, acme: Organization, device: Device
     ) -> None:
         page = consent(ada, device)
@@ -73,7 +73,7 @@ class TestConsent:
         assert "Manage members, invitations" in words
         assert "delete the organisation" not in words
 
-    def test_approved_it_acts_as_the_person_in_the_organisation(
+    def test_approved_device_acts_as_the_person_in_the_organization(
         self, ada: Person, acme: Organization, device: Device, session: Session
     ) -> None:
         assert device.poll()["error"] == "authorization_pending"
@@ -92,13 +92,15 @@ class TestConsent:
         assert answers == ["Device connected", "Device connected"]
         assert factories.audit_actions(session, acme).count("device.approved") == 1
 
-    def test_denied_it_gets_nothing(self, ada: Person, acme: Organization, device: Device, session: Session) -> None:
+    def test_denied_device_gets_no_token(
+        self, ada: Person, acme: Organization, device: Device, session: Session
+    ) -> None:
         done = ada.press(consent(ada, device), "Deny")
         assert (done.status, done.title) == (200, "Request denied")
         assert device.poll()["error"] == "access_denied"
         assert devices_of(session) == []
 
-    def test_of_several_organisations_one_is_chosen(
+    def test_consent_page_offers_a_choice_among_several_organizations(
         self, ada: Person, acme: Organization, device: Device, session: Session
     ) -> None:
         globex = factories.organization(session, "Globex")
@@ -111,7 +113,7 @@ class TestConsent:
         device.poll()
         assert [row.organization_id for row in devices_of(session)] == [globex.id]
 
-    def test_an_organisation_of_others_is_refused_and_nothing_decided(
+    def test_device_stays_pending_when_approved_for_a_foreign_organization(
         self, ada: Person, acme: Organization, device: Device, session: Session
     ) -> None:
         foreign = factories.organization(session, "Globex")
@@ -119,20 +121,20 @@ class TestConsent:
         assert page.status == 404
         assert device.poll()["error"] == "authorization_pending"
 
-    def test_somebody_without_an_organisation_may_too(self, ada: Person, device: Device) -> None:
+    def test_person_without_an_organization_may_approve_a_device(self, ada: Person, device: Device) -> None:
         page = consent(ada, device)
         assert "You belong to no organisation yet" in page.text
         assert ada.press(page, "Approve").title == "Device connected"
 
-    def test_a_client_that_calls_itself_script_is_words(self, ada: Person, site: str) -> None:
+    def test_client_name_of_a_device_is_escaped(self, ada: Person, site: str) -> None:
         asked = httpx.post(f"{site}/api/auth/device/code", data={"client_id": "<script>alert(1)</script>"}).json()
         page = ada.press(ada.open("/device"), "Continue", user_code=asked["user_code"])
         assert "<script>" not in page.answer.text
         assert "calls itself <script>alert(1)</script>" in page.text
 
 
-class TestTheCode:
-    def test_a_link_that_brings_it_decides_nothing_and_shows_no_consent(self, ada: Person, device: Device) -> None:
+class TestUserCode:
+    def test_link_with_a_code_neither_decides_nor_shows_consent(self, ada: Person, device: Device) -> None:
         page = ada.open(device.complete)
         assert page.title == "Connect a device"
         assert page.form("Continue").fields["user_code"] == device.user_code
@@ -140,7 +142,7 @@ class TestTheCode:
         assert page.answer.headers["Referrer-Policy"] == "no-referrer"
         assert device.poll()["error"] == "authorization_pending"
 
-    def test_it_survives_the_sign_in_on_the_way(
+    def test_user_code_survives_the_sign_in(
         self, somebody: Person, device: Device, account: Callable[[str], User]
     ) -> None:
         account("Grace")
@@ -150,42 +152,42 @@ class TestTheCode:
         page = somebody.press(page, "Sign in", email="grace@example.test", password=PASSWORD)
         assert page.form("Continue").fields["user_code"] == device.user_code
 
-    def test_it_may_be_typed_in_any_way(self, ada: Person, device: Device) -> None:
+    def test_user_code_may_be_typed_in_any_notation(self, ada: Person, device: Device) -> None:
         typed = " " + device.user_code.replace("-", " ").lower()
         assert "freeze-cli" in ada.press(ada.open("/device"), "Continue", user_code=typed).text
 
     @pytest.mark.parametrize("code", ["BCDFG-HJKLM", "x", "ü" * 10, "1" * 4000])
-    def test_a_wrong_one_is_a_problem_of_the_field(self, ada: Person, code: str) -> None:
+    def test_wrong_user_code_is_reported_at_its_field(self, ada: Person, code: str) -> None:
         page = ada.press(ada.open("/device"), "Continue", user_code=code)
         assert (page.status, page.title) == (404, "Connect a device")
         assert any(text.startswith(UNKNOWN_CODE) and link == "#user_code" for text, link in page.links.items())
 
-    def test_none_is_no_guess(self, ada: Person, device: Device) -> None:
+    def test_empty_user_code_is_not_counted_as_an_attempt(self, ada: Person, device: Device) -> None:
         pages = [ada.press(ada.open("/device"), "Continue") for _ in range(11)]
         assert {page.status for page in pages} == {400}
         assert pages[0].links["Enter the code that your device shows."] == "#user_code"
         assert consent(ada, device).status == 200
 
-    def test_it_is_good_for_one_decision(self, ada: Person, device: Device) -> None:
+    def test_user_code_is_valid_for_one_decision(self, ada: Person, device: Device) -> None:
         page = consent(ada, device)
         ada.press(page, "Deny")
         assert ada.press(page, "Approve").status == 404
         assert consent(ada, device).status == 404
         assert device.poll()["error"] == "access_denied"
 
-    def test_it_is_good_for_ten_minutes(self, ada: Person, device: Device, later: Later) -> None:
+    def test_user_code_expires_after_ten_minutes(self, ada: Person, device: Device, later: Later) -> None:
         page = consent(ada, device)
         later(minutes=10)
         assert ada.press(page, "Approve").status == 404
         assert device.poll()["error"] == "expired_token"
 
-    def test_ten_wrong_ones_are_enough(self, ada: Person, device: Device) -> None:
+    def test_user_codes_are_rate_limited_after_ten_wrong_attempts(self, ada: Person, device: Device) -> None:
         pages = [ada.press(ada.open("/device"), "Continue", user_code="BCDFG-HJKLM") for _ in range(11)]
         assert [page.status for page in pages] == [404] * 10 + [429]
         assert int(pages[-1].answer.headers["Retry-After"]) > 0
         assert consent(ada, device).status == 429
 
-    def test_who_signed_out_meanwhile_decides_nothing(self, ada: Person, device: Device) -> None:
+    def test_person_who_has_signed_out_cannot_decide(self, ada: Person, device: Device) -> None:
         page = consent(ada, device)
         ada.press(ada.open("/"), "Sign out")
         answer = ada.send(page.form("Approve"), "Approve")

@@ -26,7 +26,7 @@ def opened(
         return httpx.get(url + path, headers=headers, timeout=30)
 
 
-def test_page_says_that_a_maintenance_window_is_on(tmp_path: Path, redis: Redis, redis_url: str) -> None:
+def test_page_reports_a_maintenance_window(tmp_path: Path, redis: Redis, redis_url: str) -> None:
     file = tmp_path / "maintenance"
     file.touch()
     page = opened(NOWHERE, redis_url, "/sign-up", maintenance=file)
@@ -36,14 +36,14 @@ def test_page_says_that_a_maintenance_window_is_on(tmp_path: Path, redis: Redis,
 
 
 @pytest.mark.parametrize("path", ["/", "/sign-in", "/verify?token=x", "/reset?token=x", "/invitation?token=x"])
-def test_page_asks_to_retry_when_the_database_is_away(redis: Redis, redis_url: str, path: str) -> None:
+def test_page_suggests_a_retry_when_the_database_is_unavailable(redis: Redis, redis_url: str, path: str) -> None:
     page = opened(NOWHERE, redis_url, path, session=new_session_token())
     assert (page.status_code, page.headers["Retry-After"]) == (503, "1")
     assert "cannot reach its database" in page.text
     assert page.headers["content-type"].startswith("text/html")
 
 
-def test_page_of_an_internal_error_shows_the_request_id_alone(own_database: str, redis: Redis, redis_url: str) -> None:
+def test_page_of_an_internal_error_shows_only_the_request_id(own_database: str, redis: Redis, redis_url: str) -> None:
     with psycopg.connect(as_libpq(own_database), autocommit=True) as connection:
         connection.execute("ALTER TABLE one_time_tokens RENAME TO lost")
     page = opened(own_database, redis_url, "/verify?token=a-secret-of-somebody")

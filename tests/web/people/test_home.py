@@ -24,12 +24,12 @@ def join(session: Session, name: str, role: str = "member") -> Organization:
     return organization
 
 
-class TestOrganisations:
-    def test_who_is_not_signed_in_is_led_to_the_sign_in(self, somebody: Person) -> None:
+class TestOrganizations:
+    def test_home_page_redirects_to_sign_in_without_a_session(self, somebody: Person) -> None:
         answer = somebody.client.get("/")
         assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
 
-    def test_somebody_without_one_makes_one_and_owns_it(self, ada: Person, session: Session) -> None:
+    def test_home_page_creates_an_organization_owned_by_the_person(self, ada: Person, session: Session) -> None:
         page = ada.press(ada.open("/"), "Create organisation", name=" Acme ")
         assert "Your organisation has been created. You are its owner." in page.text
         assert "Your role: owner" in page.text
@@ -37,20 +37,22 @@ class TestOrganisations:
         assert organization.name == "Acme"
         assert factories.audit_actions(session, organization) == ["organization.created"]
 
-    def test_a_name_is_not_needed_and_a_second_one_is_not_made(self, ada: Person, session: Session) -> None:
+    def test_home_page_names_an_organization_by_default_and_creates_only_one(
+        self, ada: Person, session: Session
+    ) -> None:
         page = ada.open("/")
         assert "If you leave it empty, it is named after you" in page.text
         ada.press(page, "Create organisation")
         ada.press(page, "Create organisation", name="Another")
         assert [each.name for each in session.scalars(select(Organization))] == ["Ada's organisation"]
 
-    def test_a_name_that_the_contract_refuses_is_refused_at_its_field(self, ada: Person, session: Session) -> None:
+    def test_home_page_reports_an_invalid_organization_name_at_its_field(self, ada: Person, session: Session) -> None:
         page = ada.press(ada.open("/"), "Create organisation", name="x" * 101)
         assert page.status == 422
         assert "#name" in page.links.values()
         assert session.scalars(select(Organization)).all() == []
 
-    def test_between_several_one_switches(self, ada: Person, session: Session) -> None:
+    def test_home_page_switches_between_organizations(self, ada: Person, session: Session) -> None:
         acme, globex = join(session, "Acme", "viewer"), join(session, "Globex", "owner")
         page = ada.open("/")
         assert "Your role: viewer" in page.text
@@ -63,14 +65,14 @@ class TestOrganisations:
             answer = ada.client.get("/api/auth/token").json()
             assert answer["organizationId"] == organization.id
 
-    def test_to_one_of_others_nobody_switches(self, ada: Person, session: Session) -> None:
+    def test_home_page_refuses_to_switch_to_a_foreign_organization(self, ada: Person, session: Session) -> None:
         join(session, "Acme")
         foreign = factories.organization(session, "Globex")
         page = ada.press(ada.open("/"), "to Acme", organization_id=foreign.id)
         assert (page.status, page.title) == (404, "Not found")
         assert [row.organization_id for row in open_sessions(session)] != [foreign.id]
 
-    def test_one_that_was_left_or_deleted_is_none_of_ours(self, ada: Person, session: Session) -> None:
+    def test_home_page_hides_left_and_deleted_organizations(self, ada: Person, session: Session) -> None:
         acme, globex = join(session, "Acme"), join(session, "Globex")
         ada.press(ada.open("/"), "to Acme")
         session.delete(session.get_one(Membership, (acme.id, ada_of(session).id)))
@@ -84,7 +86,9 @@ class TestOrganisations:
 
 
 class TestSessions:
-    def test_another_browsers_is_ended_at_once(self, ada: Person, visit: Visit, session: Session) -> None:
+    def test_home_page_ends_the_session_of_another_browser_at_once(
+        self, ada: Person, visit: Visit, session: Session
+    ) -> None:
         other = visit(**{"User-Agent": FIREFOX})
         other.sign_in("ada@example.test", PASSWORD)
         page = ada.open("/")
@@ -103,18 +107,18 @@ class TestSessions:
         assert ada.session is None
         assert open_sessions(session) == []
 
-    def test_somebody_elses_is_not_found(self, ada: Person, session: Session) -> None:
+    def test_home_page_cannot_end_the_session_of_another_person(self, ada: Person, session: Session) -> None:
         other = factories.login(session, factories.user(session, "Grace"), None)
         form = ada.open("/").form("Create organisation")
         assert ada.send(form, do="end", session_id=other.id).status_code == 404
         rows = session.scalars(select(LoginSession.revoked_at).where(LoginSession.id == other.id)).all()
         assert rows == [None]
 
-    def test_names_of_others_are_words(self, ada: Person, visit: Visit) -> None:
+    def test_home_page_escapes_client_names(self, ada: Person, visit: Visit) -> None:
         visit(**{"User-Agent": "<script>alert(1)</script>"}).sign_in("ada@example.test", PASSWORD)
         assert "<script>" not in ada.open("/").answer.text
 
-    def test_a_button_that_says_nothing_is_refused(self, ada: Person) -> None:
+    def test_home_page_rejects_an_unknown_action(self, ada: Person) -> None:
         form = ada.open("/").form("Create organisation")
         answer = ada.send(form, do="delete-everything")
         assert answer.status_code == 422
@@ -134,5 +138,5 @@ class TestSessions:
         ("", "Unknown client"),
     ],
 )
-def test_a_client_is_called_by_what_people_know(client: str, name: str) -> None:
+def test_device_label_names_browser_and_system(client: str, name: str) -> None:
     assert device_label(client) == name

@@ -28,7 +28,7 @@ def value(answer: httpx.Response, name: str) -> str:
 
 
 @pytest.mark.usefixtures("grace")
-def test_cookies_are_secure(shared_database: psycopg.Connection, redis: Redis, redis_url: str) -> None:
+def test_cookies_are_secure_over_https(shared_database: psycopg.Connection, redis: Redis, redis_url: str) -> None:
     config = product_config(address_of(shared_database), redis_url, web_url=WEB)
     with serving(create_app(config, product_parts())) as url, httpx.Client(base_url=url) as http:
         shown = http.get("/sign-in")

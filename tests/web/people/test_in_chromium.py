@@ -79,12 +79,12 @@ def sign_in(browser: Browser, site: str, email: str, password: str = PASSWORD) -
     fill(browser, email=email, password=password)
 
 
-class TestByKeyboardWithoutScripts:
-    def test_scripts_are_off(self, browser: Browser, site: str) -> None:
+class TestKeyboardWithoutScripts:
+    def test_browser_of_the_tests_runs_no_scripts(self, browser: Browser, site: str) -> None:
         browser.open("data:text/html,<title>off</title><script>document.title = 'on'</script>")
         assert browser.title == "off"
 
-    def test_from_signing_up_to_an_organisation(
+    def test_sign_up_to_an_organization_works_by_keyboard(
         self, browser: Browser, site: str, mailed: Mailed, keep: Keep, session: Session
     ) -> None:
         browser.open(f"{site}/")
@@ -130,7 +130,9 @@ class TestByKeyboardWithoutScripts:
         browser.press_and_go()
         assert "You are signed out." in browser.text
 
-    def test_problems_are_told_first_and_lead_to_their_fields(self, browser: Browser, site: str, keep: Keep) -> None:
+    def test_problems_are_announced_first_and_link_to_their_fields(
+        self, browser: Browser, site: str, keep: Keep
+    ) -> None:
         browser.open(f"{site}/sign-up")
         browser.tab_to("Your name")
         browser.write("Grace")
@@ -145,7 +147,7 @@ class TestByKeyboardWithoutScripts:
         assert browser.value("document.activeElement.id") == "email"
         assert browser.value("document.activeElement.getAttribute('aria-invalid')") == "true"
 
-    def test_the_first_thing_that_the_tab_key_reaches_leads_past_the_header(self, browser: Browser, site: str) -> None:
+    def test_first_tab_stop_skips_the_header(self, browser: Browser, site: str) -> None:
         browser.open(f"{site}/sign-in")
         browser.press("Tab")
         assert browser.focus() == "Skip to content"
@@ -154,7 +156,7 @@ class TestByKeyboardWithoutScripts:
         browser.press("Tab")
         assert browser.focus() == "Email address"
 
-    def test_the_focus_is_seen_and_goes_in_the_order_of_the_page(self, browser: Browser, site: str) -> None:
+    def test_focus_is_visible_and_follows_the_order_of_the_page(self, browser: Browser, site: str) -> None:
         browser.open(f"{site}/sign-up")
         seen = []
         for _ in range(12):
@@ -166,7 +168,7 @@ class TestByKeyboardWithoutScripts:
                 break
         assert all(after >= before - LINE for before, after in pairwise(seen[1:])), seen
 
-    def test_another_password(
+    def test_password_reset_works_by_keyboard(
         self, browser: Browser, site: str, mailed: Mailed, keep: Keep, account: Callable[[str], User]
     ) -> None:
         account("Ada")
@@ -190,7 +192,7 @@ class TestByKeyboardWithoutScripts:
         sign_in(browser, site, "ada@example.test", ANOTHER)
         assert browser.path == "/"
 
-    def test_a_device(
+    def test_device_approval_works_by_keyboard(
         self, browser: Browser, site: str, keep: Keep, account: Callable[[str], User], session: Session
     ) -> None:
         ada = account("Ada")
@@ -217,7 +219,7 @@ class TestByKeyboardWithoutScripts:
         browser.press_and_go()
         keep("device-problem")
 
-    def test_an_invitation(
+    def test_invitation_works_by_keyboard(
         self,
         browser: Browser,
         site: str,
@@ -250,7 +252,7 @@ class TestByKeyboardWithoutScripts:
         assert "Not found" in browser.text
         keep("refused")
 
-    def test_a_form_that_stood_open_for_long_is_still_good(
+    def test_form_left_open_for_hours_is_still_accepted(
         self, browser: Browser, site: str, account: Callable[[str], User], later: Later
     ) -> None:
         account("Ada")

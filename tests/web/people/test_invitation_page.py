@@ -60,8 +60,10 @@ def roles(session: Session, acme: Organization) -> list[tuple[str, str]]:
     return [(name, role) for name, role in session.execute(query.where(Membership.organization_id == acme.id))]
 
 
-class TestLooking:
-    def test_it_says_who_invites_whom_to_what_as_what(self, somebody: Person, invite: Invite) -> None:
+class TestInvitationPage:
+    def test_invitation_page_names_inviter_address_organization_and_role(
+        self, somebody: Person, invite: Invite
+    ) -> None:
         token, _ = invite("ada@example.test", "admin")
         page = somebody.open("/invitation", token=token)
         assert page.status == 200
@@ -71,18 +73,20 @@ class TestLooking:
         assert "delete the organisation" not in words
         assert page.answer.headers["Referrer-Policy"] == "no-referrer"
 
-    def test_it_makes_nobody_a_member(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
+    def test_opening_an_invitation_makes_no_member(
+        self, ada: Person, invite: Invite, session: Session, acme: Organization
+    ) -> None:
         token, _ = invite("ada@example.test")
         ada.open("/invitation", token=token)
         assert roles(session, acme) == []
 
     @pytest.mark.parametrize("token", ["x", "a" * 43, "x" * 5000])
-    def test_a_wrong_link_is_none(self, somebody: Person, token: str) -> None:
+    def test_invitation_with_a_wrong_link_is_not_found(self, somebody: Person, token: str) -> None:
         page = somebody.open("/invitation", token=token)
         assert page.status == 404
         assert GONE in page.text
 
-    def test_an_expired_one_is_none(self, ada: Person, invite: Invite, later: Later) -> None:
+    def test_expired_invitation_is_not_found(self, ada: Person, invite: Invite, later: Later) -> None:
         token, invitation = invite("ada@example.test")
         shown = ada.open("/invitation", token=token)
         later(days=7)
@@ -90,10 +94,12 @@ class TestLooking:
         assert ada.press(shown, "Accept invitation").status == 404
         assert ada.open("/invitation", id=invitation.id).status == 404
 
-    def test_without_a_link_there_is_none(self, ada: Person) -> None:
+    def test_invitation_page_without_a_link_is_not_found(self, ada: Person) -> None:
         assert ada.open("/invitation").status == 404
 
-    def test_by_its_id_only_the_invited_finds_it(self, ada: Person, somebody: Person, invite: Invite) -> None:
+    def test_invitation_is_found_by_id_only_by_the_invited_person(
+        self, ada: Person, somebody: Person, invite: Invite
+    ) -> None:
         _, own = invite("ada@example.test")
         _, other = invite("grace@example.test")
         assert ada.open("/invitation", id=own.id).status == 200
@@ -101,8 +107,8 @@ class TestLooking:
         assert somebody.open("/invitation", id=own.id).title == "Sign in"
 
 
-class TestAccepting:
-    def test_from_the_mail_over_the_sign_in_to_the_organisation(
+class TestAcceptance:
+    def test_invitation_leads_from_mail_over_sign_in_to_the_organization(
         self, somebody: Person, invite: Invite, session: Session, acme: Organization, account: Callable[[str], User]
     ) -> None:
         account("Grace")
@@ -122,7 +128,9 @@ class TestAccepting:
         assert roles(session, acme) == [("Grace", "viewer")]
         assert "invitation.accepted" in factories.audit_actions(session, acme)
 
-    def test_it_is_good_once(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
+    def test_invitation_is_accepted_once(
+        self, ada: Person, invite: Invite, session: Session, acme: Organization
+    ) -> None:
         token, _ = invite("ada@example.test")
         page = ada.open("/invitation", token=token)
         ada.press(page, "Accept invitation")
@@ -130,7 +138,7 @@ class TestAccepting:
         assert ada.open("/invitation", token=token).status == 404
         assert roles(session, acme) == [("Ada", "member")]
 
-    def test_somebody_else_is_told_whose_it_is_and_cannot(
+    def test_invitation_is_refused_to_another_account(
         self, ada: Person, invite: Invite, session: Session, acme: Organization
     ) -> None:
         token, invitation = invite("grace@example.test")
@@ -143,14 +151,16 @@ class TestAccepting:
         assert GONE in Page(answer).text
         assert roles(session, acme) == []
 
-    def test_a_role_in_the_form_changes_nothing(
+    def test_role_in_the_invitation_form_is_ignored(
         self, ada: Person, invite: Invite, session: Session, acme: Organization
     ) -> None:
         token, _ = invite("ada@example.test", "viewer")
         ada.send(ada.open("/invitation", token=token).form("Accept invitation"), role="owner", organization_id="org_x")
         assert roles(session, acme) == [("Ada", "viewer")]
 
-    def test_a_member_is_told_so(self, ada: Person, invite: Invite, session: Session, acme: Organization) -> None:
+    def test_invitation_of_a_member_is_a_conflict(
+        self, ada: Person, invite: Invite, session: Session, acme: Organization
+    ) -> None:
         token, _ = invite("ada@example.test")
         user = session.scalars(select(User).where(User.email == "ada@example.test")).one()
         factories.membership(session, acme, user, "owner")
@@ -159,7 +169,7 @@ class TestAccepting:
         assert "You are already a member of Acme." in page.text
         assert roles(session, acme) == [("Ada", "owner")]
 
-    def test_the_first_page_lists_it(self, ada: Person, invite: Invite) -> None:
+    def test_home_page_lists_pending_invitations(self, ada: Person, invite: Invite) -> None:
         _, invitation = invite("ada@example.test")
         page = ada.open("/")
         assert f"/invitation?id={invitation.id}" in page.answer.text

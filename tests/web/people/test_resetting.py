@@ -15,12 +15,12 @@ def asked(person: Person, email: str = "ada@example.test") -> Page:
 
 
 class TestForgot:
-    def test_the_answer_does_not_tell_who_has_an_account(self, ada: Person, somebody: Person) -> None:
+    def test_forgot_page_does_not_reveal_whether_an_account_exists(self, ada: Person, somebody: Person) -> None:
         known, unknown = asked(somebody), asked(somebody, "nobody@example.test")
         assert known.status == unknown.status == 202
         assert known.text.replace("ada@", "nobody@") == unknown.text
 
-    def test_no_address_is_a_problem_of_the_field(self, somebody: Person) -> None:
+    def test_forgot_page_reports_an_invalid_address_at_its_field(self, somebody: Person) -> None:
         page = asked(somebody, "ada")
         assert page.status == 422
         assert "#email" in page.links.values()
@@ -28,7 +28,7 @@ class TestForgot:
 
 
 class TestReset:
-    def test_another_password_ends_every_session(
+    def test_reset_page_changes_the_password_and_ends_every_session(
         self, ada: Person, somebody: Person, mailed: Mailed, session: Session
     ) -> None:
         asked(somebody)
@@ -43,7 +43,7 @@ class TestReset:
         assert somebody.sign_in("ada@example.test", ANOTHER).title == "Your account"
 
     @pytest.mark.parametrize("password", ["", "short", "password123", "x" * 201])
-    def test_a_password_that_is_refused_leaves_the_link_good(
+    def test_rejected_password_does_not_consume_the_reset_link(
         self, ada: Person, somebody: Person, mailed: Mailed, password: str
     ) -> None:
         asked(somebody)
@@ -53,7 +53,7 @@ class TestReset:
         assert page.form("Change").fields["password"] == ""
         assert somebody.press(page, "Change password", password=ANOTHER).title == "Sign in"
 
-    def test_the_link_is_good_once(self, ada: Person, somebody: Person, mailed: Mailed) -> None:
+    def test_reset_link_is_used_once(self, ada: Person, somebody: Person, mailed: Mailed) -> None:
         asked(somebody)
         link = mailed("ada@example.test")
         page = somebody.open(link)
@@ -63,23 +63,25 @@ class TestReset:
         assert somebody.open(link).status == 404
         assert somebody.sign_in("ada@example.test", ANOTHER).title == "Your account"
 
-    def test_the_link_is_good_for_an_hour(self, ada: Person, somebody: Person, mailed: Mailed, later: Later) -> None:
+    def test_reset_link_expires_after_an_hour(
+        self, ada: Person, somebody: Person, mailed: Mailed, later: Later
+    ) -> None:
         asked(somebody)
         page = somebody.open(mailed("ada@example.test"))
         later(hours=1)
         assert somebody.press(page, "Change password", password=ANOTHER).status == 404
 
     @pytest.mark.parametrize("token", ["", "x", "a" * 43, "ü", "x" * 5000])
-    def test_a_wrong_one_leads_to_a_new_one(self, somebody: Person, token: str) -> None:
+    def test_invalid_reset_link_offers_a_new_link(self, somebody: Person, token: str) -> None:
         page = somebody.open("/reset", token=token)
         assert (page.status, page.links["Request a new link"]) == (404, "/forgot")
 
-    def test_looking_uses_nothing_up(self, ada: Person, visit: Visit, mailed: Mailed) -> None:
+    def test_opening_a_reset_link_does_not_consume_the_link(self, ada: Person, visit: Visit, mailed: Mailed) -> None:
         asked(ada)
         link = mailed("ada@example.test")
         assert [visit().open(link).status for _ in range(3)] == [200, 200, 200]
 
-    def test_the_secret_is_in_no_address_but_the_mailed_one(self, ada: Person, mailed: Mailed) -> None:
+    def test_reset_secret_is_in_no_address_but_the_mailed_link(self, ada: Person, mailed: Mailed) -> None:
         asked(ada)
         link = mailed("ada@example.test")
         page = ada.open(link)

@@ -27,7 +27,7 @@ def grace(account: Callable[[str], User]) -> User:
 
 
 class TestSigningIn:
-    def test_a_session_begins_that_only_the_browser_holds(
+    def test_sign_in_page_starts_a_session_held_only_by_the_browser(
         self, somebody: Person, grace: User, session: Session
     ) -> None:
         page = somebody.open("/sign-in")
@@ -41,14 +41,16 @@ class TestSigningIn:
         assert {"HttpOnly", "SameSite=Lax", "Path=/", "Max-Age=2592000"} <= set(line.split("; "))
         assert token not in answer.text
 
-    def test_the_session_is_the_apis_too(self, ada: Person) -> None:
+    def test_session_of_the_pages_is_valid_for_the_api(self, ada: Person) -> None:
         answer = ada.client.get("/api/auth/token")
         assert answer.status_code == 200, answer.text
 
     @pytest.mark.parametrize(
         ("email", "password"), [("grace@example.test", "wrong"), ("nobody@example.test", PASSWORD)]
     )
-    def test_a_wrong_one_is_refused_alike(self, somebody: Person, grace: User, email: str, password: str) -> None:
+    def test_wrong_password_and_unknown_address_are_refused_alike(
+        self, somebody: Person, grace: User, email: str, password: str
+    ) -> None:
         page = somebody.sign_in(email, password)
         assert page.status == 401
         assert page.answer.headers["WWW-Authenticate"].startswith("Bearer")
@@ -57,13 +59,13 @@ class TestSigningIn:
         assert page.form("Sign in").fields["password"] == ""
         assert somebody.session is None
 
-    def test_empty_fields_are_named(self, somebody: Person) -> None:
+    def test_sign_in_page_names_empty_fields(self, somebody: Person) -> None:
         page = somebody.sign_in("", "")
         assert page.status == 400
         assert page.links["Email address is required"] == "#email"
         assert page.links["Password is required"] == "#password"
 
-    def test_ten_wrong_ones_are_enough_for_a_quarter_of_an_hour(
+    def test_sign_in_page_locks_the_account_after_ten_failures(
         self, somebody: Person, grace: User, later: Later
     ) -> None:
         assert {somebody.sign_in(grace.email, "wrong").status for _ in range(10)} == {401}
@@ -74,15 +76,13 @@ class TestSigningIn:
         later(minutes=15)
         assert somebody.sign_in(grace.email, PASSWORD).status == 200
 
-    def test_who_is_signed_in_is_led_on(self, ada: Person) -> None:
+    def test_sign_in_page_redirects_a_signed_in_person(self, ada: Person) -> None:
         answer = ada.client.get("/sign-in", params={"next": "/device"})
         assert (answer.status_code, answer.headers["location"]) == (303, "/device")
 
 
 class TestFixation:
-    def test_a_session_that_somebody_planted_is_not_taken_over(
-        self, somebody: Person, grace: User, session: Session
-    ) -> None:
+    def test_sign_in_replaces_a_planted_session_token(self, somebody: Person, grace: User, session: Session) -> None:
         planted = new_session_token()
         somebody.client.cookies.set("session", planted)
         somebody.sign_in(grace.email, PASSWORD)
@@ -90,9 +90,7 @@ class TestFixation:
         assert row.token_hash != token_hash(planted)
         assert somebody.client.cookies.get("session", domain="127.0.0.1") != planted
 
-    def test_the_attackers_own_session_in_the_browser_ends_with_the_sign_in(
-        self, ada: Person, grace: User, session: Session
-    ) -> None:
+    def test_sign_in_ends_the_previous_session_of_the_browser(self, ada: Person, grace: User, session: Session) -> None:
         before = ada.session
         page = ada.open("/sign-out")
         form = page.form("Sign out")
@@ -101,9 +99,7 @@ class TestFixation:
         [row] = open_sessions(session)
         assert (row.user_id, ada.session != before) == (grace.id, True)
 
-    def test_a_form_that_was_shown_before_the_sign_in_is_worth_nothing_after_it(
-        self, somebody: Person, grace: User
-    ) -> None:
+    def test_form_shown_before_the_sign_in_is_refused_after_the_sign_in(self, somebody: Person, grace: User) -> None:
         page = somebody.open("/sign-in")
         old = page.form("Sign in")
         somebody.send(old, email=grace.email, password=PASSWORD)
@@ -112,12 +108,12 @@ class TestFixation:
         assert somebody.open("/").title == "Your account"
 
 
-class TestLeadingOn:
+class TestRedirects:
     @pytest.mark.parametrize(
         "wanted",
         ["/", "/device", "/device?user_code=WDJBM-JHTXK", "/invitation?id=inv_1"],
     )
-    def test_to_a_page_of_ours(self, somebody: Person, grace: User, wanted: str) -> None:
+    def test_sign_in_redirects_to_a_page_of_the_service(self, somebody: Person, grace: User, wanted: str) -> None:
         page = somebody.open("/sign-in", next=wanted)
         answer = somebody.send(page.form("Sign in"), email=grace.email, password=PASSWORD)
         assert answer.headers["location"] == wanted
@@ -144,7 +140,7 @@ class TestLeadingOn:
             "",
         ],
     )
-    def test_to_nowhere_else(self, somebody: Person, grace: User, wanted: str) -> None:
+    def test_sign_in_does_not_redirect_elsewhere(self, somebody: Person, grace: User, wanted: str) -> None:
         assert safe_redirect(wanted) == "/"
         page = somebody.open("/sign-in", next=wanted)
         form = page.form("Sign in")
@@ -152,13 +148,15 @@ class TestLeadingOn:
         answer = somebody.send(form, email=grace.email, password=PASSWORD, next=wanted)
         assert answer.headers["location"] == "/"
 
-    def test_a_line_break_never_reaches_a_header(self) -> None:
+    def test_redirect_contains_no_line_break(self) -> None:
         assert "\n" not in safe_redirect("/device?x=\r\nSet-Cookie: session=evil")
         assert "\r" not in safe_redirect("/device?x=\r\nSet-Cookie: session=evil")
 
 
 class TestSigningOut:
-    def test_it_ends_the_session_everywhere_at_once(self, ada: Person, visit: Visit, session: Session) -> None:
+    def test_sign_out_ends_the_session_in_every_browser_at_once(
+        self, ada: Person, visit: Visit, session: Session
+    ) -> None:
         copy = visit()
         copy.client.cookies.set("session", ada.session or "")
         assert copy.open("/").title == "Your account"
@@ -169,27 +167,27 @@ class TestSigningOut:
         assert open_sessions(session) == []
         assert copy.open("/").title == "Sign in"
 
-    def test_a_link_to_it_ends_nothing(self, ada: Person, session: Session) -> None:
+    def test_link_to_sign_out_does_not_end_the_session(self, ada: Person, session: Session) -> None:
         page = ada.open("/sign-out")
         assert page.title == "Sign out?"
         assert len(open_sessions(session)) == 1
         assert ada.press(page, "Sign out").title == "Sign in"
 
-    def test_who_is_not_signed_in_is_led_to_the_sign_in(self, somebody: Person) -> None:
+    def test_sign_out_page_redirects_to_sign_in_without_a_session(self, somebody: Person) -> None:
         assert somebody.open("/sign-out").title == "Sign in"
 
 
-class TestSessionsThatHaveEnded:
-    def test_an_expired_one_is_none(self, ada: Person, later: Later) -> None:
+class TestInvalidSessions:
+    def test_expired_session_leads_to_sign_in(self, ada: Person, later: Later) -> None:
         later(days=30)
         assert ada.open("/").title == "Sign in"
 
-    def test_one_of_an_unknown_token_is_none(self, somebody: Person) -> None:
+    def test_unknown_session_token_leads_to_sign_in(self, somebody: Person) -> None:
         for token in (new_session_token(), SESSION_PREFIX, "x", SESSION_PREFIX + "x" * 3000):
             somebody.client.cookies.set("session", token)
             assert somebody.open("/").title == "Sign in"
 
-    def test_one_for_support_opens_no_page(self, somebody: Person, grace: User, session: Session) -> None:
+    def test_support_session_opens_no_page(self, somebody: Person, grace: User, session: Session) -> None:
         token = new_session_token()
         factories.login(session, grace, None, support=True, token_hash=token_hash(token), kind="support")
         somebody.client.cookies.set("session", token)

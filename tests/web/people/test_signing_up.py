@@ -21,7 +21,7 @@ def signed_up(somebody: Person) -> Page:
 
 
 class TestSigningUp:
-    def test_from_the_form_to_an_account_that_signs_in(
+    def test_sign_up_page_leads_to_an_account_that_signs_in(
         self, somebody: Person, mailed: Mailed, session: Session
     ) -> None:
         sent = signed_up(somebody)
@@ -37,7 +37,7 @@ class TestSigningUp:
         home = somebody.press(done, "Sign in", email="grace@example.test", password=PASSWORD)
         assert "Signed in as Grace Hopper (grace@example.test)." in home.text
 
-    def test_a_known_address_is_answered_alike_and_gets_another_mail(
+    def test_sign_up_page_answers_a_known_address_alike_but_mails_otherwise(
         self, ada: Person, somebody: Person, session: Session
     ) -> None:
         unknown = signed_up(somebody)
@@ -46,7 +46,7 @@ class TestSigningUp:
         assert known.text.replace("ada@", "grace@") == unknown.text
         assert people(session) == 1
 
-    def test_every_empty_field_is_named_and_led_to(self, somebody: Person) -> None:
+    def test_sign_up_page_names_and_links_every_empty_field(self, somebody: Person) -> None:
         page = somebody.press(somebody.open("/sign-up"), "Create account")
         assert page.status == 400
         assert page.answer.text.count("<title>Error: Create your account") == 1
@@ -70,7 +70,7 @@ class TestSigningUp:
             ("password", "x" * 201),
         ],
     )
-    def test_what_the_contract_refuses_is_refused_at_its_field(
+    def test_sign_up_page_reports_invalid_values_at_their_fields(
         self, somebody: Person, session: Session, field: str, value: str
     ) -> None:
         page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, field: value})
@@ -80,17 +80,17 @@ class TestSigningUp:
         assert form.fields["password"] == "", "a password never comes back"
         assert form.fields["email"] == (value if field == "email" else GRACE["email"])
 
-    def test_a_mistyped_address_is_told_in_words(self, somebody: Person) -> None:
+    def test_sign_up_page_explains_an_invalid_address(self, somebody: Person) -> None:
         page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "email": "grace"})
         assert "Email address must be an e-mail address, such as eve@example.com" in page.text
 
-    def test_what_was_typed_comes_back_as_words(self, somebody: Person) -> None:
+    def test_sign_up_page_escapes_the_submitted_values(self, somebody: Person) -> None:
         name = '"><script>alert(1)</script>'
         page = somebody.press(somebody.open("/sign-up"), "Create account", **{**GRACE, "name": name, "password": "x"})
         assert "<script>" not in page.answer.text
         assert page.form("Create account").fields["name"] == name
 
-    def test_too_many_mails_to_one_address_are_refused_until_later(self, somebody: Person, later: Later) -> None:
+    def test_sign_up_page_limits_mails_to_an_address_for_an_hour(self, somebody: Person, later: Later) -> None:
         pages = [signed_up(somebody) for _ in range(6)]
         assert [page.status for page in pages] == [202] * 5 + [429]
         assert int(pages[-1].answer.headers["Retry-After"]) > 0
@@ -98,17 +98,15 @@ class TestSigningUp:
         assert signed_up(somebody).status == 202
 
 
-class TestTheLink:
+class TestVerificationLink:
     @pytest.mark.parametrize("token", ["", "x", "a" * 43, "ü", "\x00", "x" * 5000])
-    def test_a_wrong_one_leads_to_a_new_one(self, somebody: Person, token: str) -> None:
+    def test_invalid_verification_link_offers_a_new_link(self, somebody: Person, token: str) -> None:
         page = somebody.open("/verify", token=token)
         assert (page.status, page.title) == (404, "This link is no longer valid")
         assert EXPIRED in page.text
         assert page.links["Sign up again to get a new link"] == "/sign-up"
 
-    def test_it_tells_whose_address_it_is_and_what_to_do_if_it_was_somebody_else(
-        self, somebody: Person, mailed: Mailed
-    ) -> None:
+    def test_verify_page_names_the_address_and_explains_how_to_decline(self, somebody: Person, mailed: Mailed) -> None:
         signed_up(somebody)
         page = somebody.open(mailed("grace@example.test"))
         assert "Someone signed up with grace@example.test as Grace Hopper." in " ".join(page.text.split())
@@ -125,7 +123,7 @@ class TestTheLink:
             ("x" * 1001, 422, "Password"),
         ],
     )
-    def test_a_wrong_password_is_told_at_its_field_and_the_link_stays_good(
+    def test_wrong_password_is_reported_at_its_field_and_keeps_the_link(
         self, somebody: Person, mailed: Mailed, session: Session, password: str, status: int, told: str
     ) -> None:
         signed_up(somebody)
@@ -141,7 +139,7 @@ class TestTheLink:
         assert people(session) == 0
         assert somebody.press(page, "Confirm address", password=PASSWORD).title == "Sign in"
 
-    def test_too_many_wrong_passwords_are_refused_until_later(
+    def test_verify_page_locks_after_too_many_wrong_passwords(
         self, somebody: Person, mailed: Mailed, later: Later, session: Session
     ) -> None:
         signed_up(somebody)
@@ -155,7 +153,7 @@ class TestTheLink:
         later(minutes=15)
         assert somebody.press(refused, "Confirm address", password=PASSWORD).title == "Sign in"
 
-    def test_of_a_stranger_who_took_my_address_it_is_worth_nothing_to_me_or_them(
+    def test_link_of_a_stranger_gives_the_account_to_neither_person(
         self, somebody: Person, visit: Visit, mailed: Mailed
     ) -> None:
         stranger = visit()
@@ -169,7 +167,7 @@ class TestTheLink:
         assert stranger.sign_in("grace@example.test", theirs["password"]).status == 401
         assert "Signed in as Grace Hopper" in somebody.sign_in("grace@example.test", PASSWORD).text
 
-    def test_it_is_good_once(self, somebody: Person, mailed: Mailed, session: Session) -> None:
+    def test_verification_link_is_used_once(self, somebody: Person, mailed: Mailed, session: Session) -> None:
         signed_up(somebody)
         link = mailed("grace@example.test")
         confirm = somebody.open(link)
@@ -180,19 +178,21 @@ class TestTheLink:
         assert "If you have already confirmed your address, sign in." in again.text
         assert people(session) == 1
 
-    def test_it_is_good_for_a_day(self, somebody: Person, mailed: Mailed, later: Later, session: Session) -> None:
+    def test_verification_link_expires_after_a_day(
+        self, somebody: Person, mailed: Mailed, later: Later, session: Session
+    ) -> None:
         signed_up(somebody)
         confirm = somebody.open(mailed("grace@example.test"))
         later(hours=24)
         assert somebody.press(confirm, "Confirm address", password=PASSWORD).status == 404
         assert people(session) == 0
 
-    def test_a_link_to_choose_a_password_confirms_nothing(self, ada: Person, mailed: Mailed) -> None:
+    def test_reset_link_does_not_confirm_an_address(self, ada: Person, mailed: Mailed) -> None:
         ada.press(ada.open("/forgot"), "Send reset link", email="ada@example.test")
         token = mailed("ada@example.test").partition("token=")[2]
         assert ada.open("/verify", token=token).status == 404
 
-    def test_the_secret_is_in_no_address_but_the_mailed_one(
+    def test_verification_secret_is_in_no_address_but_the_mailed_link(
         self, somebody: Person, mailed: Mailed, visit: Visit
     ) -> None:
         signed_up(somebody)

@@ -76,7 +76,7 @@ def audit(town: Town) -> list[str]:
 
 
 class TestItsHeads:
-    def test_get_their_success(self, town: Town, build: Builder) -> None:
+    def test_deletion_ends_freezes_and_releases_heads(self, town: Town, build: Builder) -> None:
         build("web", "api")
         work(town)
         town.freeze()
@@ -87,7 +87,7 @@ class TestItsHeads:
         assert set(town.conclusions().values()) == {"success"}
         assert town.sql("SELECT end_reason, released_at IS NOT NULL FROM freezes") == [("organization_deleted", True)]
 
-    def test_stay_free_while_its_data_is_kept(self, town: Town, build: Builder) -> None:
+    def test_new_head_succeeds_after_deletion(self, town: Town, build: Builder) -> None:
         build("web")
         work(town)
         leave(town)
@@ -96,7 +96,7 @@ class TestItsHeads:
         town.settle()
         assert set(town.conclusions().values()) == {"success"}
 
-    def test_a_freeze_that_was_under_way_at_that_moment_ends_too(self, town: Town, build: Builder) -> None:
+    def test_freeze_committed_after_deletion_is_ended(self, town: Town, build: Builder) -> None:
         build("web")
         work(town)
         leave(town)
@@ -108,7 +108,7 @@ class TestItsHeads:
         assert set(town.conclusions().values()) == {"success"}
         assert end_what_came_late(town.jobs) == 0
 
-    def test_freezes_that_race_with_the_deletion_end_all_of_them(self, town: Town, build: Builder) -> None:
+    def test_freezes_that_race_with_the_deletion_all_end(self, town: Town, build: Builder) -> None:
         build("web")
         work(town)
         barrier = Barrier(4)
@@ -129,7 +129,7 @@ class TestItsHeads:
         town.settle()
         assert set(town.conclusions().values()) == {"success"}
 
-    def test_a_freeze_whose_time_passes_meanwhile_is_left_to_the_clock(self, town: Town, build: Builder) -> None:
+    def test_expired_freeze_is_not_ended_by_the_deletion(self, town: Town, build: Builder) -> None:
         build("web")
         work(town)
         branch = town.branches["acme/web"]
@@ -141,7 +141,7 @@ class TestItsHeads:
 
 
 class TestItsRules:
-    def test_are_removed_by_a_job_and_nothing_is_said_of_it(self, town: Town, written: int, owner: str) -> None:
+    def test_rulesets_are_removed_by_a_job_without_mail(self, town: Town, written: int, owner: str) -> None:
         gone(town)
         assert written in town.host.world.rulesets
         assert waits(town)
@@ -150,14 +150,14 @@ class TestItsRules:
         assert not waits(town)
         assert mails(town) == []
 
-    def test_are_not_touched_for_another_name(self, town: Town, written: int) -> None:
+    def test_rulesets_stay_when_the_confirmed_name_is_wrong(self, town: Town, written: int) -> None:
         with pytest.raises(ServiceError):
             gone(town, "Globex")
         assert not waits(town)
         withdrawn(town)
         assert written in town.host.world.rulesets
 
-    def test_are_tried_again_while_the_code_host_is_ill(self, town: Town, written: int, owner: str) -> None:
+    def test_ruleset_removal_is_retried_when_github_fails(self, town: Town, written: int, owner: str) -> None:
         gone(town)
         fault = town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
         withdrawn(town)
@@ -169,7 +169,7 @@ class TestItsRules:
         assert written not in town.host.world.rulesets
         assert mails(town) == []
 
-    def test_that_nobody_lets_us_remove_are_mailed_to_the_owners(self, town: Town, written: int, owner: str) -> None:
+    def test_rulesets_that_may_not_be_removed_are_mailed_to_owners(self, town: Town, written: int, owner: str) -> None:
         gone(town)
         town.host.faults.add("error", DELETING, status=403, message="Not allowed")
         withdrawn(town)
@@ -180,7 +180,7 @@ class TestItsRules:
         withdrawn(town)
         assert len(mails(town)) == 1
 
-    def test_are_mailed_too_when_a_day_of_trying_did_not_help(self, town: Town, written: int, owner: str) -> None:
+    def test_rulesets_are_mailed_to_owners_when_all_retries_failed(self, town: Town, written: int, owner: str) -> None:
         gone(town)
         town.host.faults.add("error", DELETING, status=502, message="Bad gateway")
         town.sql("UPDATE withdrawals SET attempts = :attempts", attempts=MAX_ATTEMPTS - 1)
@@ -189,7 +189,7 @@ class TestItsRules:
         pass_time(town, days=1)
         assert not waits(town)
 
-    def test_are_left_alone_once_the_code_host_limits_us(self, town: Town, written: int, owner: str) -> None:
+    def test_ruleset_removal_pauses_when_rate_limited(self, town: Town, written: int, owner: str) -> None:
         release = {
             **RULESET,
             "name": "Change freeze: release",
@@ -214,7 +214,7 @@ class TestItsRules:
             pass
         assert not {written, second} & set(town.host.world.rulesets)
 
-    def test_are_removed_by_the_next_worker_when_one_dies(
+    def test_rulesets_are_removed_by_the_next_worker_when_a_worker_dies(
         self, town: Town, written: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         gone(town)
@@ -227,7 +227,7 @@ class TestItsRules:
         withdrawn(town)
         assert written not in town.host.world.rulesets
 
-    def test_that_were_removed_and_not_recorded_are_recorded_by_the_next_worker(
+    def test_unrecorded_removal_is_recorded_by_the_next_worker(
         self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         gone(town)
@@ -241,7 +241,7 @@ class TestItsRules:
         assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
         assert mails(town) == []
 
-    def test_a_worker_whose_lease_ran_out_tells_nobody_anything(
+    def test_worker_that_lost_its_lease_sends_no_mail(
         self, town: Town, written: int, owner: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         gone(town)
@@ -257,7 +257,7 @@ class TestItsRules:
             withdraw_due(town.jobs, town.github)
         assert mails(town) == []
 
-    def test_wait_until_a_setup_that_is_being_written_must_have_ended(self, town: Town, written: int) -> None:
+    def test_ruleset_removal_waits_until_running_setups_must_have_ended(self, town: Town, written: int) -> None:
         assert SETUPS.lease <= WITHDRAWN_AFTER
         assert timedelta(seconds=MAX_WRITING_SECONDS + town.github.settings.deadline_seconds) < WITHDRAWN_AFTER
         leave(town)
@@ -267,7 +267,9 @@ class TestItsRules:
         assert waits(town)
 
     @pytest.mark.parametrize("happened", [True, False])
-    def test_one_whose_creation_nobody_recorded_is_found(self, town: Town, build: Builder, *, happened: bool) -> None:
+    def test_ruleset_with_an_unrecorded_creation_is_removed(
+        self, town: Town, build: Builder, *, happened: bool
+    ) -> None:
         build("web")
         checks = [{"context": "change-freeze/main", "integration_id": town.host.app_id}]
         parameters = {
@@ -308,7 +310,7 @@ def _die(*_: Any, **__: Any) -> Any:
     raise SystemExit
 
 
-def test_an_organisation_without_rules_is_done_at_once(town: Town, owner: str) -> None:
+def test_withdrawal_without_rulesets_is_done_at_once(town: Town, owner: str) -> None:
     gone(town)
     assert withdraw_due(town.jobs, town.github)
     assert not withdraw_due(town.jobs, town.github)
@@ -325,7 +327,7 @@ def sweeper(town: Town) -> Iterator[Sweeper]:
     context._contexts.clear()
 
 
-def test_the_sweeper_alone_sees_to_all_of_it(town: Town, written: int, owner: str, sweeper: Sweeper) -> None:
+def test_sweeper_completes_the_deletion_without_workers(town: Town, written: int, owner: str, sweeper: Sweeper) -> None:
     work(town)
     town.freeze()
     town.settle()
@@ -340,7 +342,7 @@ def test_the_sweeper_alone_sees_to_all_of_it(town: Town, written: int, owner: st
     assert town.sql("SELECT count(*) FROM freezes") == [(0,)]
 
 
-def test_nothing_is_deleted_without_its_audit(town: Town, written: int) -> None:
+def test_deletion_fails_when_the_audit_cannot_be_written(town: Town, written: int) -> None:
     town.sql("REVOKE INSERT ON audit_entries FROM change_freeze_app")
     try:
         with pytest.raises(sqlalchemy.exc.ProgrammingError):

@@ -85,13 +85,13 @@ def count(session: Session, query: str) -> int:
     return int(session.scalar(text(query)) or 0)
 
 
-def test_has_to_do_with_every_table_that_names_an_organisation(session: Session, globex: Organization) -> None:
+def test_purge_covers_every_table_of_an_organization(session: Session, globex: Organization) -> None:
     every = {table.name for table in Base.metadata.sorted_tables if "organization_id" in table.columns}
     assert {table.name for table in erased_tables()} == every - {"sessions"}
     assert [table for table, rows in rows_of(session, globex).items() if not rows] == []
 
 
-def test_waits_for_thirty_days(
+def test_purge_waits_for_thirty_days(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
 ) -> None:
     before = rows_of(session, acme)
@@ -100,7 +100,7 @@ def test_waits_for_thirty_days(
     assert rows_of(session, acme) == before
 
 
-def test_erases_everything_and_nothing_of_anybody_else(
+def test_purge_erases_all_rows_of_only_that_organization(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, globex: Organization, clock: MovedClock
 ) -> None:
     others = rows_of(session, globex)
@@ -112,7 +112,7 @@ def test_erases_everything_and_nothing_of_anybody_else(
     assert count(session, "SELECT count(*) FROM webhook_deliveries") == 1
 
 
-def test_leaves_an_id_and_when_it_was_and_no_name(
+def test_purge_keeps_id_and_instants_without_the_name(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
 ) -> None:
     clock.ahead += timedelta(days=31)
@@ -124,7 +124,7 @@ def test_leaves_an_id_and_when_it_was_and_no_name(
     assert left.deleted_at is not None
 
 
-def test_leaves_people_their_accounts_and_sign_ins(
+def test_purge_keeps_accounts_and_sessions_of_users(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
 ) -> None:
     people = session.query(User).count()
@@ -136,7 +136,7 @@ def test_leaves_people_their_accounts_and_sign_ins(
     assert count(session, "SELECT count(*) FROM sessions WHERE kind = 'support'") == 0
 
 
-def test_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock) -> None:
+def test_purge_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock) -> None:
     clock.ahead += timedelta(days=31)
     purge_deleted(jobs)
     first = session.scalar(text("SELECT purged_at FROM organizations"))
@@ -153,7 +153,7 @@ class TestInPieces:
         monkeypatch.setattr(purge, "REFERENCED_PIECE", 1)
 
     @pytest.mark.parametrize("pieces", range(1, 30, 4))
-    def test_goes_on_where_it_was_killed(
+    def test_purge_resumes_when_killed(
         self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock, pieces: int
     ) -> None:
         clock.ahead += timedelta(days=31)
@@ -164,7 +164,7 @@ class TestInPieces:
         assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
         assert count(session, "SELECT count(*) FROM organizations WHERE purged_at IS NOT NULL") == 1
 
-    def test_makes_way_for_the_other_chores(
+    def test_purge_yields_to_other_tasks(
         self,
         jobs: UnitOfWorkFactory,
         session: Session,
@@ -179,7 +179,7 @@ class TestInPieces:
             sweeps += 1
         assert sweeps > 5
 
-    def test_of_two_sweepers_at_once_both_may(
+    def test_purge_may_run_on_two_sweepers_at_once(
         self, jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock
     ) -> None:
         clock.ahead += timedelta(days=31)
@@ -198,7 +198,7 @@ class TestInPieces:
         assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
 
 
-def test_what_is_written_meanwhile_is_erased_in_the_next_sweep(
+def test_rows_written_during_the_purge_are_erased_in_the_next_sweep(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, clock: MovedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.ahead += timedelta(days=31)
@@ -221,7 +221,7 @@ def test_what_is_written_meanwhile_is_erased_in_the_next_sweep(
     assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
 
 
-def test_the_audit_of_an_organisation_that_is_not_deleted_cannot_be_erased(
+def test_audit_of_a_live_organization_cannot_be_erased(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, globex: Organization
 ) -> None:
     with jobs.open(SYSTEM_CALLER) as uow:

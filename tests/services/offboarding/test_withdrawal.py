@@ -40,7 +40,7 @@ def caller(town: Town) -> Caller:
     return Caller(town.organization.id, ADA, "dashboard", "business")
 
 
-def test_what_we_wrote_is_removed_and_what_others_wrote_stays(town: Town, written: int) -> None:
+def test_withdrawal_removes_own_rulesets_and_keeps_others(town: Town, written: int) -> None:
     others = set(town.host.world.rulesets) - {written}
     assert others
     assert leave(town) == []
@@ -49,13 +49,13 @@ def test_what_we_wrote_is_removed_and_what_others_wrote_stays(town: Town, writte
     assert town.sql("SELECT action FROM audit_entries WHERE action LIKE 'ruleset.%'") == [("ruleset.deleted",)]
 
 
-def test_what_somebody_has_removed_already_counts_as_removed(town: Town, written: int) -> None:
+def test_withdrawal_accepts_rulesets_already_removed(town: Town, written: int) -> None:
     town.person("DELETE", f"/repos/acme/web/rulesets/{written}").raise_for_status()
     assert leave(town) == []
     assert town.sql("SELECT ruleset_id FROM written_rulesets") == []
 
 
-def test_what_cannot_be_removed_is_told_and_tried_again(town: Town, written: int) -> None:
+def test_withdrawal_reports_and_retries_failed_removals(town: Town, written: int) -> None:
     fault = town.host.faults.add("error", "DELETE /repos/acme/web/rulesets", status=403, message="Not allowed")
     [told] = leave(town)
     assert told.startswith("acme/web: ")
@@ -64,13 +64,13 @@ def test_what_cannot_be_removed_is_told_and_tried_again(town: Town, written: int
     assert written not in town.host.world.rulesets
 
 
-def test_a_place_that_is_not_shown_to_us_is_not_taken_for_empty(town: Town, written: int) -> None:
+def test_withdrawal_does_not_treat_an_unreadable_repository_as_empty(town: Town, written: int) -> None:
     town.host.faults.add("error", "GET /repos/acme/web/rulesets", status=404, message="Not Found")
     assert len(leave(town)) == 1
     assert town.sql("SELECT ruleset_id FROM written_rulesets") == [(written,)]
 
 
-def test_what_people_added_to_a_ruleset_of_ours_stays_without_our_check(town: Town, written: int) -> None:
+def test_withdrawal_keeps_rules_that_people_added_to_an_own_ruleset(town: Town, written: int) -> None:
     ruleset = town.host.world.rulesets[written]
     parameters = {"required_status_checks": [{"context": "change-freeze/main"}]}
     ruleset.rules = [{"type": "deletion"}, {"type": "required_status_checks", "parameters": parameters}]

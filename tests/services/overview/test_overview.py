@@ -40,7 +40,7 @@ def statements(uow: UnitOfWork) -> int:
     return len(sent)
 
 
-def test_nothing_is_asked_for_each_row(unit_of: Opener, acme: Organization, session: Session) -> None:
+def test_overview_takes_constant_queries_for_many_rows(unit_of: Opener, acme: Organization, session: Session) -> None:
     with unit_of(acme) as uow:
         few = statements(uow)
     for number in range(12):
@@ -77,7 +77,7 @@ def connection(own_database: str) -> Iterator[Connection]:
         pytest.param(attention_sources.pending_requests, "ix_exceptions_pending", id="requests"),
     ],
 )
-def test_items_are_found_by_an_index(
+def test_attention_items_are_found_by_an_index(
     connection: Connection, source: Callable[[], attention_sources.Query], index: str
 ) -> None:
     values = {"organization": "org_1", "now": factories.now(), "home": "https://changefreeze.example/"}

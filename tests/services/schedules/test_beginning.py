@@ -22,13 +22,13 @@ from tests.services.schedules.windows import HOUR, Planned
 
 
 class TestAWindowThatIsDue:
-    def test_does_not_begin_a_moment_before_its_start(self, planned: Planned) -> None:
+    def test_window_does_not_begin_before_its_start(self, planned: Planned) -> None:
         planned.come(timedelta(seconds=-5))
         assert planned.begin() == 0
         assert planned.seen()["state"] == "planned"
         assert planned.frozen(planned.web, planned.api) == [False, False]
 
-    def test_starts_a_freeze_of_the_schedule_until_its_end(self, planned: Planned, listener: Listener) -> None:
+    def test_due_window_starts_a_freeze_until_its_end(self, planned: Planned, listener: Listener) -> None:
         planned.come()
         assert planned.begin() == 1
         [freeze] = planned.freezes()
@@ -40,7 +40,7 @@ class TestAWindowThatIsDue:
         assert planned.frozen(planned.web, planned.api) == [True, True]
         assert "reconcile" in listener.heard
 
-    def test_is_told_alike_by_freeze_occurrence_and_audit(self, planned: Planned) -> None:
+    def test_begun_window_is_consistent_in_freeze_occurrence_and_audit(self, planned: Planned) -> None:
         planned.come()
         planned.begin()
         [freeze] = planned.freezes()
@@ -51,12 +51,12 @@ class TestAWindowThatIsDue:
         assert entry.details["occurrenceId"] == planned.occurrence.id
         assert "late" not in entry.details
 
-    def test_begins_once_however_often_is_swept(self, planned: Planned) -> None:
+    def test_window_begins_once_over_repeated_sweeps(self, planned: Planned) -> None:
         planned.come()
         assert [planned.begin() for _ in range(3)] == [1, 0, 0]
         assert len(planned.freezes()) == 1
 
-    def test_ends_when_it_was_planned_to(self, planned: Planned) -> None:
+    def test_window_ends_at_its_planned_end(self, planned: Planned) -> None:
         planned.come()
         planned.begin()
         planned.come(HOUR)
@@ -67,7 +67,7 @@ class TestAWindowThatIsDue:
         assert (freeze.ended_at, freeze.end_reason) == (planned.occurrence.ends_at, "schedule_ended")
         assert planned.begin() == 0
 
-    def test_that_follows_another_begins_before_that_one_is_recorded_as_ended(self, planned: Planned) -> None:
+    def test_adjacent_window_begins_before_the_end_of_the_last_is_recorded(self, planned: Planned) -> None:
         following = planned.add(planned.schedule, HOUR)
         planned.come()
         planned.begin()
@@ -78,20 +78,20 @@ class TestAWindowThatIsDue:
         assert planned.frozen(planned.web) == [True]
         assert planned.seen(following)["state"] == "active"
 
-    def test_does_not_wait_for_one_that_cannot_begin(self, planned: Planned) -> None:
+    def test_window_begins_when_another_cannot(self, planned: Planned) -> None:
         broken = planned.add_schedule(scope={"type": "glob", "patterns": ["["]})
         planned.add(broken, -timedelta(minutes=5))
         planned.come()
         assert planned.begin() == 1
         assert planned.seen()["state"] == "active"
 
-    def test_begins_in_the_order_of_the_starts(self, planned: Planned) -> None:
+    def test_windows_begin_in_the_order_of_their_starts(self, planned: Planned) -> None:
         earlier = planned.add(planned.add_schedule(name="Nights"), -timedelta(minutes=5), timedelta(hours=3))
         planned.come()
         assert planned.begin() == 2
         assert [freeze.occurrence_id for freeze in planned.freezes()] == [earlier.id, planned.occurrence.id]
 
-    def test_of_a_disabled_or_deleted_schedule_is_gone(self, planned: Planned) -> None:
+    def test_window_of_a_disabled_or_deleted_schedule_does_not_begin(self, planned: Planned) -> None:
         planned.add(planned.add_schedule(deleted_at=planned.saved_at))
         planned.change(enabled=False)
         planned.come()
@@ -99,7 +99,7 @@ class TestAWindowThatIsDue:
         assert planned.freezes() == []
         assert planned.session.scalars(select(Occurrence.id)).all() == []
 
-    def test_of_a_deleted_organisation_does_not_begin(self, planned: Planned) -> None:
+    def test_window_of_a_deleted_organization_does_not_begin(self, planned: Planned) -> None:
         planned.acme.deleted_at = planned.saved_at
         planned.session.commit()
         planned.come()
@@ -109,7 +109,7 @@ class TestAWindowThatIsDue:
 
 
 class TestWhatHasGoneFromAScope:
-    def test_is_passed_over(self, planned: Planned) -> None:
+    def test_removed_repository_is_left_out_of_the_begun_window(self, planned: Planned) -> None:
         planned.change(scope={"type": "repositories", "repositories": ["acme/web", "acme/gone", new_id("rep")]})
         planned.come()
         assert planned.begin() == 1
@@ -125,7 +125,7 @@ class TestWhatHasGoneFromAScope:
         ],
         ids=["repository", "its branch", "unwatched", "branch by id"],
     )
-    def test_leaves_nothing_to_freeze_and_the_window_is_skipped(self, planned: Planned, scope: dict[str, Any]) -> None:
+    def test_window_without_targets_is_skipped(self, planned: Planned, scope: dict[str, Any]) -> None:
         planned.change(scope=scope)
         planned.come()
         assert planned.begin() == 0
@@ -138,7 +138,7 @@ class TestWhatHasGoneFromAScope:
         assert "covers no watched branch" in message
         assert planned.freezes() == []
 
-    def test_needs_no_attention_once_a_later_window_begins(self, planned: Planned) -> None:
+    def test_alert_of_a_skipped_window_is_resolved_by_a_later_window(self, planned: Planned) -> None:
         planned.add(planned.schedule, 2 * HOUR)
         planned.change(scope={"type": "repositories", "repositories": ["acme/later"]})
         planned.come()
@@ -149,7 +149,7 @@ class TestWhatHasGoneFromAScope:
         assert planned.begin() == 1
         assert planned.attention() == []
 
-    def test_matters_not_to_an_open_ended_one_which_takes_in_what_comes(self, planned: Planned) -> None:
+    def test_growing_scope_without_targets_begins(self, planned: Planned) -> None:
         planned.change(scope={"type": "glob", "patterns": ["other/*"]})
         planned.come()
         assert planned.begin() == 1
@@ -167,7 +167,7 @@ class TestVeryManyBranches:
         planned.jobs.dependencies = Dependencies(max_targets=2)
         return 5
 
-    def test_are_covered_in_batches_and_none_is_left_out(self, planned: Planned, few_at_once: int) -> None:
+    def test_many_branches_are_covered_in_batches(self, planned: Planned, few_at_once: int) -> None:
         planned.come()
         planned.begin()
         [freeze] = planned.freezes()
@@ -177,7 +177,7 @@ class TestVeryManyBranches:
         assert (len(planned.covered(freeze)), freeze.targets_pending) == (few_at_once, False)
         assert [entry.details["targets"] for entry in planned.audit("freeze.grew")] == [2, 1]
 
-    def test_have_no_receipt_before_all_are_covered(self, planned: Planned, few_at_once: int) -> None:
+    def test_freeze_has_no_receipt_before_all_branches_are_covered(self, planned: Planned, few_at_once: int) -> None:
         planned.come()
         planned.begin()
         [freeze] = planned.freezes()
@@ -188,7 +188,7 @@ class TestVeryManyBranches:
         [freeze] = planned.freezes()
         assert freeze.enforced_at is None
 
-    def test_are_not_covered_any_more_once_the_freeze_has_ended(self, planned: Planned, few_at_once: int) -> None:
+    def test_remaining_branches_are_not_covered_when_the_freeze_ends(self, planned: Planned, few_at_once: int) -> None:
         planned.come()
         planned.begin()
         [freeze] = planned.freezes()
@@ -217,14 +217,14 @@ def at_once(count: int, step: Callable[[], int]) -> int:
 
 
 class TestSeveralSweepers:
-    def test_begin_each_window_once(self, planned: Planned) -> None:
+    def test_concurrent_sweepers_begin_each_window_once(self, planned: Planned) -> None:
         for number in range(20):
             planned.add(planned.add_schedule(name=f"Number {number}"))
         planned.come()
         assert at_once(3, planned.begin) == 21
         assert len({freeze.occurrence_id for freeze in planned.freezes()}) == len(planned.freezes()) == 21
 
-    def test_record_what_was_missed_once(self, planned: Planned) -> None:
+    def test_concurrent_sweepers_record_each_missed_window_once(self, planned: Planned) -> None:
         for number in range(1, 10):
             planned.add(planned.schedule, -number * HOUR, timedelta(minutes=30))
         planned.come(HOUR)
@@ -232,7 +232,7 @@ class TestSeveralSweepers:
         recorded += record_missed(planned.jobs)
         assert recorded == len(planned.audit("occurrence.missed")) == 10
 
-    def test_pass_over_what_somebody_is_changing_and_come_back_to_it(self, planned: Planned) -> None:
+    def test_sweeper_skips_a_locked_schedule_and_retries(self, planned: Planned) -> None:
         planned.come()
         planned.session.execute(select(Schedule.id).with_for_update(key_share=True))
         assert planned.begin() == 0
@@ -241,13 +241,13 @@ class TestSeveralSweepers:
 
 
 class TestTheNextInstant:
-    def test_is_the_start_of_a_window_or_the_end_of_a_freeze(self, planned: Planned) -> None:
+    def test_next_instant_is_the_start_of_a_window_or_the_end_of_a_freeze(self, planned: Planned) -> None:
         planned.come(-timedelta(seconds=90))
         assert seconds_to_next(planned.jobs) == 90
         planned.come()
         planned.begin()
         assert seconds_to_next(planned.jobs) == 3600
 
-    def test_is_never_one_that_has_passed(self, planned: Planned) -> None:
+    def test_next_instant_is_never_in_the_past(self, planned: Planned) -> None:
         planned.come(timedelta(minutes=1))
         assert seconds_to_next(planned.jobs) is None

@@ -54,7 +54,7 @@ def busy(own_database: str) -> Iterator[UnitOfWorkFactory]:
     [start_windows, record_missed, verify_windows, compare_windows, cover_remaining, end_freezes, seconds_to_next],
     ids=lambda chore: chore.__name__,
 )
-def test_reads_no_table_of_windows_or_freezes_from_end_to_end(
+def test_periodic_tasks_scan_no_whole_table_of_windows_or_freezes(
     busy: UnitOfWorkFactory, chore: Callable[[UnitOfWorkFactory], object]
 ) -> None:
     asked: list[tuple[str, Any]] = []

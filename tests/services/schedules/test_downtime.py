@@ -19,7 +19,7 @@ from tests.services.schedules.windows import HOUR, Planned
 
 
 class TestAfterDowntime:
-    def test_a_window_that_is_still_open_begins_late_and_says_so(self, planned: Planned) -> None:
+    def test_open_window_begins_late_and_is_marked(self, planned: Planned) -> None:
         planned.come(timedelta(minutes=20))
         assert planned.begin() == 1
         seen = planned.seen()
@@ -30,19 +30,19 @@ class TestAfterDowntime:
         [entry] = planned.audit("freeze.started")
         assert entry.details["late"] == 1200
 
-    def test_a_minute_is_not_late(self, planned: Planned) -> None:
+    def test_window_begun_within_a_minute_is_not_late(self, planned: Planned) -> None:
         planned.come(timedelta(seconds=50))
         planned.begin()
         assert planned.seen()["late"] is False
 
-    def test_a_window_that_was_open_when_its_schedule_was_saved_is_not_late(self, planned: Planned) -> None:
+    def test_window_open_when_its_schedule_is_saved_is_not_late(self, planned: Planned) -> None:
         planned.occurrence.due_at = planned.starts_at + timedelta(minutes=19, seconds=30)
         planned.session.commit()
         planned.come(timedelta(minutes=20))
         planned.begin()
         assert planned.seen()["late"] is False
 
-    def test_a_window_that_has_passed_is_missed_and_never_begins(self, planned: Planned) -> None:
+    def test_passed_window_is_missed_and_does_not_begin(self, planned: Planned) -> None:
         planned.come(HOUR)
         assert planned.begin() == 0
         before = planned.seen()
@@ -55,7 +55,7 @@ class TestAfterDowntime:
         assert entry.details["occurrenceId"] == planned.occurrence.id
         assert planned.freezes() == []
 
-    def test_what_was_missed_needs_attention_until_a_window_begins(self, planned: Planned) -> None:
+    def test_missed_window_has_an_alert_until_another_window_begins(self, planned: Planned) -> None:
         planned.add(planned.schedule, 2 * HOUR)
         planned.come(HOUR)
         record_missed(planned.jobs)
@@ -69,7 +69,7 @@ class TestAfterDowntime:
     @pytest.mark.parametrize(
         "change", [{"enabled": False}, {"deleted_at": factories.now()}, {}], ids=["disabled", "deleted", "after a week"]
     )
-    def test_what_was_missed_is_forgotten_with_its_schedule_or_after_a_week(
+    def test_alert_of_a_missed_window_ends_with_its_schedule_or_after_a_week(
         self, planned: Planned, change: dict[str, Any]
     ) -> None:
         planned.come(HOUR)
@@ -81,7 +81,7 @@ class TestAfterDowntime:
         assert resolve_outdated_alerts(planned.jobs) is True
         assert planned.attention() == []
 
-    def test_each_window_is_judged_by_itself(self, planned: Planned) -> None:
+    def test_each_missed_or_late_window_is_judged_separately(self, planned: Planned) -> None:
         day = timedelta(days=1)
         later = [planned.add(planned.schedule, number * day) for number in (1, 2)]
         planned.come(2 * day + timedelta(minutes=10))
@@ -94,9 +94,7 @@ class TestAfterDowntime:
             ("active", False, True),
         ]
 
-    def test_while_the_app_is_uninstalled_nothing_begins_and_afterwards_what_is_open_does(
-        self, planned: Planned
-    ) -> None:
+    def test_open_window_begins_late_when_the_app_is_reinstalled(self, planned: Planned) -> None:
         installation = planned.session.scalars(select(Installation)).one()
         installation.state = "removed"
         planned.session.commit()
@@ -124,7 +122,7 @@ class TestByHand:
         ],
         ids=["lifted", "overridden"],
     )
-    def test_what_was_ended_stays_ended_for_this_window_and_the_next_begins(
+    def test_manually_ended_window_stays_ended_and_the_next_begins(
         self, planned: Planned, freeze: Freeze, by_hand: Callable[..., object], why: str
     ) -> None:
         following = planned.add(planned.schedule, 2 * HOUR)
@@ -139,7 +137,7 @@ class TestByHand:
         assert planned.seen(following)["state"] == "active"
         assert planned.freezes()[0].end_reason == why
 
-    def test_overriding_one_leaves_every_other_freeze(self, planned: Planned, freeze: Freeze) -> None:
+    def test_override_leaves_other_freezes_in_force(self, planned: Planned, freeze: Freeze) -> None:
         other = factories.freeze(planned.session, planned.acme, [planned.web])
         planned.session.commit()
         with planned.unit_of(planned.acme) as uow:
@@ -147,7 +145,7 @@ class TestByHand:
         assert planned.frozen(planned.web, planned.api) == [True, False]
         assert other.ended_at is None
 
-    def test_an_extended_freeze_outlives_its_window_and_the_next_one_starts_its_own(
+    def test_extended_freeze_outlives_its_window_and_the_next_has_its_own(
         self, planned: Planned, freeze: Freeze
     ) -> None:
         following = planned.add(planned.schedule, 2 * HOUR)
@@ -167,7 +165,7 @@ class TestByHand:
             shown = views.show(uow, freeze.id)
         assert (shown["state"], shown["ends_at"]) == ("in_force", planned.starts_at + 5 * HOUR)
 
-    def test_a_window_that_was_skipped_does_not_begin(self, planned: Planned) -> None:
+    def test_skipped_window_does_not_begin(self, planned: Planned) -> None:
         planned.occurrence.skip_reason = "asked"
         planned.session.commit()
         planned.come()

@@ -23,26 +23,26 @@ NOON_TO_SIX = {"start_time": "12:00", "end_time": "18:00"}
 
 
 class TestLate:
-    def test_is_what_begins_late_also_where_its_schedule_was_changed_meanwhile(self, office: Office) -> None:
+    def test_late_window_is_marked_although_its_schedule_was_edited(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
         office.at("2026-11-21 14:59:30").update(made, name="Inventory")
         office.at("2026-11-21 15:00").begin()
         assert office.rows(made)[0].late
         assert office.audit("freeze.started")[0].details["late"] == 3 * 3600
 
-    def test_is_not_what_was_planned_inside_its_window(self, office: Office) -> None:
+    def test_window_planned_after_its_start_is_not_late(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX, enabled=False)
         office.at("2026-11-21 15:00").update(made, enabled=True)
         office.at("2026-11-21 15:00:30").begin()
         assert not office.rows(made)[0].late
 
-    def test_counts_from_when_it_was_planned_inside_its_window(self, office: Office) -> None:
+    def test_delay_is_measured_from_planning_when_the_window_was_open(self, office: Office) -> None:
         made = office.at("2026-11-21 15:00").create(window=NOON_TO_SIX)
         office.at("2026-11-21 15:10").begin()
         assert office.rows(made)[0].late
         assert office.audit("freeze.started")[0].details["late"] == 600
 
-    def test_is_also_what_somebody_begins_by_hand_that_should_have_begun(self, office: Office) -> None:
+    def test_window_begun_manually_after_its_start_is_late(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
         with office.at("2026-11-21 14:00").uow_factory.open(office.caller) as uow:
             assert manual_runs.run_now(uow, made, "apply")["late"] is True
@@ -51,7 +51,7 @@ class TestLate:
 
 class TestMissed:
     @pytest.mark.parametrize("change", ["disabled", "deleted"])
-    def test_stays_missed_when_its_schedule_ends_before_that_is_recorded(self, planned: Planned, change: str) -> None:
+    def test_passed_window_is_missed_although_its_schedule_has_ended(self, planned: Planned, change: str) -> None:
         planned.come(HOUR + timedelta(minutes=1))
         columns = {"enabled": False} if change == "disabled" else {"deleted_at": planned.starts_at + HOUR}
         planned.change(**columns)
@@ -61,7 +61,7 @@ class TestMissed:
         assert len(planned.audit("occurrence.missed")) == 1
         assert planned.attention() == []
 
-    def test_are_all_windows_of_months_without_a_sweeper(self, office: Office) -> None:
+    def test_all_windows_of_a_long_downtime_are_missed(self, office: Office) -> None:
         made = office.at("2026-06-01 12:00").create(window=NOON_TO_SIX)
         office.at("2026-11-21 14:00")
         extend_plans(office.jobs)
@@ -75,7 +75,7 @@ class TestMissed:
 
 
 class TestPreviewOfAnEditedSchedule:
-    def test_shows_the_window_that_is_open_as_it_began_and_no_second_one(self, office: Office) -> None:
+    def test_preview_shows_the_open_window_once_as_begun(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_SIX)
         office.at("2026-11-21 12:00").begin()
         office.at("2026-11-21 12:30").update(made, window={"start_time": "11:00", "end_time": "17:00"})
@@ -90,7 +90,7 @@ class TestPreviewOfAnEditedSchedule:
         assert len(shown) == 100
         assert [row["id"] is None for row in shown] == [False] * 91 + [True] * 9
 
-    def test_shows_the_one_that_was_begun_early_once(self, office: Office) -> None:
+    def test_preview_shows_a_window_begun_early_once(self, office: Office) -> None:
         made = office.at("2026-11-21 09:00").create(window=NOON_TO_SIX)
         with office.uow_factory.open(office.caller) as uow:
             manual_runs.run_now(uow, made, "apply")
@@ -102,7 +102,7 @@ class TestPreviewOfAnEditedSchedule:
 
 
 class TestManyWindowsThatAreOpen:
-    def test_are_one_where_they_are_planned_the_one_that_ends_last(self, office: Office) -> None:
+    def test_longest_of_many_open_windows_is_planned_alone(self, office: Office) -> None:
         """Freezes compose: what the others would cover it covers, and nobody waits until a year of them has begun."""
         terms = {"window": {"start_time": "00:00", "end_time": "00:00", "days": 366}}
         made = office.at("2026-11-21 11:00").create(**terms)
@@ -117,7 +117,7 @@ class TestManyWindowsThatAreOpen:
         assert saved == drafted
         assert [start for start, _ in saved] == [utc(f"2026-11-{day} 00:00") for day in (21, 22, 23)]
 
-    def test_stay_several_where_they_have_been_planned_before(self, office: Office) -> None:
+    def test_open_windows_planned_earlier_stay_separate(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window={"start_time": "12:00", "end_time": "12:00", "days": 3})
         office.at("2026-11-22 13:00").update(made, timezone="Europe/Lisbon")
         assert office.begin() == 3
@@ -125,7 +125,7 @@ class TestManyWindowsThatAreOpen:
 
 
 class TestAnotherScope:
-    def test_is_verified_anew_before_its_window(self, office: Office) -> None:
+    def test_changed_scope_is_verified_again_before_the_window(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         verify_windows(office.at("2026-11-21 11:52").jobs)
         assert office.rows(made)[0].verified_at == utc("2026-11-21 11:52")
@@ -137,7 +137,7 @@ class TestAnotherScope:
 
 
 class TestAtTheSameMoment:
-    def test_skips_what_an_edit_has_just_planned(self, office: Office) -> None:
+    def test_skip_takes_the_window_planned_by_a_concurrent_edit(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         with ThreadPoolExecutor(1) as beside:
             with office.uow_factory.open(office.caller) as uow:
@@ -148,7 +148,7 @@ class TestAtTheSameMoment:
             skipping.result(10)
         assert office.windows(made, "skipped") == ["11-21 14:00 to 11-21 18:00"]
 
-    def test_what_somebody_changes_while_it_is_compared_is_told_as_it_was(self, office: Office) -> None:
+    def test_overlap_is_reported_as_read_when_edited_concurrently(self, office: Office) -> None:
         office.at("2026-11-21 11:00").create()
 
         def disable(*about: Any) -> None:
@@ -160,7 +160,7 @@ class TestAtTheSameMoment:
         with changing, pytest.raises(ServiceError, match="overlap with those of 'Nights'"):
             office.create()
 
-    def test_a_calendar_shows_what_an_edit_plans_while_it_is_read(self, office: Office) -> None:
+    def test_calendar_shows_the_windows_of_a_concurrent_edit(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         left = ["14:00", "15:00"]
 
@@ -175,7 +175,7 @@ class TestAtTheSameMoment:
         shown = {day["date"].day: [f"{one['starts_at']:%H:%M}" for one in day["occurrences"]] for day in days[19:]}
         assert shown == {20: [], **{day: ["14:00"] for day in range(21, 31)}}
 
-    def test_a_calendar_that_never_comes_to_rest_leaves_out_what_has_gone(self, office: Office) -> None:
+    def test_calendar_omits_removed_windows_under_constant_edits(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         starts = cycle(["14:00", "15:00"])
 

@@ -48,14 +48,14 @@ def uow(own_database: str, engine: Engine) -> Iterator[UnitOfWork]:
         yield uow
 
 
-def test_the_long_one_that_reaches_into_it_is_found_by_its_end(uow: UnitOfWork) -> None:
+def test_long_occurrence_that_reaches_into_a_range_is_found_by_index(uow: UnitOfWork) -> None:
     query = first_long([Occurrence.organization_id == uow.organization], uow.now)
     statement = query.compile(uow.session.connection(), compile_kwargs={"literal_binds": True})
     plan = "\n".join(uow.session.scalars(text(f"EXPLAIN {statement}")))
     assert "ix_occurrences_long" in plan, plan
 
 
-def test_those_that_touch_it_are_the_long_one_and_what_is_near(uow: UnitOfWork) -> None:
+def test_occurrences_touching_a_range_include_long_and_near_ones(uow: UnitOfWork) -> None:
     since = uow.now - timedelta(hours=3)
     found = uow.session.scalars(select(Occurrence).where(*touching(uow, since, uow.now))).all()
     assert sorted(row.id for row in found if row.id.startswith("occ_") and len(row.id) < 10) == [

@@ -45,7 +45,7 @@ def look_again(jobs: UnitOfWorkFactory, clock: MovableClock) -> None:
     find_overlaps(jobs)
 
 
-def test_the_later_schedule_has_an_item_that_names_the_earlier_one(
+def test_later_schedule_has_an_overlap_alert_that_names_the_earlier(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule
 ) -> None:
     add(session, acme, (5, 6), name="Release night")
@@ -57,7 +57,7 @@ def test_the_later_schedule_has_an_item_that_names_the_earlier_one(
     assert row == ("schedules_overlap", "info", {"label": "Open the schedules", "url": "https://freeze.test/"})
 
 
-def test_it_comes_with_a_branch_that_both_reach_and_goes_with_it(
+def test_overlap_alert_follows_the_shared_branches(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
     add(session, acme, (5, 6), name="API", scope=API)
@@ -82,7 +82,7 @@ def test_it_comes_with_a_branch_that_both_reach_and_goes_with_it(
     ],
 )
 @pytest.mark.parametrize("whose", ["earlier", "later"])
-def test_it_goes_when_one_of_them_is(
+def test_overlap_alert_is_resolved_when_either_schedule_no_longer_applies(
     jobs: UnitOfWorkFactory,
     session: Session,
     acme: Organization,
@@ -102,7 +102,7 @@ def test_it_goes_when_one_of_them_is(
 
 
 @pytest.mark.parametrize("allowing", ["earlier", "later"])
-def test_what_one_of_them_allows_needs_no_attention(
+def test_allowed_overlap_has_no_alert(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, allowing: str
 ) -> None:
     weekends.allow_overlap = allowing == "earlier"
@@ -111,7 +111,7 @@ def test_what_one_of_them_allows_needs_no_attention(
     assert told(session) == []
 
 
-def test_several_are_one_item(
+def test_several_overlaps_of_a_schedule_are_one_alert(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule
 ) -> None:
     add(session, acme, (20, 21), name="Release night")
@@ -122,7 +122,7 @@ def test_several_are_one_item(
     assert "those of Weekends and 1 more from" in message
 
 
-def test_schedules_take_turns(
+def test_schedules_are_compared_in_turns(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule, clock: MovableClock
 ) -> None:
     for _ in range(MAX_COMPARED + 1):
@@ -134,7 +134,7 @@ def test_schedules_take_turns(
     assert find_overlaps(jobs) == MAX_COMPARED
 
 
-def test_organisations_that_are_deleted_are_passed_over(
+def test_schedules_of_deleted_organizations_are_not_compared(
     jobs: UnitOfWorkFactory, session: Session, acme: Organization, weekends: Schedule
 ) -> None:
     acme.deleted_at = factories.now()

@@ -56,7 +56,7 @@ def town(session: Session, acme: Organization, unit_of: Opener) -> Town:
 
 
 class TestOverlapsOf:
-    def test_are_those_that_share_an_instant_of_a_window_the_soonest_first(self, town: Town) -> None:
+    def test_overlaps_share_an_instant_and_are_ordered_by_time(self, town: Town) -> None:
         town.add((10, 11), (20, 30), name="later")
         town.add((3, 5), name="sooner")
         town.add((2, 3), name="just before")
@@ -68,7 +68,7 @@ class TestOverlapsOf:
         ]
         assert found.count == 2
 
-    def test_are_found_weeks_ahead_as_well_as_soon(self, town: Town) -> None:
+    def test_overlaps_are_found_soon_and_weeks_ahead(self, town: Town) -> None:
         town.add((721, 800), (900, 901), name="in a month")
         town.add((450, 510), name="in three weeks")
         town.add((395, 510), name="where one ends that begins soon")
@@ -81,7 +81,7 @@ class TestOverlapsOf:
             ("in a month", NOON + 721 * HOUR),
         ]
 
-    def test_are_not_those_whose_scopes_share_no_watched_branch(self, town: Town) -> None:
+    def test_overlaps_require_a_shared_watched_branch(self, town: Town) -> None:
         mine = town.add((0, 1), scope=WEB)
         town.add((0, 1), name="api", scope=API)
         town.add((0, 1), name="everything")
@@ -90,14 +90,14 @@ class TestOverlapsOf:
         town.add((0, 1), name="gone", scope={"type": "repositories", "repositories": ["acme/gone"]})
         assert sorted(town.names(mine)) == ["by its branch", "everything"]
 
-    def test_follow_what_is_watched(self, town: Town) -> None:
+    def test_overlaps_ignore_unwatched_branches(self, town: Town) -> None:
         mine = town.add((0, 1), scope=WEB)
         town.add((0, 1), name="everything")
         town.web.unwatched_at = factories.now()
         town.session.commit()
         assert town.names(mine) == []
 
-    def test_follow_what_repositories_are_called(self, town: Town) -> None:
+    def test_overlaps_match_repositories_by_id_or_name(self, town: Town) -> None:
         mine = town.add((0, 1), scope={"type": "repositories", "repositories": [town.web.repository_id, "acme/gone"]})
         town.add((0, 1), name="alike", scope={"type": "repositories", "repositories": ["ACME/Web"]})
         assert town.names(mine) == ["alike"]
@@ -110,40 +110,40 @@ class TestOverlapsOf:
             pytest.param({"windows": None}, id="without windows"),
         ],
     )
-    def test_are_only_schedules_that_are_on(self, town: Town, columns: dict[str, Any]) -> None:
+    def test_overlaps_ignore_inactive_schedules(self, town: Town, columns: dict[str, Any]) -> None:
         town.add((0, 1), **columns)
         assert town.overlaps(town.add((0, 1))).count == 0
 
-    def test_are_of_the_same_organisation(self, town: Town, session: Session) -> None:
+    def test_overlaps_ignore_other_organizations(self, town: Town, session: Session) -> None:
         other = factories.organization(session, "Globex")
         factories.watched(session, other, "acme/web")
         factories.schedule(session, other, windows=windows((0, 1)))
         session.commit()
         assert town.overlaps(town.add((0, 1))).count == 0
 
-    def test_tell_who_allows_them(self, town: Town) -> None:
+    def test_overlaps_are_allowed_when_the_other_schedule_allows_them(self, town: Town) -> None:
         town.add((0, 1), name="allowed", allow_overlap=True)
         town.add((0.5, 1), name="refused")
         found = town.overlaps(town.add((0, 1), allow_overlap=True))
         assert [(each.schedule_name, each.allowed) for each in found.named] == [("allowed", True), ("refused", False)]
 
-    def test_begin_now_at_the_soonest(self, town: Town) -> None:
+    def test_overlap_begins_now_at_the_earliest(self, town: Town) -> None:
         town.add((-240, 240))
         mine = town.add((-240, -100), (-99, 240))
         with town.unit_of(town.organization) as uow:
             (found,) = overlaps_of(uow, mine).named
             assert found.first_overlap_at == uow.now
 
-    def test_that_lie_behind_us_are_none(self, town: Town) -> None:
+    def test_overlaps_ignore_past_windows(self, town: Town) -> None:
         town.add((-240, -100))
         assert town.overlaps(town.add((-240, -100))).count == 0
 
-    def test_are_told_of_a_draft(self, town: Town) -> None:
+    def test_overlaps_are_found_for_a_draft(self, town: Town) -> None:
         town.add((0, 1), name="saved")
         assert town.names(Schedule(scope=WEB, windows=windows((0.5, 2)))) == ["saved"]
         assert town.names(Schedule(scope=WEB, windows=None)) == []
 
-    def test_are_all_counted_and_some_of_them_named(self, town: Town) -> None:
+    def test_overlaps_are_all_counted_and_named_up_to_a_maximum(self, town: Town) -> None:
         for _ in range(MAX_LISTED + 1):
             factories.schedule(town.session, town.organization, windows=windows((0, 1)))
         found = town.overlaps(town.add((0, 1)))
@@ -164,7 +164,7 @@ def first_shared(one: Sequence[Span], other: Sequence[Span]) -> datetime | None:
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mine=SPANS, theirs=SPANS)
-def test_windows_meet_where_trying_every_instant_finds_one(
+def test_first_overlap_equals_the_first_shared_instant(
     town: Town, mine: list[tuple[int, int]], theirs: list[tuple[int, int]]
 ) -> None:
     tried = first_shared(
@@ -178,7 +178,7 @@ def test_windows_meet_where_trying_every_instant_finds_one(
 
 
 class TestRefuseOverlaps:
-    def test_names_every_schedule_in_a_row_of_its_own(self, town: Town) -> None:
+    def test_overlap_error_has_a_detail_per_schedule(self, town: Town) -> None:
         first = town.add((5, 6), name="Release night")
         second = town.add((3, 5), name="Audit")
         with town.unit_of(town.organization) as uow, pytest.raises(ServiceError) as refused:
@@ -194,7 +194,7 @@ class TestRefuseOverlaps:
             for row, start in ((second, 3), (first, 5))
         ]
 
-    def test_lets_through_what_meets_nothing(self, town: Town) -> None:
+    def test_schedule_without_overlap_is_accepted(self, town: Town) -> None:
         town.add((0, 1))
         with town.unit_of(town.organization) as uow:
             require_no_overlap(uow, town.add((1, 2)))

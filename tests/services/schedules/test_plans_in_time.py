@@ -14,7 +14,7 @@ from tests.services.schedules.test_planning import FRIDAYS, NOON_TO_ONE, WEEKEND
 
 
 class TestExtending:
-    def test_happens_once_a_day(self, office: Office) -> None:
+    def test_plans_are_extended_once_a_day(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create()
         assert extend_plans(office.at("2026-11-22 11:59").jobs) == 0
         assert extend_plans(office.at("2026-11-22 12:00").jobs) == 1
@@ -34,7 +34,7 @@ class TestExtending:
         ],
         ids=str,
     )
-    def test_day_by_day_comes_to_what_is_planned_at_once(self, office: Office, terms: dict[str, object]) -> None:
+    def test_daily_extension_equals_planning_at_once(self, office: Office, terms: dict[str, object]) -> None:
         made = office.at("2026-11-21 12:00").create(**terms)
         for day in range(1, 9):
             assert extend_plans(office.at(f"2026-11-{21 + day} 18:00").jobs) == 1
@@ -48,13 +48,13 @@ class TestExtending:
         assert whole is not None
         assert grown[1:] == whole[1:]
 
-    def test_catches_up_after_a_long_downtime(self, office: Office) -> None:
+    def test_plan_extension_catches_up_after_a_long_downtime(self, office: Office) -> None:
         made = office.at("2026-06-01 12:00").create()
         extend_plans(office.at("2026-11-21 12:00").jobs)
         assert office.windows(made)[0] == "11-21 22:00 to 11-22 06:00"
         assert len(office.windows(made)) == 90
 
-    def test_passes_over_what_is_disabled_deleted_or_of_a_deleted_organisation(self, office: Office) -> None:
+    def test_plan_extension_ignores_disabled_and_deleted_schedules(self, office: Office) -> None:
         office.at("2026-11-21 12:00").create(enabled=False)
         office.delete(office.create())
         assert extend_plans(office.at("2026-11-23 12:00").jobs) == 0
@@ -63,9 +63,7 @@ class TestExtending:
         office.session.commit()
         assert extend_plans(office.at("2026-11-25 12:00").jobs) == 0
 
-    def test_goes_on_where_so_many_wait_that_one_round_does_not_do(
-        self, office: Office, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_plan_extension_continues_in_further_rounds(self, office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(plans, "MAX_PLANNED", 2)
         office.at("2026-11-21 12:00")
         for _ in range(3):
@@ -75,7 +73,7 @@ class TestExtending:
 
 
 class TestOtherTimeZoneData:
-    def test_have_the_future_planned_anew_and_the_audit_told(self, office: Office) -> None:
+    def test_new_zone_data_replans_the_future_and_is_audited(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create()
         office.begin()
         other_data(office, made, hours=1)
@@ -88,7 +86,7 @@ class TestOtherTimeZoneData:
         assert entry.details["after"]["windows"][0] == ["2026-11-21T22:00:00Z", "2026-11-22T06:00:00Z"]
         assert extend_plans(office.jobs) == 0
 
-    def test_leave_what_has_begun(self, office: Office) -> None:
+    def test_new_zone_data_keeps_begun_windows(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create()
         other_data(office, made, hours=-1)
         assert office.at("2026-11-21 21:00").begin() == 1
@@ -96,7 +94,7 @@ class TestOtherTimeZoneData:
         assert office.windows(made, "active") == ["11-21 21:00 to 11-22 05:00"]
         assert office.windows(made)[0] == "11-22 22:00 to 11-23 06:00"
 
-    def test_that_change_none_of_the_windows_are_not_told(self, office: Office) -> None:
+    def test_new_zone_data_without_changes_is_not_audited(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create()
         other_data(office, made, hours=0)
         assert extend_plans(office.jobs) == 1
@@ -117,7 +115,7 @@ def other_data(office: Office, schedule_id: str, *, hours: int) -> None:
 
 
 class TestDeleting:
-    def test_takes_away_what_is_to_come_and_leaves_what_was(self, office: Office) -> None:
+    def test_deletion_removes_future_windows_and_keeps_past(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
         office.begin()
         office.at("2026-11-21 14:00").skip_next(made)
@@ -126,13 +124,13 @@ class TestDeleting:
         assert office.windows(made, "past") == ["11-21 12:00 to 11-21 13:00"]
         assert office.schedule(made).windows is None
 
-    def test_leaves_the_active_freeze_in_force(self, office: Office) -> None:
+    def test_deletion_leaves_the_active_freeze_in_force(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
         office.begin()
         office.delete(made)
         assert office.windows(made, "active") == ["11-21 12:00 to 11-21 13:00"]
 
-    def test_ends_what_is_in_force_when_asked_and_tells_the_audit(self, office: Office) -> None:
+    def test_deletion_ends_the_active_freeze_on_request_and_is_audited(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create(window=NOON_TO_ONE)
         office.begin()
         office.delete(made, end_active=True)
@@ -141,7 +139,7 @@ class TestDeleting:
         assert deleted.details["endedFreezes"] == [lifted.target["id"]]
         assert deleted.details["before"]["window"] == {"startTime": "12:00", "endTime": "13:00"}
 
-    def test_keeps_a_window_that_is_due_from_beginning(self, office: Office) -> None:
+    def test_due_window_of_a_deleted_schedule_does_not_begin(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         office.at("2026-11-21 12:00").delete(made)
         assert office.begin() == 0

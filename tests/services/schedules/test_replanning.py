@@ -110,7 +110,7 @@ class Watched:
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEPS, min_size=4, max_size=12))
-def test_the_plan_agrees_with_the_schedule_and_history_stays(office: Office, steps: list[tuple[str, Any]]) -> None:
+def test_plan_agrees_with_the_schedule_and_keeps_history(office: Office, steps: list[tuple[str, Any]]) -> None:
     watched = Watched(office)
     for name, value in steps:
         watched.take(name, value)
@@ -118,7 +118,7 @@ def test_the_plan_agrees_with_the_schedule_and_history_stays(office: Office, ste
 
 
 class TestAtTheSecondOfTheStart:
-    def test_a_window_begins_or_is_taken_away_by_what_changes_it(self, office: Office) -> None:
+    def test_due_window_either_begins_or_is_removed_by_a_concurrent_change(self, office: Office) -> None:
         changes: list[Callable[[str], object]] = [
             office.delete,
             office.skip_next,

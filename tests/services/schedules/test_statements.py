@@ -27,7 +27,7 @@ READS: dict[str, Read] = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
-def test_a_second_request_writes_no_statement_anew(office: Office, read: Read) -> None:
+def test_second_request_compiles_no_statement(office: Office, read: Read) -> None:
     schedule_id = office.at("2026-11-21 12:00").create()
     written: list[str] = []
 

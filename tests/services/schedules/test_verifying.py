@@ -49,7 +49,7 @@ def asked(planned: Planned) -> Planned:
 
 
 class TestProbes:
-    def test_are_asked_for_ten_minutes_before_and_once(self, planned: Planned, listener: Listener) -> None:
+    def test_probes_are_requested_once_ten_minutes_before_a_window(self, planned: Planned, listener: Listener) -> None:
         planned.come(-11 * MINUTE)
         assert verify_windows(planned.jobs) == 0
         planned.come(-10 * MINUTE)
@@ -57,14 +57,14 @@ class TestProbes:
         assert probes(planned) == {planned.web.id, planned.api.id}
         assert "verify" in listener.heard
 
-    def test_are_asked_for_what_the_scope_reaches_alone(self, planned: Planned) -> None:
+    def test_probes_are_requested_only_for_branches_of_the_scope(self, planned: Planned) -> None:
         planned.change(scope={"type": "repositories", "repositories": ["acme/web", "acme/gone"]})
         planned.come(-5 * MINUTE)
         verify_windows(planned.jobs)
         assert probes(planned) == {planned.web.id}
 
     @pytest.mark.parametrize("why", ["skipped", "disabled", "open"])
-    def test_are_not_asked_for_what_will_not_begin_or_is_beginning(self, planned: Planned, why: str) -> None:
+    def test_probes_are_not_requested_for_skipped_disabled_or_begun_windows(self, planned: Planned, why: str) -> None:
         planned.come(-5 * MINUTE)
         if why == "skipped":
             planned.occurrence.skip_reason = "asked"
@@ -78,7 +78,7 @@ class TestProbes:
 
 
 class TestAnItem:
-    def test_is_raised_in_time_for_what_would_not_block_and_names_it(self, asked: Planned) -> None:
+    def test_alert_names_branches_that_would_not_block(self, asked: Planned) -> None:
         light(asked, asked.web, "red")
         light(asked, asked.api, "amber")
         assert look(asked, -9 * MINUTE) == ["window_not_enforced"]
@@ -86,7 +86,7 @@ class TestAnItem:
         assert message.startswith(f"The window of Weekends from {asked.starts_at:%Y-%m-%d %H:%M} to ")
         assert message.endswith("is not known to block 1 of 2 branches: acme/web:main.")
 
-    def test_waits_for_the_probe_rather_than_repeat_what_was_known(self, planned: Planned) -> None:
+    def test_alert_waits_for_the_probe(self, planned: Planned) -> None:
         light(planned, planned.web, "red", planned.starts_at - HOUR)
         light(planned, planned.api, "green", planned.starts_at - HOUR)
         planned.come(-10 * MINUTE)
@@ -94,11 +94,11 @@ class TestAnItem:
         assert look(planned, -9 * MINUTE) == []
         assert look(planned, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
 
-    def test_is_raised_for_what_nobody_has_managed_to_look_at(self, asked: Planned) -> None:
+    def test_alert_is_opened_for_branches_without_a_probe_in_time(self, asked: Planned) -> None:
         assert look(asked, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
         assert "2 of 2 branches" in asked.attention()[0][1]
 
-    def test_clears_by_itself_when_the_branch_blocks_also_while_the_window_is_open(self, asked: Planned) -> None:
+    def test_alert_is_resolved_when_the_branch_blocks_during_the_window(self, asked: Planned) -> None:
         light(asked, asked.web, "red")
         light(asked, asked.api, "green")
         look(asked, -9 * MINUTE)
@@ -108,7 +108,7 @@ class TestAnItem:
         light(asked, asked.web, "green")
         assert look(asked, 2 * MINUTE) == []
 
-    def test_clears_when_the_window_is_over(self, asked: Planned) -> None:
+    def test_alert_is_resolved_when_the_window_is_over(self, asked: Planned) -> None:
         light(asked, asked.web, "red")
         look(asked, -9 * MINUTE)
         asked.come()
@@ -117,13 +117,13 @@ class TestAnItem:
         end_freezes(asked.jobs)
         assert look(asked, HOUR + MINUTE) == []
 
-    def test_clears_when_the_window_is_planned_no_more(self, asked: Planned) -> None:
+    def test_alert_is_resolved_when_the_window_is_no_longer_planned(self, asked: Planned) -> None:
         light(asked, asked.web, "red")
         assert look(asked, -9 * MINUTE) == ["window_not_enforced"]
         asked.session.delete(asked.occurrence)
         asked.session.commit()
         assert look(asked, -8 * MINUTE) == []
 
-    def test_is_not_looked_for_more_often_than_every_half_minute(self, asked: Planned) -> None:
+    def test_windows_are_compared_at_most_every_half_minute(self, asked: Planned) -> None:
         asked.come(-9 * MINUTE)
         assert [compare_windows(asked.jobs) for _ in range(2)] == [True, False]

@@ -19,9 +19,7 @@ COUNTS = text(
 
 
 @pytest.mark.slow
-def test_a_process_killed_before_any_statement_leaves_nothing_and_the_retry_does_it_once(
-    own_database: str, redis_url: str
-) -> None:
+def test_request_is_atomic_when_killed_before_any_statement(own_database: str, redis_url: str) -> None:
     engine = create_engine(own_database)
     with Session(engine) as session:
         acme = factories.organization(session)

@@ -60,7 +60,7 @@ def seed(database_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_sweeper_killed_before_any_statement_leaves_nothing_half_done_and_the_next_one_goes_on(
+def test_sweeper_is_atomic_when_killed_before_any_statement(
     own_database: str, redis_url: str, private_key: rsa.RSAPrivateKey
 ) -> None:
     seed(own_database)

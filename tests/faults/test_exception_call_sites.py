@@ -76,12 +76,12 @@ def rehearsal(town: Town, build: Builder) -> Rehearsal:
 
 
 @each_failure
-def test_no_call_to_the_code_host_that_fails_allows_what_is_blocked(
+def test_no_failing_call_to_github_allows_a_blocked_merge(
     rehearsal: Rehearsal, kind: str, details: dict[str, Any]
 ) -> None:
     fail_at_every_call(rehearsal, kind, details)
 
 
 @pytest.mark.slow
-def test_no_statement_at_which_the_database_is_lost_allows_what_is_blocked(rehearsal: Rehearsal) -> None:
+def test_no_lost_database_statement_allows_a_blocked_merge(rehearsal: Rehearsal) -> None:
     lose_the_database_at_every_statement(rehearsal, hear=tell)

@@ -389,7 +389,7 @@ class Machine(TownMachine):
 
 
 @pytest.mark.slow
-def test_what_the_model_allows_merges_and_what_it_blocks_does_not(
+def test_pull_requests_merge_exactly_when_the_model_allows_them(
     town: Town, shared_database: psycopg.Connection[Any]
 ) -> None:
     explore(Machine, town, shared_database)

@@ -68,7 +68,7 @@ def targets(town: Town, freeze_id: str) -> set[str]:
 
 
 class TestABranchThatIsCutInAFreeze:
-    def test_and_that_nobody_heard_of_cannot_be_merged_into(self, town: Town, post: Post) -> None:
+    def test_new_branch_blocks_merges_without_its_webhook(self, town: Town, post: Post) -> None:
         town.freeze()
         work(town)
         cut(town, "acme/web", "release/9")
@@ -78,14 +78,14 @@ class TestABranchThatIsCutInAFreeze:
         assert f'"{CHECK}" is expected' in refused.json()["message"]
         post.take()
 
-    def test_cannot_be_pushed_to_past_its_pull_requests(self, town: Town, post: Post) -> None:
+    def test_new_branch_blocks_direct_pushes(self, town: Town, post: Post) -> None:
         town.freeze()
         cut(town, "acme/web", "release/9")
         assert push(town, "acme/web", "release/9").status_code == 409
         post.take()
 
     @pytest.mark.parametrize("scope", [{"type": "organization"}, {"type": "glob", "patterns": ["acme/w*"]}], ids=str)
-    def test_is_taken_in_by_an_open_ended_freeze_at_the_next_full_pass(
+    def test_new_branch_joins_an_open_ended_freeze_at_the_next_full_resync(
         self, town: Town, post: Post, scope: dict[str, Any]
     ) -> None:
         freeze = town.freeze(scope)
@@ -106,7 +106,7 @@ class TestABranchThatIsCutInAFreeze:
         assert town.merge("acme/web", number).status_code == 200
 
     @pytest.mark.parametrize("names", [["acme/web"], ["acme/api"]], ids=str)
-    def test_is_not_taken_in_by_a_freeze_of_listed_repositories_but_does_not_wait_for_ever(
+    def test_new_branch_does_not_join_a_freeze_of_listed_repositories(
         self, town: Town, post: Post, names: list[str]
     ) -> None:
         freeze = town.freeze({"type": "repositories", "repositories": names})
@@ -120,7 +120,7 @@ class TestABranchThatIsCutInAFreeze:
         assert targets(town, freeze) == before
         assert town.merge("acme/web", number).status_code == 200
 
-    def test_stays_blocked_while_the_code_host_cannot_be_asked(self, town: Town, post: Post) -> None:
+    def test_new_branch_stays_blocked_when_github_is_unavailable(self, town: Town, post: Post) -> None:
         freeze = town.freeze()
         work(town)
         cut(town, "acme/web", "release/9")
@@ -135,9 +135,7 @@ class TestABranchThatIsCutInAFreeze:
         assert "web:release/9" in targets(town, freeze)
         assert town.merge("acme/web", number).status_code == 405
 
-    def test_and_proposed_with_a_head_that_is_green_elsewhere_cannot_be_merged_into(
-        self, town: Town, post: Post
-    ) -> None:
+    def test_new_branch_blocks_a_head_with_success_for_another_branch(self, town: Town, post: Post) -> None:
         """A `success` for `main` says nothing about a release: its check has another name."""
         town.freeze({"type": "organization", "branches": [PATTERN]})
         work(town)
@@ -151,7 +149,7 @@ class TestABranchThatIsCutInAFreeze:
 
 
 class TestABranchThatWasCutBefore:
-    def test_and_that_nobody_heard_of_is_frozen_by_the_full_pass(self, town: Town, post: Post) -> None:
+    def test_unreported_branch_is_frozen_by_the_full_resync(self, town: Town, post: Post) -> None:
         cut(town, "acme/web", "release/9")
         number = propose(town, "acme/web", "release/9")
         post.take()
@@ -162,14 +160,14 @@ class TestABranchThatWasCutBefore:
         assert "web:release/9" in targets(town, freeze)
         assert town.merge("acme/web", number).status_code == 405
 
-    def test_gets_its_success_from_the_full_pass_where_nothing_is_frozen(self, town: Town, post: Post) -> None:
+    def test_unreported_branch_gets_success_from_the_full_resync(self, town: Town, post: Post) -> None:
         cut(town, "acme/web", "release/9")
         number = propose(town, "acme/web", "release/9")
         post.take()
         look_everywhere(town)
         assert town.merge("acme/web", number).status_code == 200
 
-    def test_and_got_a_new_name_in_a_freeze_stays_blocked(self, town: Town, post: Post) -> None:
+    def test_branch_renamed_during_a_freeze_stays_blocked(self, town: Town, post: Post) -> None:
         """The pull requests follow the branch; their heads keep the pattern's check."""
         number = propose(town, "acme/web", "release/8")
         post.run()

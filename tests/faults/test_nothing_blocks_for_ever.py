@@ -110,10 +110,10 @@ each_way = pytest.mark.parametrize("cease", CEASING, ids=lambda cease: str(cease
 Cease = Callable[[Town], None]
 
 
-class TestAfterCeasingToWatch:
+class TestAfterUnwatching:
     @heard_or_not
     @each_way
-    def test_a_pull_request_into_a_branch_that_is_cut_later_can_be_merged(
+    def test_pull_request_into_a_new_branch_can_be_merged(
         self, town: Town, post: Post, cease: Cease, heard: bool
     ) -> None:
         cease(town)
@@ -126,7 +126,7 @@ class TestAfterCeasingToWatch:
 
     @heard_or_not
     @each_way
-    def test_a_new_pull_request_into_a_branch_that_was_watched_can_be_merged(
+    def test_new_pull_request_into_an_unwatched_branch_can_be_merged(
         self, town: Town, post: Post, cease: Cease, heard: bool
     ) -> None:
         cease(town)
@@ -136,7 +136,7 @@ class TestAfterCeasingToWatch:
         assert town.merge("acme/web", number).status_code == 200
 
     @each_way
-    def test_a_pushed_head_is_judged_again(self, town: Town, post: Post, cease: Cease) -> None:
+    def test_pushed_head_of_an_unwatched_branch_is_evaluated_again(self, town: Town, post: Post, cease: Cease) -> None:
         cease(town)
         cut(town, "acme/web", "release/10")
         number = propose(town, "acme/web", "release/10")
@@ -152,7 +152,7 @@ class TestAfterCeasingToWatch:
         [disable, empty_the_globs, empty_the_globs_and_disable, exclude_some, fill_the_plan],
         ids=lambda way: str(way.__name__),
     )
-    def test_what_is_not_watched_is_in_no_freeze_and_counts_nowhere(self, town: Town, post: Post, cease: Cease) -> None:
+    def test_unwatched_branch_joins_no_freeze_and_is_not_counted(self, town: Town, post: Post, cease: Cease) -> None:
         cease(town)
         cut(town, "acme/web", "release/10")
         number = propose(town, "acme/web", "release/10")
@@ -166,7 +166,7 @@ class TestAfterCeasingToWatch:
         assert [town.merge("acme/web", each).status_code for each in (number, later)] == [200, 200]
         assert town.sql("SELECT count(*) FROM watched_branches WHERE unwatched_at IS NULL") == [(before,)]
 
-    def test_watching_it_again_brings_the_freeze_back(self, town: Town, post: Post) -> None:
+    def test_branch_watched_again_joins_the_freeze(self, town: Town, post: Post) -> None:
         empty_the_globs(town)
         cut(town, "acme/web", "release/10")
         number = propose(town, "acme/web", "release/10")
@@ -181,14 +181,14 @@ class TestAfterCeasingToWatch:
 
 class TestInAFreeze:
     @pytest.mark.parametrize("cease", [empty_the_globs, change_the_globs], ids=lambda way: way.__name__)
-    def test_a_taken_glob_frees_nothing_that_is_frozen(self, town: Town, post: Post, cease: Cease) -> None:
+    def test_removed_glob_releases_no_frozen_branch(self, town: Town, post: Post, cease: Cease) -> None:
         town.freeze()
         work(town)
         cease(town)
         find_out(post, heard=False)
         assert town.merge("acme/web", 2).status_code == 405
 
-    def test_a_fuller_plan_takes_in_what_was_kept_free(self, town: Town, post: Post) -> None:
+    def test_branch_joins_the_freeze_when_the_plan_allows_more(self, town: Town, post: Post) -> None:
         fill_the_plan(town)
         cut(town, "acme/web", "release/10")
         number = propose(town, "acme/web", "release/10")
@@ -203,7 +203,7 @@ class TestInAFreeze:
 
 
 @heard_or_not
-def test_the_queue_of_a_disabled_repository_goes_on(town: Town, post: Post, heard: bool) -> None:
+def test_merge_queue_of_a_disabled_repository_continues(town: Town, post: Post, heard: bool) -> None:
     town.host.organization("acme").repository("web").merge_queue("release/8")
     disable(town)
     work(town)

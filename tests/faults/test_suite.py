@@ -31,13 +31,13 @@ def chance() -> random.Random:
 
 
 @pytest.mark.parametrize("fault", [one for one in catalogue() if one.quick], ids=lambda fault: fault.name)
-def test_the_service_recovers(stack: Stack, chance: random.Random, fault: Fault) -> None:
+def test_service_recovers_from_every_fault(stack: Stack, chance: random.Random, fault: Fault) -> None:
     outcome = attempt(stack, fault, chance.randrange(2**32))
     assert outcome.recovered, "\n".join(complaints(outcome))
 
 
 class TestTheJudge:
-    def test_sees_a_head_that_shows_another_verdict(self, stack: Stack) -> None:
+    def test_judge_finds_a_head_with_a_wrong_verdict(self, stack: Stack) -> None:
         repository = stack.acme.repositories[0]
         sha = next(pull.head_sha for pull in repository.pulls.values() if pull.state == "open")
         with stack.host.quietly():
@@ -49,12 +49,12 @@ class TestTheJudge:
         stack.skip(120)  # what a fault left is looked at again later: the full pass leaves it that plan
         rest(stack)
 
-    def test_sees_what_was_acknowledged_and_is_not_there(self, stack: Stack) -> None:
+    def test_judge_finds_a_lost_acknowledged_freeze(self, stack: Stack) -> None:
         ledger = Ledger()
         ledger.freezes["frz_never"] = Interval("frz_never", frozenset(), "a key", 0)
         assert lost(stack, ledger) == ["frz_never was acknowledged and has 0 audit rows of its start"]
 
-    def test_sees_a_freeze_that_was_started_twice(self, stack: Stack) -> None:
+    def test_judge_finds_a_freeze_started_twice(self, stack: Stack) -> None:
         ledger = Ledger()
         client = Client(stack, stack.acme, ledger)
         freeze = client.freeze()
@@ -67,7 +67,7 @@ class TestTheJudge:
         client.lift(other)
         rest(stack)
 
-    def test_sees_a_success_that_a_freeze_forbade(self, stack: Stack) -> None:
+    def test_judge_finds_a_success_during_a_freeze(self, stack: Stack) -> None:
         ledger = Ledger()
         with stack.host.world.lock:
             write = next(one for one in reversed(stack.host.calls.writes) if one["conclusion"] == "success")

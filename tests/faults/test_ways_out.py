@@ -98,14 +98,16 @@ WAYS = [
 class TestNoWayOut:
     @pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])
     @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way.__name__))
-    def test_leads_out_of_a_freeze(self, town: Town, build: Builder, way: Any, heard: bool) -> None:
+    def test_freeze_cannot_be_escaped(
+        self, town: Town, build: Builder, way: Any, heard: bool
+    ) -> None:
         self.try_it(town, build, way, {"type": "glob", "patterns": ["acme/w*"]}, heard=heard)
 
     @pytest.mark.parametrize("way", [rename, lose_the_plan], ids=lambda way: str(way.__name__))
     @pytest.mark.parametrize(
         "scope", [{"type": "organization"}, {"type": "repositories", "repositories": ["acme/web"]}], ids=str
     )
-    def test_leads_out_of_another_kind_of_freeze(
+    def test_freeze_of_another_scope_cannot_be_escaped(
         self, town: Town, build: Builder, way: Any, scope: dict[str, Any]
     ) -> None:
         self.try_it(town, build, way, scope, heard=True)
@@ -135,7 +137,7 @@ class TestNoWayOut:
         assert disagreements(town) == {}
         assert town.merge(repository, 1).status_code == 200
 
-    def test_is_disabling_the_repository(self, town: Town, build: Builder) -> None:
+    def test_frozen_repository_cannot_be_disabled(self, town: Town, build: Builder) -> None:
         build("api", "web")
         freeze = town.freeze({"type": "repositories", "repositories": ["acme/web"]})
         before = targets(town, freeze)
@@ -148,7 +150,7 @@ class TestNoWayOut:
         with unit_of(town) as uow:
             enabling.disable(uow, ["acme/api"])
 
-    def test_is_ceasing_to_watch_the_branch(self, town: Town, build: Builder) -> None:
+    def test_frozen_branch_cannot_be_unwatched(self, town: Town, build: Builder) -> None:
         build("web")
         freeze = town.freeze()
         with pytest.raises(ServiceError) as raised, unit_of(town) as uow:
@@ -158,7 +160,7 @@ class TestNoWayOut:
         assert len(targets(town, freeze)) == 1
 
 
-class TestCeasingToWatch:
+class TestUnwatching:
     """Each way leaves what the rule at the code host requires: a check that says `success`."""
 
     def unwatch(self, uow: UnitOfWork, town: Town) -> None:
@@ -168,7 +170,9 @@ class TestCeasingToWatch:
         enabling.disable(uow, ["acme/web"])
 
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
-    def test_after_a_freeze_lets_its_pull_requests_merge(self, town: Town, build: Builder, way: str) -> None:
+    def test_unwatched_branch_lets_its_pull_requests_merge_after_a_freeze(
+        self, town: Town, build: Builder, way: str
+    ) -> None:
         build("web", pulls=3)
         freeze = town.freeze()
         work(town)
@@ -183,7 +187,7 @@ class TestCeasingToWatch:
         assert town.merge("acme/web", 2).status_code == 200
 
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
-    def test_takes_the_branch_out_of_what_begins_later(self, town: Town, build: Builder, way: str) -> None:
+    def test_unwatched_branch_is_not_covered_by_later_freezes(self, town: Town, build: Builder, way: str) -> None:
         build("api", "web")
         with unit_of(town) as uow:
             getattr(self, way)(uow, town)
@@ -194,7 +198,7 @@ class TestCeasingToWatch:
         assert {shown["acme/api#1"], shown["acme/api#2"]} == {"failure"}
 
     @pytest.mark.parametrize("way", ["unwatch", "disable"])
-    def test_and_beginning_again_brings_a_running_freeze_back(self, town: Town, build: Builder, way: str) -> None:
+    def test_branch_watched_again_is_covered_by_a_running_freeze(self, town: Town, build: Builder, way: str) -> None:
         build("api", "web")
         with unit_of(town) as uow:
             getattr(self, way)(uow, town)
@@ -210,7 +214,7 @@ class TestCeasingToWatch:
 
 
 class TestLeaving:
-    def test_a_transferred_repository_stays_in_its_freeze_until_that_ends(self, town: Town, build: Builder) -> None:
+    def test_transferred_repository_stays_in_its_freeze_until_the_end(self, town: Town, build: Builder) -> None:
         build("api", "web", pulls=1)
         work(town)
         post = Post(town)
@@ -229,7 +233,7 @@ class TestLeaving:
         with unit_of(town) as uow:
             end.lift(uow, freeze, None)
 
-    def test_a_repository_that_came_back_is_released_by_the_lift(self, town: Town, build: Builder) -> None:
+    def test_returned_repository_is_released_by_the_lift(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         work(town)
         post = Post(town)

@@ -37,9 +37,7 @@ def busy_sweeper(town: Town) -> Iterator[threading.Event]:
     context._contexts.clear()
 
 
-def test_entries_are_sealed_while_the_sweeper_is_held_up(
-    town: Town, build: Builder, busy_sweeper: threading.Event
-) -> None:
+def test_entries_are_sealed_when_the_sweeper_is_busy(town: Town, build: Builder, busy_sweeper: threading.Event) -> None:
     build("web")
     town.freeze()
     assert busy_sweeper.wait(30)
@@ -51,5 +49,5 @@ def test_entries_are_sealed_while_the_sweeper_is_held_up(
         time.sleep(0.05)
 
 
-def test_it_looks_often_enough() -> None:
+def test_seal_interval_is_within_the_promised_delay() -> None:
     assert SEAL_INTERVAL < WITHIN / 2

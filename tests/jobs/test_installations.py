@@ -87,7 +87,7 @@ def desk(town: Town) -> Desk:
 
 
 class TestAWebhookOfAnInstallation:
-    def test_before_the_claim_is_nobodys_and_forgotten(self, town: Town, desk: Desk) -> None:
+    def test_webhook_before_the_claim_is_ignored(self, town: Town, desk: Desk) -> None:
         town.host.organization("acme").repository("web")
         back = desk.install()
         desk.post.run()
@@ -96,7 +96,7 @@ class TestAWebhookOfAnInstallation:
         work(town)
         assert town.sql("SELECT owner || '/' || name, enabled FROM repositories") == [("acme/web", False)]
 
-    def test_after_the_claim_changes_nothing(self, town: Town, desk: Desk) -> None:
+    def test_webhook_after_the_claim_changes_nothing(self, town: Town, desk: Desk) -> None:
         town.host.organization("acme").repository("web")
         back = desk.install()
         late = desk.post.take()
@@ -108,7 +108,7 @@ class TestAWebhookOfAnInstallation:
         assert town.sql("SELECT id, state, account, permissions, organization_id FROM installations") == before
         assert town.sql("SELECT count(*) FROM repositories") == [(1,)]
 
-    def test_moves_the_state_that_is_polled(self, town: Town, desk: Desk) -> None:
+    def test_webhook_updates_the_installation_state(self, town: Town, desk: Desk) -> None:
         town.host.organization("acme")
         seen = [desk.state()]
         back = desk.install()
@@ -124,7 +124,7 @@ class TestAWebhookOfAnInstallation:
         desk.post.run()
         assert [*seen, desk.state()] == ["none", "pending", "active", "suspended", "active", "removed"]
 
-    def test_brings_permissions_that_were_granted_later(self, town: Town, desk: Desk) -> None:
+    def test_webhook_updates_granted_permissions(self, town: Town, desk: Desk) -> None:
         town.host.organization("acme")
         desk.claim(desk.install())
         with town.host.world.lock:
@@ -135,7 +135,7 @@ class TestAWebhookOfAnInstallation:
         assert "statuses:write" in missing
         assert "checks:write" not in missing
 
-    def test_has_somebody_look_at_what_was_not_granted_until_it_is(self, town: Town, desk: Desk) -> None:
+    def test_missing_permissions_have_an_alert_until_granted(self, town: Town, desk: Desk) -> None:
         town.host.organization("acme")
         desk.claim(desk.install())
         assert desk.attention() == []
@@ -151,7 +151,7 @@ class TestAWebhookOfAnInstallation:
             accept_permissions(town.host.world, desk.maintainer, desk.installed, permissions)
         desk.post.run()
 
-    def test_has_somebody_look_at_it_once_it_is_gone(self, town: Town, desk: Desk) -> None:
+    def test_removed_installation_has_an_alert_until_claimed_again(self, town: Town, desk: Desk) -> None:
         town.host.organization("acme")
         desk.claim(desk.install())
         desk.uninstall()
@@ -162,7 +162,7 @@ class TestAWebhookOfAnInstallation:
         assert desk.attention() == []
 
 
-def test_without_the_apps_own_client_nobody_can_prove_anything(town: Town, desk: Desk) -> None:
+def test_claim_is_unavailable_without_the_client_of_the_app(town: Town, desk: Desk) -> None:
     town.host.organization("acme")
     back = desk.install()
     with pytest.raises(ServiceError) as refused, town.uow_factory.open(desk.caller) as uow:
@@ -184,12 +184,14 @@ class TestAfterAnUninstallation:
         desk.post.run()
         return number
 
-    def test_freezes_have_ended_and_what_is_written_stays(self, town: Town, desk: Desk, former: int) -> None:
+    def test_uninstallation_ends_freezes_and_keeps_written_checks(self, town: Town, desk: Desk, former: int) -> None:
         assert town.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
         assert set(town.conclusions().values()) == {"failure"}
         assert desk.state() == "removed"
 
-    def test_the_same_branches_are_judged_again_once_it_is_claimed(self, town: Town, desk: Desk, former: int) -> None:
+    def test_branches_are_evaluated_again_when_the_installation_is_claimed(
+        self, town: Town, desk: Desk, former: int
+    ) -> None:
         second = desk.claim(desk.install())
         assert second != former
         work(town)
@@ -200,7 +202,7 @@ class TestAfterAnUninstallation:
         work(town)
         assert set(town.conclusions().values()) == {"failure"}
 
-    def test_rulesets_are_still_known_as_ours(self, town: Town, desk: Desk, former: int) -> None:
+    def test_written_rulesets_belong_to_the_new_installation(self, town: Town, desk: Desk, former: int) -> None:
         town.sql(
             "INSERT INTO written_rulesets (level, ruleset_id, organization_id, installation_id, check_name, "
             "written_at) VALUES ('organization', 7, :organization, :former, 'change-freeze/main', now())",

@@ -52,7 +52,9 @@ def pass_time(town: Town, **length: float) -> None:
 
 
 class TestLostWakeups:
-    def test_a_freeze_nobody_was_woken_for_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_workers_for_a_freeze_without_wakeup(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
         work(town)
         town.freeze()
@@ -64,7 +66,9 @@ class TestLostWakeups:
         assert heard(town) == ["reconcile"]
         assert set(town.conclusions().values()) == {"failure"}
 
-    def test_a_delivery_nobody_was_woken_for_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_workers_for_a_delivery_without_wakeup(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
         work(town)
         post = Post(town)
@@ -77,7 +81,9 @@ class TestLostWakeups:
         sweeper().sweep()
         assert heard(town) == ["webhooks"]
 
-    def test_a_comparison_nobody_was_woken_for_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_workers_for_a_sync_without_wakeup(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
         work(town)
         with town.uow_factory.open(Caller(town.organization.id, ADA, "dashboard")) as uow:
@@ -86,7 +92,9 @@ class TestLostWakeups:
         sweeper().sweep()
         assert heard(town) == ["sync"]
 
-    def test_a_lease_whose_worker_died_is_found(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_workers_when_the_lease_of_a_dead_worker_expires(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
         work(town)
         town.freeze()
@@ -100,7 +108,7 @@ class TestLostWakeups:
         town.settle()
         assert set(town.conclusions().values()) == {"failure"}
 
-    def test_a_retry_is_found_when_its_time_has_come(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_workers_when_a_retry_is_due(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         work(town)
         town.freeze()
@@ -115,7 +123,7 @@ class TestLostWakeups:
         town.settle()
         assert set(town.conclusions().values()) == {"failure"}
 
-    def test_where_nothing_waits_nobody_is_woken(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_wakes_no_worker_without_work(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         work(town)
         heard(town).clear()
@@ -125,7 +133,9 @@ class TestLostWakeups:
 
 
 class TestTime:
-    def test_ends_a_freeze_and_the_branches_are_released(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_ends_an_expired_freeze_and_releases_its_branches(
+        self, town: Town, build: Builder, sweeper: SweeperOf
+    ) -> None:
         build("web")
         with town.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=1)
@@ -141,9 +151,7 @@ class TestTime:
         assert set(town.conclusions().values()) == {"success"}
         assert town.sql("SELECT released_at IS NOT NULL FROM freezes WHERE id = :id", id=freeze) == [(True,)]
 
-    def test_that_has_passed_while_no_sweeper_ran_is_recorded_as_it_was(
-        self, town: Town, build: Builder, sweeper: SweeperOf
-    ) -> None:
+    def test_sweep_records_the_exact_end_after_a_downtime(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         with town.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=1)
@@ -152,7 +160,7 @@ class TestTime:
         sweeper().sweep()
         assert town.sql("SELECT ended_at FROM freezes") == [(ends_at,)]
 
-    def test_moves_the_plans_of_schedules_on(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweep_extends_the_plans_of_schedules(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         schedule = factories.schedule(town.session, town.organization)
         town.session.commit()
@@ -183,7 +191,7 @@ def at_once(*steps: Callable[[], object]) -> list[object]:
 
 
 class TestTwoSweepers:
-    def test_record_an_end_once(self, town: Town, build: Builder) -> None:
+    def test_concurrent_sweepers_record_an_end_once(self, town: Town, build: Builder) -> None:
         build("web")
         with town.jobs.open(SYSTEM_CALLER) as uow:
             ends_at = uow.now + timedelta(hours=1)
@@ -194,7 +202,7 @@ class TestTwoSweepers:
         assert sum(cast(list[int], ended)) == 5
         assert town.sql("SELECT count(*) FROM audit_entries WHERE action = 'freeze.expired'") == [(5,)]
 
-    def test_do_a_chore_once_in_its_period(self, town: Town, build: Builder) -> None:
+    def test_concurrent_sweepers_run_a_periodic_task_once_per_period(self, town: Town, build: Builder) -> None:
         build("web")
         hour = timedelta(hours=1)
         assert sorted(map(bool, at_once(*[lambda: full_resync(town.jobs, hour)] * 3))) == [False, False, True]
@@ -204,7 +212,7 @@ class TestTwoSweepers:
         pass_time(town, minutes=2)
         assert sorted(map(bool, at_once(*[lambda: full_resync(town.jobs, hour)] * 3))) == [False, False, True]
 
-    def test_begin_a_full_pass_while_a_worker_gives_branches_back(self, town: Town, build: Builder) -> None:
+    def test_full_resync_does_not_deadlock_with_a_worker_pausing_branches(self, town: Town, build: Builder) -> None:
         """The worker has paused the installation and now takes its branches: nobody waits for the other in a circle."""
         build("web")
         blocked = (
@@ -221,7 +229,7 @@ class TestTwoSweepers:
         begun.join(30)
         assert done == [True]
 
-    def test_sweep_at_once_without_harm(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_concurrent_sweeps_write_the_right_verdicts(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("api", "web")
         work(town)
         town.freeze()
@@ -232,7 +240,7 @@ class TestTwoSweepers:
 
 
 class TestWithoutRedis:
-    def test_the_sweeper_does_the_work_itself(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweeper_does_the_work_without_workers(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         work(town)
         post = Post(town)
@@ -249,14 +257,14 @@ class TestWithoutRedis:
         assert town.sql("SELECT name FROM repositories") == [("site",)]
         assert jobs_with_work(town.jobs) == []
 
-    def test_a_request_succeeds_and_loses_next_to_no_time(self, town: Town, build: Builder) -> None:
+    def test_request_succeeds_without_redis(self, town: Town, build: Builder) -> None:
         build("web")
         deaf = UnitOfWorkFactory(town.uow_factory.engine, town.uow_factory.clock, RedisWakeups("redis://127.0.0.1:1/0"))
         with deaf.open(Caller(town.organization.id, ADA, "dashboard", "business")) as uow:
             uow.wake("reconcile")
         assert jobs_with_work(town.jobs) == ["reconcile"]
 
-    def test_redis_that_forgets_everything_costs_nothing(
+    def test_lost_redis_data_is_recovered_by_the_sweep(
         self, town: Town, build: Builder, sweeper: SweeperOf, redis_url: str
     ) -> None:
         build("web")
@@ -274,7 +282,7 @@ class TestWithoutRedis:
         sweeper().sweep()
         assert heard(town) == ["reconcile"]
 
-    def test_wakeups_are_sent_once_until_the_job_begins(self, redis: redis.Redis, redis_url: str) -> None:
+    def test_wakeup_is_sent_once_until_the_job_begins(self, redis: redis.Redis, redis_url: str) -> None:
         wakeups = RedisWakeups(redis_url)
         for _ in range(3):
             wakeups.send({"reconcile", "sync"})
@@ -286,7 +294,7 @@ class TestWithoutRedis:
 
 
 class TestTidying:
-    def test_forgets_what_nobody_asks_for_any_more(self, town: Town, build: Builder) -> None:
+    def test_purge_removes_expired_rows(self, town: Town, build: Builder) -> None:
         build("web", pulls=1)
         work(town)
         town.session.connection().exec_driver_sql(
@@ -317,7 +325,7 @@ class TestTidying:
         assert town.sql("SELECT count(*) FROM head_checks") == [(1,)]
 
 
-def test_a_chore_that_fails_keeps_no_other_from_being_done(town: Town, build: Builder, sweeper: SweeperOf) -> None:
+def test_failed_periodic_task_does_not_stop_the_others(town: Town, build: Builder, sweeper: SweeperOf) -> None:
     build("web")
     with town.jobs.open(SYSTEM_CALLER) as uow:
         ends_at = uow.now + timedelta(hours=1)

@@ -98,20 +98,20 @@ def rename(mirror: Mirror, old: str, new: str) -> None:
 
 
 class TestComparing:
-    def test_every_covered_repository_is_mirrored_and_none_is_enabled(self, mirror: Mirror) -> None:
+    def test_sync_adds_covered_repositories_disabled(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.at_host("api")
         mirror.sync()
         assert {name: row.enabled for name, row in mirror.rows().items()} == {"acme/api": False, "acme/web": False}
 
-    def test_twice_is_once(self, mirror: Mirror) -> None:
+    def test_sync_is_idempotent(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.sync()
         before = mirror.row("acme/web").id
         mirror.sync()
         assert {row.id for row in mirror.rows().values()} == {before}
 
-    def test_only_what_has_changed_is_audited(self, mirror: Mirror) -> None:
+    def test_sync_audits_only_changes(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.sync()
         mirror.sync()
@@ -123,7 +123,7 @@ class TestComparing:
             {"covered": 1, "added": 0, "changed": 1, "removed": 0},
         ]
 
-    def test_a_rename_is_followed_and_the_former_name_still_leads_there(self, mirror: Mirror) -> None:
+    def test_sync_follows_a_rename_and_keeps_the_former_name(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.sync()
         before = mirror.row("acme/web").id
@@ -133,7 +133,7 @@ class TestComparing:
         with mirror.town._unit() as uow:
             assert get_repository(uow, "acme/web").id == before
 
-    def test_archiving_and_another_default_branch_are_taken_over(self, mirror: Mirror) -> None:
+    def test_sync_updates_archived_state_and_default_branch(self, mirror: Mirror) -> None:
         web = mirror.at_host("web").branch("trunk")
         mirror.sync()
         world = mirror.town.host.world
@@ -143,7 +143,7 @@ class TestComparing:
         row = mirror.row("acme/web")
         assert (row.archived, row.default_branch) == (True, "trunk")
 
-    def test_what_is_no_longer_covered_stays_in_its_freeze_and_comes_back_as_itself(self, mirror: Mirror) -> None:
+    def test_uncovered_repository_stays_frozen_and_returns_with_the_same_id(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.at_host("api")
         mirror.sync()
@@ -162,7 +162,7 @@ class TestComparing:
         back = mirror.row("acme/web")
         assert (back.id, back.removed_at) == (before, None)
 
-    def test_a_rename_into_a_frozen_glob_is_taken_in_once_and_out_of_it_stays(self, mirror: Mirror) -> None:
+    def test_renamed_repository_joins_a_matching_freeze_and_never_leaves(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.at_host("prod-api")
         mirror.sync()
@@ -177,7 +177,7 @@ class TestComparing:
         grown = [action for action in _actions(mirror) if action == "freeze.grew"]
         assert grown == ["freeze.grew"]
 
-    def test_a_slow_one_does_not_undo_what_a_later_one_has_read(self, mirror: Mirror) -> None:
+    def test_slow_sync_does_not_overwrite_a_later_sync(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         slow = mirror.acquire()
         mirror.town.jobs.clock.ahead += repository_sync.SYNCS.lease  # type: ignore[attr-defined]
@@ -187,13 +187,13 @@ class TestComparing:
             repository_sync._compare(uow, slow, [])
         assert mirror.row("acme/web").removed_at is None
 
-    def test_an_installation_that_is_gone_is_recorded_as_gone(self, mirror: Mirror) -> None:
+    def test_sync_records_a_removed_installation(self, mirror: Mirror) -> None:
         mirror.town.host.world.installations.pop(mirror.installation.id)
         mirror.sync()
         mirror.town.session.refresh(mirror.installation)
         assert mirror.installation.state == "removed"
 
-    def test_one_that_nobody_has_claimed_is_left_alone(self, mirror: Mirror) -> None:
+    def test_unclaimed_installation_is_not_synced(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.installation.organization_id = None
         mirror.town.session.commit()
@@ -215,7 +215,7 @@ class TestAsking:
     def pending(self, mirror: Mirror) -> bool:
         return repository_sync.sync_due(mirror.town.jobs, mirror.town.github)
 
-    def test_what_was_asked_for_is_done_once(self, mirror: Mirror) -> None:
+    def test_requested_sync_runs_once(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         assert not self.pending(mirror)
         self.ask(mirror)
@@ -225,7 +225,7 @@ class TestAsking:
         mirror.town.session.refresh(mirror.installation)
         assert mirror.installation.synced_at is not None
 
-    def test_one_that_failed_is_tried_again_later(self, mirror: Mirror) -> None:
+    def test_failed_sync_is_retried_later(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         self.ask(mirror)
         mirror.town.host.faults.add("error", "/installation/repositories", status=502)
@@ -236,9 +236,7 @@ class TestAsking:
         assert self.pending(mirror)
         assert set(mirror.rows()) == {"acme/web"}
 
-    def test_a_limit_of_the_code_host_quiets_the_installation_and_holds_the_comparison_back(
-        self, mirror: Mirror
-    ) -> None:
+    def test_rate_limited_sync_pauses_the_installation_and_waits(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         self.ask(mirror)
         told = {"message": "You have exceeded a secondary rate limit.", "headers": {"retry-after": "30"}}
@@ -251,7 +249,7 @@ class TestAsking:
         mirror.town.sql("UPDATE installations SET paused_until = NULL")
         assert self.pending(mirror)
 
-    def test_what_is_asked_for_while_one_runs_is_done_after_it(self, mirror: Mirror) -> None:
+    def test_sync_requested_during_another_runs_afterwards(self, mirror: Mirror) -> None:
         self.ask(mirror)
         with mirror.town.jobs.open(GITHUB_CALLER) as uow:
             lease = repository_sync.SYNCS.acquire(uow)
@@ -266,7 +264,7 @@ class TestAsking:
 
 
 class TestAutoWatch:
-    def test_what_the_globs_match_is_watched_but_not_what_somebody_ceased_to_watch(self, mirror: Mirror) -> None:
+    def test_sync_watches_matching_branches_except_unwatched(self, mirror: Mirror) -> None:
         web = mirror.at_host("web").branch("release/1").branch("release/2").branch("feature")
         mirror.sync()
         mirror.enable("acme/web", auto_watch=("release/*",))
@@ -277,7 +275,7 @@ class TestAutoWatch:
         mirror.sync()
         assert mirror.watched() == {"main": True, "release/1": True, "release/2": False, "release/3": True}
 
-    def test_a_branch_that_is_heard_of_is_watched_and_taken_into_the_freeze(self, mirror: Mirror) -> None:
+    def test_reported_branch_is_watched_and_joins_the_freeze(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.enable("acme/web", auto_watch=("release/*",))
@@ -288,7 +286,7 @@ class TestAutoWatch:
         assert mirror.watched() == {"main": True, "release/9": True}
         assert mirror.targets(freeze) == 2
 
-    def test_what_the_plan_does_not_reach_for_is_not_watched_but_kept_free(self, mirror: Mirror) -> None:
+    def test_branch_beyond_the_plan_is_not_watched_and_gets_success(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.town.organization.plan = "free"
@@ -300,7 +298,7 @@ class TestAutoWatch:
         mirror.sync()
         assert mirror.watched() == {"main": True} | {f"release/{number}": False for number in range(25)}
 
-    def test_a_branch_that_was_only_kept_free_is_watched_once_the_plan_reaches_for_it(self, mirror: Mirror) -> None:
+    def test_branch_beyond_the_plan_is_watched_when_the_plan_allows(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.town.organization.plan = "free"
@@ -319,14 +317,14 @@ class TestOneRepository:
     def refresh(self, mirror: Mirror, github_id: int) -> None:
         repository_sync.refresh_repository(mirror.town.jobs, mirror.town.github, github_id)
 
-    def test_a_rename_is_followed(self, mirror: Mirror) -> None:
+    def test_refresh_of_a_repository_follows_a_rename(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
         rename(mirror, "web", "site")
         self.refresh(mirror, web.record.id)
         assert set(mirror.rows()) == {"acme/site"}
 
-    def test_a_deleted_one_is_hidden_and_stays_in_its_freeze(self, mirror: Mirror) -> None:
+    def test_refresh_hides_a_deleted_repository_and_keeps_its_freeze(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.enable("acme/web")
@@ -336,7 +334,7 @@ class TestOneRepository:
         assert mirror.row("acme/web").removed_at is not None
         assert mirror.targets(freeze) == 1
 
-    def test_one_that_has_gone_to_another_account_is_hidden(self, mirror: Mirror) -> None:
+    def test_refresh_hides_a_transferred_repository(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         web.record.private = False
         mirror.sync()
@@ -345,7 +343,7 @@ class TestOneRepository:
         self.refresh(mirror, web.record.id)
         assert mirror.row("acme/web").removed_at is not None
 
-    def test_a_code_host_that_is_down_changes_nothing(self, mirror: Mirror) -> None:
+    def test_refresh_changes_nothing_when_github_is_down(self, mirror: Mirror) -> None:
         web = mirror.at_host("web")
         mirror.sync()
         mirror.town.host.faults.add("error", "GET /repos/acme/web", status=502)

@@ -58,7 +58,7 @@ def verdicts(town: Town) -> set[str | None]:
 
 class TestAWindow:
     @pytest.mark.parametrize("workers_available", [True, False], ids=["with Redis", "without Redis"])
-    def test_blocks_every_head_and_lets_go_of_them(
+    def test_window_blocks_and_releases_every_head(
         self, town: Town, build: Builder, sweeper: SweeperOf, *, workers_available: bool
     ) -> None:
         build("api", "web")
@@ -80,9 +80,7 @@ class TestAWindow:
         [row] = town.sql("SELECT source, end_reason, enforced_at IS NOT NULL, released_at IS NOT NULL FROM freezes")
         assert tuple(row) == ("schedule", "schedule_ended", True, True)
 
-    def test_that_follows_another_leaves_no_moment_in_which_a_head_is_green(
-        self, town: Town, build: Builder, sweeper: SweeperOf
-    ) -> None:
+    def test_adjacent_windows_write_no_success_in_between(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         work(town)
         window(town)
@@ -94,7 +92,7 @@ class TestAWindow:
         written = [write["conclusion"] for write in town.host.calls.writes]
         assert "success" not in written[written.index("failure") :]
 
-    def test_whose_freeze_was_overridden_stays_open_for_merges(
+    def test_window_with_an_overridden_freeze_stays_open_for_merges(
         self, town: Town, build: Builder, sweeper: SweeperOf
     ) -> None:
         build("web")
@@ -111,23 +109,23 @@ class TestAWindow:
 
 
 class TestTheSweeper:
-    def test_comes_back_in_time_for_the_next_window(self, town: Town, sweeper: SweeperOf) -> None:
+    def test_sweeper_wakes_for_the_next_window(self, town: Town, sweeper: SweeperOf) -> None:
         window(town, timedelta(seconds=1000))
         assert sweeper().pause(2.0) == 2.0
         assert 995 < sweeper().pause(5000.0) <= 1000
 
-    def test_comes_back_in_time_for_the_end_of_a_freeze(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
+    def test_sweeper_wakes_for_the_end_of_a_freeze(self, town: Town, build: Builder, sweeper: SweeperOf) -> None:
         build("web")
         with_end = factories.now() + timedelta(seconds=1000)
         town.freeze(ends_at=with_end)
         assert 995 < sweeper().pause(5000.0) <= 1000
 
-    def test_takes_a_breath_however_much_is_due(self, town: Town, sweeper: SweeperOf) -> None:
+    def test_sweeper_pauses_at_least_the_minimum(self, town: Town, sweeper: SweeperOf) -> None:
         window(town, timedelta(milliseconds=-5))
         window(town, timedelta(seconds=1))
         assert sweeper().pause(2.0) >= MIN_PAUSE
 
-    def test_waits_its_period_while_the_database_is_away(self, town: Town, sweeper: SweeperOf) -> None:
+    def test_sweeper_waits_its_period_when_the_database_fails(self, town: Town, sweeper: SweeperOf) -> None:
         window(town, timedelta(seconds=10))
         town.sql("REVOKE SELECT ON occurrences FROM change_freeze_worker")
         try:
@@ -135,7 +133,7 @@ class TestTheSweeper:
         finally:
             town.sql("GRANT SELECT ON occurrences TO change_freeze_worker")
 
-    def test_begins_windows_while_its_other_work_waits_for_the_code_host(
+    def test_sweeper_begins_windows_when_other_work_waits_for_github(
         self, town: Town, build: Builder, sweeper: SweeperOf
     ) -> None:
         """Without workers it does their work itself, and a fan-out takes as long as it takes."""

@@ -90,7 +90,7 @@ def lost(post: Post, _chance: random.Random) -> None:
 
 class TestTheSameEnd:
     @pytest.mark.parametrize("arrival", [in_order, doubled, repeated_later, shuffled, late, thinned, lost])
-    def test_is_reached_however_webhooks_arrive(self, town: Town, post: Post, arrival: Arrival) -> None:
+    def test_final_state_does_not_depend_on_webhook_order(self, town: Town, post: Post, arrival: Arrival) -> None:
         seed = chosen_seed()
         arrival(post, random.Random(seed))
         post.run()

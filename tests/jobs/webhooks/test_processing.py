@@ -15,13 +15,13 @@ from tools.fake_github.model.world import Actor
 
 
 class TestPullRequests:
-    def test_a_pushed_head_gets_its_success(self, town: Town, post: Post) -> None:
+    def test_pushed_head_gets_its_success(self, town: Town, post: Post) -> None:
         push(town, "acme/web", head_of(town, "acme/web", 1))
         assert town.conclusions()["acme/web#1"] is None
         post.run()
         assert town.conclusions()["acme/web#1"] == "success"
 
-    def test_a_new_one_is_judged_at_once(self, town: Town, post: Post) -> None:
+    def test_new_pull_request_is_evaluated_at_once(self, town: Town, post: Post) -> None:
         green = propose(town, "acme/web")
         post.run()
         town.freeze()
@@ -32,7 +32,7 @@ class TestPullRequests:
         assert town.merge("acme/web", red).status_code == 405
 
     @pytest.mark.parametrize(("frozen", "expected"), [("main", "success"), ("release/9", "failure")])
-    def test_a_retargeted_one_gets_the_verdict_of_its_new_base(
+    def test_retargeted_pull_request_gets_the_verdict_of_its_new_base(
         self, town: Town, post: Post, frozen: str, expected: str
     ) -> None:
         cut(town, "acme/web", "release/9")
@@ -49,7 +49,7 @@ class TestPullRequests:
         assert run.conclusion == expected
         assert disagreements(town) == {}
 
-    def test_a_check_that_somebody_wants_again_is_written_again(self, town: Town, post: Post) -> None:
+    def test_rerequested_check_is_written_again(self, town: Town, post: Post) -> None:
         record = town.host.organization("acme").repository("web").record
         run = town.host.world.newest_run(record.id, record.pulls[1].head_sha, "change-freeze/main", town.host.app_id)
         assert run is not None
@@ -60,9 +60,7 @@ class TestPullRequests:
 
 
 class TestRepositories:
-    def test_a_new_branch_that_globs_match_is_watched_and_taken_into_running_freezes(
-        self, town: Town, post: Post
-    ) -> None:
+    def test_new_branch_matching_globs_is_watched_and_joins_running_freezes(self, town: Town, post: Post) -> None:
         town.freeze()
         cut(town, "acme/web", "release/9")
         cut(town, "acme/web", "feature")
@@ -72,7 +70,7 @@ class TestRepositories:
         assert names == ["main", "main", "release/9"]
         assert town.conclusions()[f"acme/web#{number}"] == "failure"
 
-    def test_a_renamed_one_keeps_its_freeze(self, town: Town, post: Post) -> None:
+    def test_renamed_repository_keeps_its_freeze(self, town: Town, post: Post) -> None:
         town.freeze({"type": "repositories", "repositories": ["acme/web"]})
         work(town)
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
@@ -82,7 +80,7 @@ class TestRepositories:
         assert town.sql("SELECT name FROM repositories ORDER BY name") == [("api",), ("site",)]
         assert town.conclusions()["acme/site#1"] == "failure"
 
-    def test_a_renamed_one_that_begins_to_match_is_taken_in(self, town: Town, post: Post) -> None:
+    def test_renamed_repository_that_begins_to_match_joins_the_freeze(self, town: Town, post: Post) -> None:
         freeze = town.freeze({"type": "glob", "patterns": ["acme/api", "acme/site"]})
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
         post.run()
@@ -106,7 +104,7 @@ class TestInstallations:
             installations.uninstall(town.host.world, maintainer(town), found)
         return found
 
-    def test_a_removed_one_ends_its_freezes_once(self, town: Town, post: Post) -> None:
+    def test_removed_installation_ends_its_freezes_once(self, town: Town, post: Post) -> None:
         town.freeze()
         town.freeze({"type": "repositories", "repositories": ["acme/web"]})
         work(town)
@@ -123,7 +121,7 @@ class TestInstallations:
         assert sorted(actions) == ["freeze.ended", "freeze.ended", "installation.removed"]
         assert set(town.conclusions().values()) == {"failure"}  # what is written stays
 
-    def test_a_removed_one_is_noticed_by_whoever_writes_next(self, town: Town, post: Post) -> None:
+    def test_removed_installation_is_detected_by_the_next_write(self, town: Town, post: Post) -> None:
         self.remove(town)
         town.freeze()
         work(town)
@@ -131,7 +129,7 @@ class TestInstallations:
         assert town.sql("SELECT end_reason FROM freezes") == [("installation_removed",)]
 
     @pytest.mark.parametrize("heard", [True, False])
-    def test_a_message_about_one_that_is_still_there_ends_nothing(self, town: Town, post: Post, heard: bool) -> None:
+    def test_outdated_deletion_of_an_installation_ends_nothing(self, town: Town, post: Post, heard: bool) -> None:
         """A deletion that was heard of late, or that never was: the code host is asked, not the payload."""
         town.freeze()
         work(town)
@@ -151,7 +149,7 @@ class TestInstallations:
         assert town.sql("SELECT end_reason FROM freezes") == [(None,)]
 
     @pytest.mark.parametrize("same_number", [True, False])
-    def test_one_that_is_installed_again_works_again(self, town: Town, post: Post, same_number: bool) -> None:
+    def test_reinstalled_installation_works_again(self, town: Town, post: Post, same_number: bool) -> None:
         town.freeze()
         work(town)
         found = self.remove(town)
@@ -175,7 +173,7 @@ class TestInstallations:
         assert set(town.conclusions().values()) == {"failure"}
         assert disagreements(town) == {}
 
-    def test_a_suspended_one_waits_and_goes_on_where_it_stood(self, town: Town, post: Post) -> None:
+    def test_resumed_installation_applies_the_pending_freeze(self, town: Town, post: Post) -> None:
         with town.host.world.lock:
             installations.suspend(town.host.world, maintainer(town), installation(town), suspended=True)
         post.run()
@@ -189,7 +187,7 @@ class TestInstallations:
         assert set(town.conclusions().values()) == {"failure"}
         assert town.sql("SELECT end_reason FROM freezes") == [(None,)]
 
-    def test_a_repository_that_is_no_longer_chosen_is_hidden_and_comes_back(self, town: Town, post: Post) -> None:
+    def test_deselected_repository_is_hidden_until_selected_again(self, town: Town, post: Post) -> None:
         freeze = town.freeze()
         work(town)
         record = town.host.organization("acme").repository("web").record
@@ -211,7 +209,7 @@ def make_deliveries_due(town: Town) -> None:
 
 
 class TestDeliveries:
-    def test_what_cannot_be_followed_now_is_followed_later(self, town: Town, post: Post) -> None:
+    def test_failed_delivery_is_retried(self, town: Town, post: Post) -> None:
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
         down = town.host.faults.add("error", status=500)
         post.hand_over(post.take())
@@ -225,7 +223,7 @@ class TestDeliveries:
         assert town.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
         assert waiting > 0
 
-    def test_what_can_never_be_followed_is_given_up(self, town: Town, post: Post) -> None:
+    def test_delivery_is_abandoned_after_the_maximum_of_attempts(self, town: Town, post: Post) -> None:
         town.person("PATCH", "/repos/acme/web", {"name": "site"})
         town.host.faults.add("error", status=500)
         post.hand_over(post.take())
@@ -234,7 +232,7 @@ class TestDeliveries:
             town.hear()
         assert town.sql("SELECT max(attempts), count(due_at) FROM webhook_deliveries") == [(MAX_ATTEMPTS, 0)]
 
-    def test_nonsense_and_strangers_are_read_once_and_change_nothing(self, town: Town, post: Post) -> None:
+    def test_malformed_and_foreign_deliveries_are_processed_without_effect(self, town: Town, post: Post) -> None:
         before = town.sql("SELECT id, wanted_generation, due_at FROM watched_branches ORDER BY id")
         with town.uow_factory.open(Caller(None, CODE_HOST, "code_host")) as uow:
             for number, (event, payload) in enumerate(
@@ -257,7 +255,7 @@ class TestDeliveries:
         assert town.sql("SELECT count(*) FROM webhook_deliveries WHERE processed_at IS NULL") == [(0,)]
         assert town.sql("SELECT id, wanted_generation, due_at FROM watched_branches ORDER BY id") == before
 
-    def test_a_deleted_repository_is_hidden_and_its_freeze_can_be_lifted(self, town: Town, post: Post) -> None:
+    def test_deleted_repository_is_hidden_and_its_freeze_can_be_lifted(self, town: Town, post: Post) -> None:
         freeze = town.freeze()
         work(town)
         with town.host.world.lock:

@@ -98,9 +98,7 @@ WAYS = [
 class TestNoWayOut:
     @pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])
     @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way.__name__))
-    def test_freeze_cannot_be_escaped(
-        self, town: Town, build: Builder, way: Any, heard: bool
-    ) -> None:
+    def test_freeze_cannot_be_escaped(self, town: Town, build: Builder, way: Any, heard: bool) -> None:
         self.try_it(town, build, way, {"type": "glob", "patterns": ["acme/w*"]}, heard=heard)
 
     @pytest.mark.parametrize("way", [rename, lose_the_plan], ids=lambda way: str(way.__name__))

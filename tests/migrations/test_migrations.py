@@ -18,7 +18,7 @@ REVISIONS = [script.revision for script in reversed(list(ScriptDirectory.from_co
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_migration_goes_up_and_down_and_up_again(unmigrated_database: str, revision: str) -> None:
+def test_migration_goes_up_down_and_up_again(unmigrated_database: str, revision: str) -> None:
     engine = create_engine(unmigrated_database)
 
     def run(step: Callable[[Config, str], None], target: str) -> set[str]:
@@ -35,7 +35,7 @@ def test_a_migration_goes_up_and_down_and_up_again(unmigrated_database: str, rev
     engine.dispose()
 
 
-def test_the_models_say_what_the_migrations_made(own_database: str) -> None:
+def test_models_agree_with_the_migrations(own_database: str) -> None:
     engine = create_engine(own_database)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -49,7 +49,7 @@ def test_the_models_say_what_the_migrations_made(own_database: str) -> None:
     assert differences == []
 
 
-def test_every_table_with_an_organisation_is_forced_behind_row_level_security(own_database: str) -> None:
+def test_every_table_with_an_organization_forces_row_level_security(own_database: str) -> None:
     engine = create_engine(own_database)
     with engine.connect() as connection:
         open_tables = connection.scalars(
@@ -64,9 +64,7 @@ def test_every_table_with_an_organisation_is_forced_behind_row_level_security(ow
 
 
 @pytest.mark.parametrize("role", ["change_freeze_app", "change_freeze_worker", "change_freeze_identity"])
-def test_nobody_has_the_right_to_change_the_audit_but_to_erase_it_with_its_organisation(
-    own_database: str, role: str
-) -> None:
+def test_audit_can_only_be_appended_to_and_erased_by_the_worker(own_database: str, role: str) -> None:
     engine = create_engine(own_database)
     with engine.connect() as connection:
         rights = connection.scalars(
@@ -81,7 +79,7 @@ def test_nobody_has_the_right_to_change_the_audit_but_to_erase_it_with_its_organ
     assert set(rights) == {"SELECT", "INSERT"} | erases
 
 
-def test_an_entry_that_is_being_written_when_seals_come_waits_for_its_own(unmigrated_database: str) -> None:
+def test_entry_written_during_the_migration_to_seals_is_sealed(unmigrated_database: str) -> None:
     engine = create_engine(unmigrated_database)
 
     def upgrade(revision: str) -> None:

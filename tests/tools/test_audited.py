@@ -25,30 +25,30 @@ def told(operation_id: str, *entries: AuditedAction) -> str | None:
     return fault(OPERATIONS[operation_id], entries)
 
 
-def test_every_write_is_recorded_but_what_belongs_to_no_organisation() -> None:
+def test_every_write_within_an_organization_is_audited() -> None:
     assert {one.id for one in WRITES if not one.audit} == UNRECORDED
 
 
 @pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
-def test_a_success_that_records_nothing_is_a_fault(operation: Operation) -> None:
+def test_success_without_an_audit_entry_is_a_fault(operation: Operation) -> None:
     found = fault(operation, [])
     may = operation.id in MAY_CHANGE_NOTHING or operation.realm == "identity"
     assert (found is None) is may
 
 
 @pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
-def test_a_success_that_records_something_else_is_a_fault(operation: Operation) -> None:
+def test_success_with_another_audit_action_is_a_fault(operation: Operation) -> None:
     for action in sorted(ACTIONS.keys() - set(operation.audit)):
         assert fault(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is not None
 
 
 @pytest.mark.parametrize("operation", [one for one in WRITES if one.audit], ids=lambda one: one.id)
-def test_a_success_that_records_what_the_contract_says_is_none(operation: Operation) -> None:
+def test_success_with_the_audit_action_of_the_contract_is_accepted(operation: Operation) -> None:
     for action in operation.audit:
         assert fault(operation, [entry(action, "x_1", **BEFORE_AND_AFTER)]) is None
 
 
-def test_a_read_that_records_anything_is_a_fault() -> None:
+def test_read_with_an_audit_entry_is_a_fault() -> None:
     found = told("list_freezes", entry("freeze.started", "x_1", **BEFORE_AND_AFTER))
     assert found == "list_freezes recorded freeze.started, which its x-audit does not name"
 
@@ -60,23 +60,23 @@ def test_instant_in_another_format_than_the_api_is_a_fault(instant: str) -> None
     assert told("extend_freeze", entry(before={"endsAt": None}, after={"endsAt": "2027-01-04T08:00:00.5Z"})) is None
 
 
-def test_one_thing_is_recorded_once() -> None:
+def test_repeated_audit_entry_of_a_target_is_a_fault() -> None:
     assert told("lift_freezes", *(entry("freeze.lifted", target) for target in ("frz_1", "frz_2"))) is None
     twice = told("lift_freezes", entry("freeze.lifted"), entry("freeze.lifted"))
     assert twice == "lift_freezes recorded freeze.lifted of one thing more than once"
 
 
-def test_a_change_without_its_before_and_after_is_a_fault() -> None:
+def test_change_without_before_and_after_is_a_fault() -> None:
     found = told("extend_freeze", entry(reason="none"))
     assert found == "extend_freeze recorded freeze.extended without what was before and after"
     assert told("extend_freeze", entry()) is None
 
 
-def test_each_of_several_entries_has_before_and_after() -> None:
+def test_every_row_of_an_audit_entry_requires_before_and_after() -> None:
     assert told("create_exception", entry("exception.granted", rows=[CHANGE, CHANGE])) is None
     assert told("create_exception", entry("exception.granted", rows=[CHANGE, {"after": {}}])) is not None
 
 
-def test_what_only_happened_has_no_before_and_after() -> None:
+def test_event_requires_no_before_and_after() -> None:
     assert "freeze.retried" in EVENTS
     assert told("retry_freeze", entry("freeze.retried", targets=1)) is None

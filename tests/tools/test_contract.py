@@ -373,7 +373,7 @@ class TestLint:
 
 
 class TestComplete:
-    def test_complete_contract_stays_as_it_is(self) -> None:
+    def test_complete_contract_stays_unchanged(self) -> None:
         assert completed(TIDY.read_text()) == TIDY.read_text()
 
     @pytest.mark.parametrize("derived", COMPLETED.values(), ids=COMPLETED)
@@ -383,7 +383,7 @@ class TestComplete:
         assert completed(text.replace(derived, "", 1)) == text
 
     @pytest.mark.parametrize(("tidy", "surplus"), SURPLUS.values(), ids=SURPLUS)
-    def test_text_is_put_into_its_one_form(self, tidy: str, surplus: str) -> None:
+    def test_text_is_put_into_its_canonical_form(self, tidy: str, surplus: str) -> None:
         text = TIDY.read_text()
         assert tidy in text
         assert completed(text.replace(tidy, surplus, 1)) == text
@@ -489,7 +489,7 @@ class TestCommand:
         assert expected in capsys.readouterr().out
         assert path.read_text() == text
 
-    def test_complete_refuses_a_comment_in_a_collection_that_it_must_unfold(
+    def test_complete_rejects_a_comment_in_a_collection_to_unfold(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         path = tmp_path / "openapi.yaml"

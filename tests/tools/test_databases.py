@@ -28,13 +28,13 @@ def test_each_test_finds_redis_empty(redis: Redis, name: str) -> None:
     redis.set(name, 1)
 
 
-def test_a_database_of_ones_own_is_migrated_and_unshared(own_database: str, database: str) -> None:
+def test_own_database_is_migrated_and_not_shared(own_database: str, database: str) -> None:
     with connect(own_database) as connection:
         connection.execute("DROP TABLE periodic_tasks")
     with connect(database) as connection:
         assert connection.execute("SELECT count(*) FROM periodic_tasks").fetchone() == (0,)
 
 
-def test_an_unmigrated_database_has_no_table(unmigrated_database: str) -> None:
+def test_unmigrated_database_has_no_tables(unmigrated_database: str) -> None:
     with connect(unmigrated_database) as connection:
         assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)

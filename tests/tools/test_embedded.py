@@ -63,14 +63,14 @@ def test_redis_keeps_its_data_over_a_restart_and_evicts_nothing(home: Path) -> N
         assert client.get("kept") == b"42"
 
 
-def test_servers_listen_on_no_port(home: Path) -> None:
+def test_servers_do_not_listen_on_a_port(home: Path) -> None:
     with EmbeddedPostgres(home / "postgres") as postgres, psycopg.connect(postgres.url("postgres")) as connection:
         assert connection.execute("SHOW listen_addresses").fetchone() == ("",)
     with EmbeddedValkey(home / "redis") as valkey, Redis.from_url(valkey.url) as client:
         assert client.info("server")["tcp_port"] == 0
 
 
-def test_a_stopped_server_leaves_no_process_and_no_socket(home: Path) -> None:
+def test_stopped_server_leaves_no_process_or_socket(home: Path) -> None:
     with EmbeddedPostgres(home / "postgres") as server:
         process, sockets = server.pid, server.sockets
         assert not is_gone(process)
@@ -78,7 +78,7 @@ def test_a_stopped_server_leaves_no_process_and_no_socket(home: Path) -> None:
     assert not sockets.exists()
 
 
-def test_servers_start_again_after_kill_9(home: Path) -> None:
+def test_servers_restart_after_kill_9(home: Path) -> None:
     postgres, valkey = EmbeddedPostgres(home / "postgres").start(), EmbeddedValkey(home / "redis").start()
     with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS answer")
@@ -114,7 +114,7 @@ def test_servers_end_with_their_parent_and_restart_at_once(home: Path) -> None:
         eventually(partial(is_gone, server))
 
 
-def test_an_interrupted_first_start_is_made_good(home: Path) -> None:
+def test_interrupted_first_start_is_repaired(home: Path) -> None:
     draft = home / "postgres.new"
     draft.mkdir()
     (draft / "PG_VERSION").write_text("18\n")
@@ -123,7 +123,7 @@ def test_an_interrupted_first_start_is_made_good(home: Path) -> None:
     assert not draft.exists()
 
 
-def test_a_second_server_on_the_same_data_is_refused(home: Path) -> None:
+def test_second_server_on_the_same_data_is_rejected(home: Path) -> None:
     with EmbeddedPostgres(home / "postgres"), pytest.raises(ServerError, match="another PostgreSQL is running"):
         EmbeddedPostgres(home / "postgres").start(patience=0)
 
@@ -138,19 +138,19 @@ def test_failed_start_reports_the_end_of_the_log(home: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root hands its servers to another account")
 class TestAsRoot:
-    def test_servers_run_unprivileged(self, home: Path) -> None:
+    def test_servers_started_as_root_run_unprivileged(self, home: Path) -> None:
         with EmbeddedPostgres(home / "postgres") as postgres, EmbeddedValkey(home / "redis") as valkey:
             assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0
             assert Path(f"/proc/{valkey.pid}").stat().st_uid != 0
 
-    def test_data_below_a_closed_directory_has_a_stable_other_place(self, closed_home: Path) -> None:
+    def test_data_in_an_inaccessible_directory_has_a_stable_location(self, closed_home: Path) -> None:
         with EmbeddedPostgres(closed_home / "postgres") as first:
             assert first.moved
             assert first.directory.is_relative_to(paths.ELSEWHERE)
         assert EmbeddedPostgres(closed_home / "postgres").directory == first.directory
         assert closed_home.stat().st_mode & 0o777 == 0o700
 
-    def test_a_binary_below_a_closed_directory_is_copied_once(self, closed_home: Path) -> None:
+    def test_binary_in_an_inaccessible_directory_is_copied_once(self, closed_home: Path) -> None:
         (closed_home / "bin").mkdir()
         binary = Path(shutil.copy("/bin/true", closed_home / "bin" / "true"))
         account = paths.server_account()
@@ -167,7 +167,7 @@ class TestAsRoot:
         with pytest.raises(RuntimeError, match="somebody else"):
             paths.own_directory(home / "trap", paths.ourselves(), 0o700)
 
-    def test_a_link_laid_in_the_way_is_not_followed(self, home: Path) -> None:
+    def test_symbolic_link_in_place_of_a_directory_is_rejected(self, home: Path) -> None:
         (home / "link").symlink_to("/etc")
         with pytest.raises(RuntimeError, match="somebody else"):
             paths.own_directory(home / "link", paths.ourselves(), 0o700)

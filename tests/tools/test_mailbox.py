@@ -49,7 +49,7 @@ def test_mailbox_waits_for_a_mail(box: Handle) -> None:
         box.mailbox.wait_for("ada@example.com", 2, timeout=0.05)
 
 
-def test_empty_mailbox_says_so() -> None:
+def test_empty_mailbox_shows_a_message() -> None:
     with mailbox() as handle:
         assert "No mail was sent yet." in httpx.get(handle.url).text
         assert httpx.get(handle.url + "/nothing").status_code == 404

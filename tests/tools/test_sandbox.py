@@ -169,8 +169,8 @@ def sandbox(home: Path) -> Iterator[Run]:
     run.stop()
 
 
-class TestOnceItIsReady:
-    def test_a_freeze_was_shown_from_beginning_to_end(self, sandbox: Run) -> None:
+class TestReadySandbox:
+    def test_demo_shows_a_freeze_from_beginning_to_end(self, sandbox: Run) -> None:
         assert (
             '405 Repository rule violations found: Required status check "change-freeze/main" is failing.'
             in sandbox.output
@@ -179,20 +179,20 @@ class TestOnceItIsReady:
         assert "heads released after" in sandbox.output
         assert "200 Pull Request successfully merged" in sandbox.output
 
-    def test_it_leaves_no_freeze_behind(self, sandbox: Run) -> None:
+    def test_demo_leaves_no_freeze_behind(self, sandbox: Run) -> None:
         acme = sandbox.report["organizations"]["acme"]
         assert sandbox.get("/v1/freeze-state?repo=acme/web", acme["keys"]["freeze:read"]).json()["frozen"] is False
 
-    def test_only_its_owner_reads_the_report(self, sandbox: Run) -> None:
+    def test_report_is_readable_only_by_its_owner(self, sandbox: Run) -> None:
         for name in ("sandbox.json", "secrets.json", "service.env"):
             assert (sandbox.directory / name).stat().st_mode & 0o777 == 0o600
 
-    def test_every_process_is_named_and_alive(self, sandbox: Run) -> None:
+    def test_report_names_every_running_process(self, sandbox: Run) -> None:
         pids = sandbox.report["pids"]
         assert set(pids) == {"api", "worker", "sweeper", "postgres", "redis", "fake_github", "mailbox"}
         assert [name for name, process in pids.items() if is_gone(process)] == []
 
-    def test_a_mail_that_the_service_writes_is_shown_in_its_mailbox(self, sandbox: Run) -> None:
+    def test_mail_of_the_service_is_shown_in_the_mailbox(self, sandbox: Run) -> None:
         eve = {"name": "Eve Adams", "email": "eve.adams@example.com", "password": "canoe-Harbour-71-violet"}
         requests.post(sandbox.report["baseUrl"] + "/api/auth/sign-up", json=eve, timeout=10).raise_for_status()
         address = sandbox.report["mailboxUrl"] + "/mails.json"
@@ -213,7 +213,7 @@ class TestOnceItIsReady:
         assert answer.status_code == 302
         assert answer.headers["Location"].startswith(sandbox.report["webUrl"] + "/installed?")
 
-    def test_other_tools_reach_its_servers(self, sandbox: Run) -> None:
+    def test_sandbox_servers_are_reachable_by_other_tools(self, sandbox: Run) -> None:
         with psycopg.connect(sandbox.report["databaseUrl"]) as connection:
             assert connection.execute("SELECT slug, plan FROM organizations ORDER BY slug").fetchall() == [
                 ("acme", "business"),
@@ -222,14 +222,14 @@ class TestOnceItIsReady:
         with Redis.from_url(sandbox.report["redisUrl"]) as client:
             assert client.ping()
 
-    def test_there_is_a_key_of_all_scopes_and_one_of_each(self, sandbox: Run) -> None:
+    def test_sandbox_has_a_key_of_all_scopes_and_a_key_per_scope(self, sandbox: Run) -> None:
         for organization in sandbox.report["organizations"].values():
             assert set(organization["keys"]) == {"all", *SCOPES}
             assert sandbox.get("/v1/repos", organization["keys"]["all"]).status_code == 200
             assert sandbox.get("/v1/repos", organization["keys"]["repo:read"]).status_code == 200
             assert sandbox.get("/v1/repos", organization["keys"]["freeze:write"]).status_code == 403
 
-    def test_each_role_has_a_session_of_half_a_day(self, sandbox: Run) -> None:
+    def test_each_role_has_a_session_of_twelve_hours(self, sandbox: Run) -> None:
         for organization in sandbox.report["organizations"].values():
             assert set(organization["sessions"]) == {"owner", "admin", "member", "viewer"}
             for token in organization["sessions"].values():
@@ -237,20 +237,20 @@ class TestOnceItIsReady:
                 assert claims["exp"] - claims["iat"] == 43_200
                 assert sandbox.get("/v1/repos", token).status_code == 200
 
-    def test_every_repository_is_enabled_and_watched(self, sandbox: Run) -> None:
+    def test_every_sandbox_repository_is_enabled_and_watched(self, sandbox: Run) -> None:
         for organization in sandbox.report["organizations"].values():
             listed = sandbox.get("/v1/repos?limit=100", organization["keys"]["all"]).json()["data"]
             assert {each["fullName"] for each in listed} == set(organization["repositories"])
             assert all(each["enabled"] and each["watchedBranchCount"] for each in listed)
 
-    def test_the_lines_to_paste_work(self, sandbox: Run) -> None:
+    def test_printed_shell_commands_work(self, sandbox: Run) -> None:
         lines = [line for line in sandbox.output.splitlines() if line.startswith(("  export ", "  curl ", "  (. "))]
         assert len(lines) == 9
         script = "\n".join(['curl() { command curl -s --fail-with-body "$@"; }', *lines])
         pasted = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=False)
         assert pasted.returncode == 0, pasted.stdout + pasted.stderr
 
-    def test_commands_of_the_documents_answer_as_they_say(self, sandbox: Run, tmp_path: Path) -> None:
+    def test_documented_commands_have_the_documented_status(self, sandbox: Run, tmp_path: Path) -> None:
         exports = "\n".join(line for line in sandbox.output.splitlines() if line.startswith("  export "))
         statuses: dict[str, list[int]] = {document: [] for document in WALK}
         known = dict[str, str]()
@@ -263,11 +263,11 @@ class TestOnceItIsReady:
         assert statuses == WALK
         assert (tmp_path / "audit.csv").read_text().startswith("id,at,action,")
 
-    def test_every_document_with_commands_is_part_of_the_walk(self) -> None:
+    def test_every_document_with_commands_is_tested(self) -> None:
         documents = [path for path in ROOT.glob("docs/**/*.md") if documented_commands(str(path.relative_to(ROOT)))]
         assert {str(path.relative_to(ROOT)) for path in documents} <= set(WALK)
 
-    def test_a_second_one_in_the_same_directory_is_refused(self, sandbox: Run) -> None:
+    def test_second_sandbox_in_the_same_directory_is_rejected(self, sandbox: Run) -> None:
         second = subprocess.run(
             [sys.executable, "-m", "tools.sandbox"],
             cwd=ROOT,
@@ -297,7 +297,7 @@ class TestStopping:
             assert again["keys"] == organization["keys"]
             assert all(again["sessions"][role] != token for role, token in organization["sessions"].items())
 
-    def test_a_stopped_make_stops_it(self, home: Path) -> None:
+    def test_stopped_make_stops_the_sandbox(self, home: Path) -> None:
         makefile = home / "Makefile"
         makefile.write_text(f"run:\n\t@{sys.executable} -m tools.sandbox\n")
         under_make = start(home / "twice", [*HEEDING_CTRL_C, "make", "-f", str(makefile)], DEMO="0").wait_until_ready()
@@ -306,7 +306,7 @@ class TestStopping:
         under_make.process.wait(60)
         assert [process for process in pids if not is_gone(process)] == []
 
-    def test_what_is_killed_runs_again_and_the_service_goes_on(self, home: Path) -> None:
+    def test_killed_process_is_restarted_and_the_service_continues(self, home: Path) -> None:
         run = start(home / "twice", DEMO="0").wait_until_ready()
         first = run.report["pids"]
         for name, pid in first.items():
@@ -327,7 +327,7 @@ class TestStopping:
         assert requests.post(f"{address}/v1/freezes/lift", json=scope, headers=headers, timeout=10).status_code == 200
         assert run.stop() == 0
 
-    def test_what_ends_again_and_again_ends_the_sandbox_with_its_log(self, home: Path) -> None:
+    def test_process_that_keeps_ending_stops_the_sandbox_with_its_log(self, home: Path) -> None:
         broken = start(home / "twice", DEMO="0").wait_until_ready()
         pids = set(broken.report["pids"].values())
         while broken.process.poll() is None:
@@ -339,7 +339,7 @@ class TestStopping:
         assert "worker has ended (killed by SIGKILL). The end of" in broken.output
         assert [process for process in pids if not is_gone(process)] == []
 
-    def test_after_kill_9_nothing_is_left_and_the_next_start_works(self, home: Path) -> None:
+    def test_sandbox_killed_with_9_leaves_nothing_and_restarts(self, home: Path) -> None:
         killed = start(home / "twice", DEMO="0").wait_until_ready()
         pids = killed.report["pids"].values()
         killed.process.kill()
@@ -348,7 +348,7 @@ class TestStopping:
         assert [process for process in pids if not is_gone(process)] == []
         assert again.stop() == 0
 
-    def test_stopped_in_the_middle_of_starting_it_leaves_nothing(self, home: Path) -> None:
+    def test_sandbox_stopped_during_its_start_leaves_nothing(self, home: Path) -> None:
         run = start(home / "middle")
         eventually(lambda: "GitHub" in run.output)
         assert run.stop() == 0
@@ -357,7 +357,7 @@ class TestStopping:
 
 
 class TestSettings:
-    def test_a_port_in_use_is_named_with_its_variable(self) -> None:
+    def test_port_in_use_is_reported_with_its_variable(self) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -369,19 +369,19 @@ class TestSettings:
                 claim_ports(settings)
 
     @pytest.mark.parametrize("text", ["http", "-1", "65536", "1_0", "٨"])
-    def test_a_port_that_is_none_is_refused(self, text: str) -> None:
+    def test_invalid_port_is_rejected(self, text: str) -> None:
         with pytest.raises(SandboxError, match="PORT must be a whole number"):
             load_settings({"PORT": text})
 
 
 class TestTenants:
-    def test_acme_is_large_enough_to_show_something(self) -> None:
+    def test_acme_has_enough_repositories_and_pull_requests(self) -> None:
         acme, globex = TENANTS
         assert len(acme.repositories) >= 12
         assert sum(len(repository.pulls) for repository in acme.repositories) >= 40
         assert len(globex.repositories) < len(acme.repositories)
 
-    def test_two_pull_requests_share_one_head_into_different_bases(self) -> None:
+    def test_two_pull_requests_share_a_head_with_different_bases(self) -> None:
         pulls = [(repository.name, pull) for repository in TENANTS[0].repositories for pull in repository.pulls]
         heads = Counter((name, pull.head) for name, pull in pulls)
         shared = [name_and_head for name_and_head, count in heads.items() if count > 1]
@@ -389,7 +389,7 @@ class TestTenants:
         assert len({pull.base for name, pull in pulls if (name, pull.head) == shared[0]}) == 2
 
 
-def test_the_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
+def test_tail_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(str(number) for number in range(100)))
     assert tail(log, 2) == "    98\n    99"

@@ -81,7 +81,7 @@ class TestSkeleton:
         assert operation.security == ({"ApiKey": ["freeze:write"]}, {"Session": []})
         assert {"freeze_not_found", "idempotency_key_reuse", "validation_failed"} <= operation.error_codes
 
-    def test_linter_names_only_what_the_author_has_to_write(self, root: Path) -> None:
+    def test_linter_reports_only_what_the_author_has_to_write(self, root: Path) -> None:
         scaffold("POST", COMMENT, root=root)
         assert [f"{one.where}: {one.message}" for one in lint((root / "openapi.yaml").read_bytes())] == [
             "comment_freeze: has no description",
@@ -89,7 +89,7 @@ class TestSkeleton:
             "components.schemas.CommentFreezeRequest: has no description",
         ]
 
-    def test_everything_else_in_the_contract_stays_as_it_is(self, small_root: Path) -> None:
+    def test_rest_of_the_contract_stays_unchanged(self, small_root: Path) -> None:
         before = (small_root / "openapi.yaml").read_text().splitlines()
         scaffold("POST", COMMENT, root=small_root)
         after = (small_root / "openapi.yaml").read_text().splitlines()
@@ -119,12 +119,12 @@ class TestSkeleton:
         assert [one.name for one in operation.parameters] == ["freezeId", "limit", "cursor"]
         assert "invalid_cursor" in operation.error_codes
 
-    def test_second_method_of_a_path_is_added_to_it(self, small_root: Path) -> None:
+    def test_second_method_is_added_to_its_path(self, small_root: Path) -> None:
         scaffold("DELETE", "/v1/freezes/{freezeId}", root=small_root)
         operation = contract_of(small_root).operations["delete_freeze"]
         assert (operation.path, operation.success.status) == ("/v1/freezes/{freezeId}", 204)
 
-    def test_chosen_name_and_tag_replace_the_derived_ones(self, small_root: Path) -> None:
+    def test_chosen_name_and_tag_replace_derived_values(self, small_root: Path) -> None:
         scaffold("POST", "/v1/remarks", Choices("add_remark", "Freezes", "freezes"), root=small_root)
         operation = contract_of(small_root).operations["add_remark"]
         assert (operation.path, operation.tag) == ("/v1/remarks", "Freezes")

@@ -42,17 +42,17 @@ def module_of(operation: Operation) -> str:
 
 
 @pytest.mark.parametrize("operation", list(DOCUMENT.operations()), ids=lambda operation: operation.id)
-def test_each_operation_can_be_called(operation: Operation, client: str) -> None:
+def test_each_operation_can_be_called_from_the_client(operation: Operation, client: str) -> None:
     assert callable(importlib.import_module(f"{client}.{module_of(operation)}").sync_detailed)
 
 
 @pytest.mark.parametrize(("model", "value"), ANSWERS)
-def test_each_answer_is_understood(model: str, value: dict[str, Any], client: str) -> None:
+def test_each_response_is_parsed_by_the_client(model: str, value: dict[str, Any], client: str) -> None:
     parsed = getattr(importlib.import_module(f"{client}.models"), model).from_dict(value)
     assert parsed.to_dict().keys() == value.keys()
     assert {snake_case(name) for name in value} <= {name.removesuffix("_") for name in dir(parsed)}
 
 
-def test_a_repository_named_in_a_path_is_escaped(client: str) -> None:
+def test_repository_name_in_a_path_is_escaped(client: str) -> None:
     module = importlib.import_module(f"{client}.api.repositories.get_repository")
     assert module._get_kwargs(repo_id="acme/web")["url"] == "/v1/repos/acme%2Fweb"

@@ -38,7 +38,9 @@ def kinds(client: GitHub[Any], ref: str = "refs/heads/main", **query: Any) -> li
     return [each.activity_type for each in listed(client, ref, **query)]
 
 
-def test_every_way_to_move_a_branch_has_its_type(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
+def test_each_branch_update_has_its_activity_type(
+    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
+) -> None:
     start = web.record.branches["main"]
     write_file(person, "a")
     person.rest.pulls.merge(*PLACE, web.pull_request().number)
@@ -63,7 +65,7 @@ def test_merge_activity_has_actor_commits_and_whole_seconds(
     assert found.actor.login == "maintainer"
 
 
-def test_the_queue_merges_its_own_commit(web: RepositoryBuilder, github: FakeGitHub, bot: GitHub[Any]) -> None:
+def test_merge_queue_merges_its_own_commit(web: RepositoryBuilder, github: FakeGitHub, bot: GitHub[Any]) -> None:
     web.merge_queue().requires(CHECK)
     pull = web.pull_request(checks={CHECK: "success"})
     entry = enqueue(github.world, Actor(github.maintainer), web.record, pull)
@@ -73,7 +75,7 @@ def test_the_queue_merges_its_own_commit(web: RepositoryBuilder, github: FakeGit
     assert (found.activity_type, found.after) == ("merge_queue_merge", entry.head_sha)
 
 
-def test_pages_follow_a_cursor(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_activity_pages_follow_a_cursor(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     made = [write_file(person, f"file-{number}") for number in range(5)]
     first = person.rest.repos.list_activities(*PLACE, per_page=2)
     url = str(first.raw_response.links["next"]["url"])
@@ -86,9 +88,7 @@ def test_pages_follow_a_cursor(web: RepositoryBuilder, person: GitHub[Any]) -> N
     assert back.json() == second.json()
 
 
-def test_activities_are_chosen_by_type_and_actor_and_in_either_order(
-    web: RepositoryBuilder, person: GitHub[Any]
-) -> None:
+def test_activities_are_filtered_by_type_and_actor_in_either_order(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     write_file(person, "a")
     person.rest.pulls.merge(*PLACE, web.pull_request().number)
     assert kinds(person, activity_type="push") == ["push"]
@@ -96,13 +96,13 @@ def test_activities_are_chosen_by_type_and_actor_and_in_either_order(
     assert kinds(person, actor="nobody") == []
 
 
-def test_an_unknown_cursor_is_refused(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_unknown_activity_cursor_is_rejected(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     with pytest.raises(RequestFailed) as refused:
         listed(person, after="nowhere")
     assert refused.value.response.status_code == 422
 
 
-def test_a_commit_names_the_pull_requests_that_brought_it(
+def test_commit_has_the_pull_requests_that_introduced_the_change(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     pull, given_up = web.pull_request(), web.pull_request()
@@ -117,7 +117,7 @@ def test_a_commit_names_the_pull_requests_that_brought_it(
     assert not find(*PLACE, write_file(person, "a")).parsed_data
 
 
-def test_every_run_of_a_check_is_listed_with_the_second_of_its_end(
+def test_every_check_run_is_listed_with_its_completion_second(
     web: RepositoryBuilder, github: FakeGitHub, bot: GitHub[Any]
 ) -> None:
     pull, start = web.pull_request(), datetime.now(UTC).replace(microsecond=0)
@@ -132,7 +132,7 @@ def test_every_run_of_a_check_is_listed_with_the_second_of_its_end(
     ]
 
 
-def test_a_restart_remembers_it(web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any]) -> None:
+def test_activity_survives_a_restart(web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any]) -> None:
     write_file(person, "a")
     world = World()
     persistence.restore(world, orjson.loads(persistence.dump(github)))

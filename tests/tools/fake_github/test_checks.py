@@ -29,7 +29,7 @@ def create(client: GitHub[Any], sha: str, **more: Any) -> Any:
     return client.rest.checks.create(*PLACE, data=fields).parsed_data
 
 
-def test_a_completed_run_never_changes_its_conclusion(pull: PullRequest, bot: GitHub[Any]) -> None:
+def test_completed_check_run_keeps_its_conclusion(pull: PullRequest, bot: GitHub[Any]) -> None:
     run = create(bot, pull.head_sha, conclusion="success")
     assert run.status == "completed"
     update = bot.rest.checks.update
@@ -39,7 +39,7 @@ def test_a_completed_run_never_changes_its_conclusion(pull: PullRequest, bot: Gi
     assert update(*PLACE, run.id, data=data).parsed_data.output.title == "Still open"
 
 
-def test_the_newest_run_of_a_name_is_the_latest_one(pull: PullRequest, bot: GitHub[Any]) -> None:
+def test_newest_check_run_of_a_name_is_the_latest(pull: PullRequest, bot: GitHub[Any]) -> None:
     runs = [create(bot, pull.head_sha, conclusion=each).id for each in ("failure", "success", "failure")]
     create(bot, pull.head_sha, name="other", conclusion="success")
     listing = bot.rest.checks.list_for_ref
@@ -50,7 +50,7 @@ def test_the_newest_run_of_a_name_is_the_latest_one(pull: PullRequest, bot: GitH
     assert listing(*PLACE, pull.head_sha, app_id=1).parsed_data.total_count == 0
 
 
-def test_runs_of_one_app_on_a_commit_share_a_suite(pull: PullRequest, bot: GitHub[Any]) -> None:
+def test_check_runs_of_an_app_on_a_commit_share_a_suite(pull: PullRequest, bot: GitHub[Any]) -> None:
     first, second = create(bot, pull.head_sha), create(bot, pull.head_sha, name="other")
     assert first.check_suite.id == second.check_suite.id
     found = bot.rest.checks.list_suites_for_ref(*PLACE, pull.head_sha, check_name="other").parsed_data
@@ -61,7 +61,7 @@ def test_people_cannot_write_checks(pull: PullRequest, person: GitHub[Any]) -> N
     assert refused(lambda: create(person, pull.head_sha))[0] == 403
 
 
-def test_an_installation_needs_the_permission_to_write_checks(
+def test_installation_requires_permission_to_write_checks(
     github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]
 ) -> None:
     github.world.installations[1001].permissions = {"metadata": "read", "checks": "read"}
@@ -71,9 +71,7 @@ def test_an_installation_needs_the_permission_to_write_checks(
     assert refused(lambda: create(bot, pull.head_sha)) == (403, "Resource not accessible by integration")
 
 
-def test_a_repository_that_was_not_chosen_does_not_exist(
-    github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]
-) -> None:
+def test_repository_not_selected_is_not_found(github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
     github.world.installations[1001].repository_selection = "selected"
     assert refused(lambda: create(bot, pull.head_sha)) == (404, "Not Found")
 
@@ -92,12 +90,12 @@ def test_a_repository_that_was_not_chosen_does_not_exist(
     ],
     ids=str,
 )
-def test_what_does_not_fit_is_refused(pull: PullRequest, bot: GitHub[Any], fields: dict[str, Any]) -> None:
+def test_invalid_check_run_is_rejected(pull: PullRequest, bot: GitHub[Any], fields: dict[str, Any]) -> None:
     body: Any = {"name": CHECK, "head_sha": pull.head_sha, **fields}  # sent raw: the typed client would not send it
     assert refused(lambda: bot.request("POST", "/repos/acme/web/check-runs", json=body))[0] == 422
 
 
-def test_a_run_of_another_app_cannot_be_changed(github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
+def test_check_run_of_another_app_cannot_be_changed(github: FakeGitHub, pull: PullRequest, bot: GitHub[Any]) -> None:
     run = create(bot, pull.head_sha)
     github.world.runs[run.id].app_id = 99
     assert refused(lambda: bot.rest.checks.update(*PLACE, run.id, status="in_progress"))[0] == 404

@@ -50,7 +50,7 @@ def http(handle: Handle) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_a_world_is_seeded_in_one_call(http: httpx.Client, github: FakeGitHub) -> None:
+def test_world_is_seeded_in_a_single_call(http: httpx.Client, github: FakeGitHub) -> None:
     made = http.post("/_control/seed", json=SEED).json()
     acme, globex = made["organizations"]
     assert (acme["installationId"], len(acme["repositories"]), len(globex["repositories"])) == (1001, 21, 1)
@@ -60,14 +60,14 @@ def test_a_world_is_seeded_in_one_call(http: httpx.Client, github: FakeGitHub) -
     assert [pull["number"] for pull in listed] == [3, 2, 1]
 
 
-def test_a_thousand_repositories_are_seeded_at_once(http: httpx.Client, github: FakeGitHub) -> None:
+def test_thousand_repositories_are_seeded_together(http: httpx.Client, github: FakeGitHub) -> None:
     repositories = [{"name": "r{}", "count": 1000, "requiredChecks": {"main": CHECK}, "pullRequests": [{}]}]
     body = {"organizations": [{"login": "acme", "repositories": repositories}]}
     assert http.post("/_control/seed", json=body).status_code == 201
     assert len(github.world.repositories) == 1000
 
 
-def test_the_verdicts_on_all_open_heads_are_dumped_in_one_go(http: httpx.Client) -> None:
+def test_checks_of_all_open_heads_are_returned_together(http: httpx.Client) -> None:
     http.post("/_control/seed", json=SEED)
     heads = http.get("/_control/checks").json()["heads"]
     assert len(heads) == 3 + 40
@@ -79,7 +79,7 @@ def test_the_verdicts_on_all_open_heads_are_dumped_in_one_go(http: httpx.Client)
     ]
 
 
-def test_a_queued_pull_request_is_seeded_with_its_group(http: httpx.Client) -> None:
+def test_queued_pull_request_is_seeded_with_its_group(http: httpx.Client) -> None:
     queued = {"queued": True, "checks": {CHECK: "success", "ci": "success"}, "groupChecks": {CHECK: "success"}}
     web = {
         "name": "web",
@@ -93,7 +93,7 @@ def test_a_queued_pull_request_is_seeded_with_its_group(http: httpx.Client) -> N
     assert (group["queued"], group["number"], group["checks"].keys()) == (True, 1, {CHECK})
 
 
-def test_writes_are_read_on_from_where_one_stopped(http: httpx.Client, github: FakeGitHub) -> None:
+def test_check_writes_are_read_after_a_given_number(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     web, sha = github.world.repository_named("acme/web"), github.world.repository_named("acme/web").pulls[1].head_sha
     bot = Actor(github.world.accounts[github.app.bot_id], github.app_id)
@@ -120,7 +120,7 @@ def test_calls_are_counted_by_operation(http: httpx.Client) -> None:
     assert http.get("/_control/calls").json()["total"] == 0
 
 
-def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, github: FakeGitHub) -> None:
+def test_review_decision_and_mergeability_are_set_by_control(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     body = {"repository": "acme/web", "number": 1, "reviewDecision": "CHANGES_REQUESTED", "mergeable": None}
     assert http.put("/_control/pull-requests", json=body).status_code == 204
@@ -128,7 +128,7 @@ def test_what_people_and_git_decide_is_set_by_control(http: httpx.Client, github
     assert (pull.review_decision, pull.mergeable) == ("CHANGES_REQUESTED", None)
 
 
-def test_a_button_of_a_check_is_pressed_by_control(http: httpx.Client, github: FakeGitHub) -> None:
+def test_button_of_a_check_is_pressed_by_control(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     web = github.world.repository_named("acme/web")
     button = {"label": "Ask", "description": "Ask for it", "identifier": "ask"}
@@ -149,7 +149,7 @@ def test_settings_are_read_and_changed(http: httpx.Client) -> None:
     assert http.get("/_control/nothing").status_code == 404
 
 
-def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Client, github: FakeGitHub) -> None:
+def test_reset_keeps_only_the_app_and_the_maintainer(http: httpx.Client, github: FakeGitHub) -> None:
     http.post("/_control/seed", json=SEED)
     http.post("/_control/reset")
     assert not github.world.repositories
@@ -157,7 +157,7 @@ def test_reset_forgets_everything_but_the_app_and_the_maintainer(http: httpx.Cli
     assert user.json()["login"] == "maintainer"
 
 
-def test_a_restored_world_equals_the_saved_one(http: httpx.Client, github: FakeGitHub, tmp_path: Path) -> None:
+def test_restored_world_equals_the_saved_world(http: httpx.Client, github: FakeGitHub, tmp_path: Path) -> None:
     http.post("/_control/seed", json=SEED)
     file = tmp_path / "state.json"
     persistence.save(github, file)
@@ -186,7 +186,7 @@ def running(state: Path, stop: signal.Signals) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_start_has_the_data_of_the_first(tmp_path: Path, stop: signal.Signals) -> None:
+def test_restart_keeps_the_data(tmp_path: Path, stop: signal.Signals) -> None:
     state = tmp_path / "state.json"
     with running(state, stop) as http:
         http.post("/_control/seed", json=SEED)

@@ -40,7 +40,7 @@ def mint(http: httpx.Client, key: str, **narrowed: Any) -> dict[str, Any]:
     return shown
 
 
-def test_the_app_is_known_by_its_signed_token(http: httpx.Client, app_key: tuple[str, str]) -> None:
+def test_app_is_authenticated_by_its_signed_token(http: httpx.Client, app_key: tuple[str, str]) -> None:
     assert http.get("/app", headers=bearer(app_token(app_key[0]))).json()["id"] == APP_ID
 
 
@@ -70,7 +70,7 @@ def test_app_token_with_wrong_or_no_signature_is_rejected(http: httpx.Client) ->
         assert (answer.status_code, answer.json()["message"]) == (401, "A JSON web token could not be decoded")
 
 
-def test_an_installation_token_ends_after_an_hour(
+def test_installation_token_expires_after_an_hour(
     http: httpx.Client, github: FakeGitHub, app_key: tuple[str, str]
 ) -> None:
     token = mint(http, app_key[0])["token"]
@@ -81,14 +81,14 @@ def test_an_installation_token_ends_after_an_hour(
     assert (answer.status_code, answer.json()["message"]) == (401, "Bad credentials")
 
 
-def test_a_forged_installation_token_is_refused(http: httpx.Client, app_key: tuple[str, str]) -> None:
+def test_forged_installation_token_is_rejected(http: httpx.Client, app_key: tuple[str, str]) -> None:
     token = mint(http, app_key[0])["token"]
     for forged in (token[:-2] + "AA", "ghs_4242_e30.AAAA", "ghs_", "nobody"):
         assert http.get("/installation/repositories", headers=bearer(forged)).status_code == 401
     assert http.get("/installation/repositories").json()["message"] == "Requires authentication"
 
 
-def test_a_token_can_be_narrowed_but_not_widened(http: httpx.Client, app_key: tuple[str, str]) -> None:
+def test_installation_token_can_be_narrowed_but_not_widened(http: httpx.Client, app_key: tuple[str, str]) -> None:
     narrow = mint(http, app_key[0], repositories=["web"], permissions={"metadata": "read"})
     headers = bearer(narrow["token"])
     assert narrow["repository_selection"] == "selected"
@@ -101,9 +101,7 @@ def test_a_token_can_be_narrowed_but_not_widened(http: httpx.Client, app_key: tu
     assert http.post(route, headers=bearer(app_token(app_key[0])), json={"repositories": ["x"]}).status_code == 422
 
 
-def test_the_tokens_of_a_suspended_or_removed_installation_are_refused(
-    http: httpx.Client, app_key: tuple[str, str]
-) -> None:
+def test_token_of_a_suspended_or_removed_installation_is_rejected(http: httpx.Client, app_key: tuple[str, str]) -> None:
     token = mint(http, app_key[0])["token"]
 
     def after(action: str) -> tuple[int, str]:
@@ -118,16 +116,14 @@ def test_the_tokens_of_a_suspended_or_removed_installation_are_refused(
     assert http.post("/app/installations/1001/access_tokens", headers=bearer(app_token(key))).status_code == 404
 
 
-def test_the_app_itself_reads_no_repository(http: httpx.Client, app_key: tuple[str, str]) -> None:
+def test_app_token_cannot_read_a_repository(http: httpx.Client, app_key: tuple[str, str]) -> None:
     headers = bearer(app_token(app_key[0]))
     assert http.get("/repos/acme/web/pulls", headers=headers).status_code == 403
     assert http.post("/graphql", headers=headers, json={"query": "{viewer{login}}"}).status_code == 403
 
 
 @pytest.mark.parametrize(("version", "status"), [("2026-03-10", 200), ("2022-11-28", 200), ("2020-01-01", 400)])
-def test_only_known_versions_of_the_api_are_served(
-    http: httpx.Client, github: FakeGitHub, version: str, status: int
-) -> None:
+def test_unknown_api_version_is_rejected(http: httpx.Client, github: FakeGitHub, version: str, status: int) -> None:
     headers = bearer("maintainers-own-token") | {"X-GitHub-Api-Version": version}
     answer = http.get("/repos/acme/web", headers=headers)
     assert answer.status_code == status
@@ -136,7 +132,7 @@ def test_only_known_versions_of_the_api_are_served(
         assert answer.headers["x-github-api-version-selected"] == version
 
 
-def test_callers_without_a_name_or_with_broken_json_are_refused(http: httpx.Client) -> None:
+def test_request_without_user_agent_or_with_malformed_json_is_rejected(http: httpx.Client) -> None:
     headers = bearer("maintainers-own-token")
     assert http.get("/repos/acme/web", headers=headers | {"User-Agent": ""}).status_code == 403
     broken = http.post("/repos/acme/web/pulls", headers=headers, content=b"{")

@@ -41,11 +41,13 @@ def batch(inputs: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     return f"mutation({declared}){{{fields}}}", dict(zip(names, inputs, strict=True))
 
 
-def test_the_schema_is_sound() -> None:
+def test_graphql_schema_is_valid() -> None:
     assert graphql.validate_schema(SCHEMA) == []
 
 
-def test_a_batch_writes_many_checks_with_one_call(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_batch_writes_many_checks_in_a_single_call(
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+) -> None:
     pulls = [web.pull_request() for _ in range(25)]
     text, variables = batch([run_input(web, pull.head_sha, externalId=f"e{pull.number}") for pull in pulls])
     bot.rest.rate_limit.get()  # the token is there now
@@ -56,7 +58,7 @@ def test_a_batch_writes_many_checks_with_one_call(github: FakeGitHub, web: Repos
     assert [write["externalId"] for write in github.calls.writes] == [f"e{pull.number}" for pull in pulls]
 
 
-def test_a_batch_succeeds_in_part(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_batch_can_succeed_partially(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     good = web.pull_request().head_sha
     text, variables = batch([run_input(web, good), run_input(web, "0" * 40), run_input(web, good, "SUCCESS")])
     shown = send(bot, text, **variables)
@@ -68,7 +70,7 @@ def test_a_batch_succeeds_in_part(web: RepositoryBuilder, bot: GitHub[Any]) -> N
     assert error["locations"]
 
 
-def test_an_unknown_repository_is_an_error_of_its_alias(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_unknown_repository_is_an_error_of_its_alias(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     given = run_input(web, web.pull_request().head_sha) | {"repositoryId": "R_nowhere"}
     text, variables = batch([given])
     (error,) = send(bot, text, **variables)["errors"]
@@ -76,7 +78,7 @@ def test_an_unknown_repository_is_an_error_of_its_alias(web: RepositoryBuilder, 
     assert error["message"] == "Could not resolve to a node with the global id of 'R_nowhere'"
 
 
-def test_a_check_run_can_be_null_without_an_error(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_check_run_can_be_null_without_an_error(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     sha = web.pull_request().head_sha
     github.faults.add("null_check_run", count=1)
     text, variables = batch([run_input(web, sha), run_input(web, sha)])
@@ -87,7 +89,7 @@ def test_a_check_run_can_be_null_without_an_error(github: FakeGitHub, web: Repos
     assert len(github.world.runs) == 1
 
 
-def test_a_run_is_completed_by_update_and_then_immutable(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_check_run_is_immutable_when_completed(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     given = {"repositoryId": web.record.node_id, "headSha": web.pull_request().head_sha, "name": CHECK}
     made = bot.graphql("mutation($i:CreateCheckRunInput!){createCheckRun(input:$i){checkRun{id status}}}", {"i": given})
     run = made["createCheckRun"]["checkRun"]
@@ -109,7 +111,7 @@ READ = """query($ids:[ID!]!,$base:String!){rateLimit{cost remaining resetAt}
   mergeQueue(branch:$base){entries(first:50){nodes{headCommit{oid} state}}}}}}"""
 
 
-def test_many_repositories_are_read_with_one_query(
+def test_many_repositories_are_read_with_a_single_query(
     github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any], handle: Handle
 ) -> None:
     api = github.organization("acme").repository("api")
@@ -130,7 +132,7 @@ def test_many_repositories_are_read_with_one_query(
     assert data["rateLimit"]["remaining"] < 5000
 
 
-def test_a_connection_is_paged_by_cursors_in_both_directions(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_connection_is_paged_by_cursors_in_both_directions(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     numbers = [web.pull_request().number for _ in range(5)]
     text = """query($first:Int,$last:Int,$after:String,$before:String){repository(owner:"acme",name:"web"){
      pullRequests(first:$first,last:$last,after:$after,before:$before){nodes{number} edges{cursor node{number}}
@@ -148,7 +150,7 @@ def test_a_connection_is_paged_by_cursors_in_both_directions(web: RepositoryBuil
     assert [edge["node"]["number"] for edge in tail["edges"]] == numbers[2:4]
 
 
-def test_branches_are_found_by_a_part_of_their_name(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_branches_are_found_by_part_of_their_name(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     text = """{repository(owner:"acme",name:"web"){refs(refPrefix:"refs/heads/",query:"release",first:10){nodes{name
      target{... on Commit{oid}}}} ref(qualifiedName:"refs/heads/release/1"){name prefix}}}"""
     found = bot.graphql(text)["repository"]
@@ -156,7 +158,7 @@ def test_branches_are_found_by_a_part_of_their_name(web: RepositoryBuilder, bot:
     assert found["ref"] == {"name": "release/1", "prefix": "refs/heads/"}
 
 
-def test_every_run_of_a_name_is_listed_on_demand(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_every_check_run_of_a_name_is_listed_on_request(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     sha = web.pull_request().head_sha
     for conclusion in ("FAILURE", "SUCCESS"):
         text, variables = batch([run_input(web, sha, conclusion)])
@@ -189,21 +191,23 @@ def test_invalid_query_gets_an_error(web: RepositoryBuilder, bot: GitHub[Any], t
     assert told in send(bot, text)["errors"][0]["message"]
 
 
-def test_a_query_over_half_a_million_nodes_is_refused(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_query_over_half_a_million_nodes_is_rejected(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     text = """query($ids:[ID!]!){nodes(ids:$ids){... on Repository{pullRequests(first:100){nodes{
      commits(first:100){nodes{commit{parents(first:100){totalCount}}}}}}}}}"""
     (error,) = send(bot, text, ids=[web.record.node_id])["errors"]
     assert error["type"] == "MAX_NODE_LIMIT_EXCEEDED"
 
 
-def test_repositories_of_others_are_not_found(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_repositories_of_other_installations_are_not_found(
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+) -> None:
     secret = github.organization("globex").repository("secret")
     shown = send(bot, "query($ids:[ID!]!){mine:nodes(ids:$ids){id}}", ids=[web.record.node_id, secret.record.node_id])
     assert shown["data"]["mine"] == [{"id": web.record.node_id}, None]
     assert shown["errors"][0]["path"] == ["mine", 1]
 
 
-def test_fragments_conditions_and_introspection_work(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_graphql_supports_fragments_directives_and_introspection(web: RepositoryBuilder, bot: GitHub[Any]) -> None:
     text = """query($yes:Boolean!,$no:Boolean!){a:repository(owner:"acme",name:"web"){...R id @skip(if:$yes)}
      b:repository(owner:"acme",name:"web"){owner{__typename login ...on Organization{databaseId}}
       name @include(if:$no)}}
@@ -215,7 +219,9 @@ def test_fragments_conditions_and_introspection_work(web: RepositoryBuilder, bot
     assert bot.graphql('{__type(name:"CheckRun"){name}}')["__type"] == {"name": "CheckRun"}
 
 
-def test_every_field_of_the_schema_resolves(github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]) -> None:
+def test_every_field_of_the_graphql_schema_resolves(
+    github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
+) -> None:
     """Ask every field of every type that hangs on a repository, three levels deep, and get no internal error."""
     web.merge_queue()
     wanted = {"required_status_checks": {"strict": False, "checks": [{"context": CHECK, "app_id": github.app_id}]}}

@@ -45,35 +45,37 @@ def as_app_for(http: httpx.Client, github: FakeGitHub, login: str) -> dict[str, 
     return {"Authorization": f"Bearer {exchange(http, github, code)['access_token']}"}
 
 
-class TestThePage:
-    def test_installs_and_sends_back_with_a_code_and_the_state(self, http: httpx.Client, github: FakeGitHub) -> None:
+class TestInstallPage:
+    def test_install_page_installs_and_redirects_with_code_and_state(
+        self, http: httpx.Client, github: FakeGitHub
+    ) -> None:
         back = go(http, account="acme")
         assert (back["setup_action"], back["state"]) == ("install", "a state")
         installed = github.world.installations[int(back["installation_id"])]
         assert github.world.accounts[installed.account_id].login == "acme"
         assert exchange(http, github, back["code"])["access_token"].startswith("ghu_")
 
-    def test_takes_an_organisation_that_is_without_it_where_none_is_named(
-        self, http: httpx.Client, github: FakeGitHub
-    ) -> None:
+    def test_install_page_takes_the_next_organization_by_default(self, http: httpx.Client, github: FakeGitHub) -> None:
         numbers = {int(go(http)["installation_id"]) for _ in range(2)}
         accounts = {github.world.accounts[github.world.installations[number].account_id].login for number in numbers}
         assert accounts == {"acme", "globex"}
         assert http.get(PAGE).status_code == 404
 
-    def test_of_an_app_that_is_installed_already_is_an_update(self, http: httpx.Client) -> None:
+    def test_install_page_of_an_installed_app_is_an_update(self, http: httpx.Client) -> None:
         first, second = (go(http, account="acme") for _ in range(2))
         assert first["installation_id"] == second["installation_id"]
         assert second["setup_action"] == "update"
 
-    def test_lets_a_member_only_ask_an_owner(self, http: httpx.Client, github: FakeGitHub) -> None:
+    def test_install_page_lets_a_member_only_request_the_installation(
+        self, http: httpx.Client, github: FakeGitHub
+    ) -> None:
         github.oauth.rights["grace"] = {"acme": "push"}
         back = go(http, account="acme", login="grace")
         assert back["setup_action"] == "request"
         assert "installation_id" not in back
         assert github.world.installations == {}
 
-    def test_installs_in_nothing_that_is_not_the_persons(self, http: httpx.Client, github: FakeGitHub) -> None:
+    def test_install_page_rejects_accounts_of_others(self, http: httpx.Client, github: FakeGitHub) -> None:
         github.oauth.rights["grace"] = {"globex": "admin"}
         assert http.get(PAGE, params={"account": "acme", "login": "grace"}).status_code == 404
         assert http.get("/apps/another/installations/new").status_code == 404
@@ -82,13 +84,13 @@ class TestThePage:
         github.settings.setup_url = None
         assert http.get(PAGE, params={"account": "acme"}).status_code == 200
 
-    def test_gives_a_code_that_another_client_cannot_use(self, http: httpx.Client, github: FakeGitHub) -> None:
+    def test_install_page_gives_a_code_bound_to_the_client(self, http: httpx.Client, github: FakeGitHub) -> None:
         back = go(http, account="acme")
         assert exchange(http, github, back["code"], app_tokens=False)["error"] == "bad_verification_code"
 
 
-class TestATokenOfTheApp:
-    def test_lists_what_the_person_can_reach(self, http: httpx.Client, github: FakeGitHub) -> None:
+class TestUserToken:
+    def test_user_token_lists_installations_within_reach(self, http: httpx.Client, github: FakeGitHub) -> None:
         github.organization("acme").installed(installation_id=1001)
         github.organization("globex").installed(installation_id=1002)
         github.oauth.rights["grace"] = {"acme/web": "pull"}
@@ -99,7 +101,7 @@ class TestATokenOfTheApp:
         }
         assert shown == {"root": [1001, 1002], "grace": [1001], "heidi": []}
 
-    def test_alone_lists_them(self, http: httpx.Client, github: FakeGitHub) -> None:
+    def test_only_user_tokens_list_installations(self, http: httpx.Client, github: FakeGitHub) -> None:
         answer = self.listed(http, {"Authorization": f"Bearer {github.person_token}"})
         assert answer.status_code == 403
         assert answer.json()["message"].startswith("You must authenticate with an access token authorized to a GitHub")
@@ -112,7 +114,7 @@ class TestATokenOfTheApp:
         del made.permissions["members"]
         assert http.get("/user/memberships/orgs/acme", headers=headers).status_code == 403
 
-    def test_ends_by_the_client_that_it_was_given_to(self, http: httpx.Client, github: FakeGitHub) -> None:
+    def test_user_token_is_revoked_only_by_its_client(self, http: httpx.Client, github: FakeGitHub) -> None:
         headers = as_app_for(http, github, "grace")
         body = {"access_token": headers["Authorization"].removeprefix("Bearer ")}
         own, other = (client_id_of(github.app.id), APP_CLIENT_SECRET), (CLIENT_ID, CLIENT_SECRET)

@@ -43,12 +43,12 @@ def ruleset(*contexts: str, app_id: int | None = None, **other: Any) -> dict[str
     }
 
 
-def test_a_merge_is_refused_while_the_required_check_is_missing(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_merge_is_rejected_when_the_required_check_is_missing(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     expected = f'Repository rule violations found\n\nRequired status check "{CHECK}" is expected.\n\n'
     assert refusal(person, web.pull_request().number) == (405, expected)
 
 
-def test_a_merge_is_refused_while_the_required_check_is_failing(
+def test_merge_is_rejected_when_the_required_check_is_failing(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     pull = web.pull_request(checks={CHECK: "success"})
@@ -59,7 +59,7 @@ def test_a_merge_is_refused_while_the_required_check_is_failing(
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
-def test_a_merge_is_refused_while_the_required_check_is_not_completed(
+def test_merge_is_rejected_when_the_required_check_is_not_completed(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any], status: Any
 ) -> None:
     pull = web.pull_request(checks={CHECK: "success"})
@@ -68,7 +68,7 @@ def test_a_merge_is_refused_while_the_required_check_is_not_completed(
 
 
 @pytest.mark.parametrize("conclusion", ["success", "neutral", "skipped"])
-def test_a_merge_is_accepted_once_the_newest_run_satisfies(
+def test_merge_is_accepted_when_the_newest_run_satisfies(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any], conclusion: str
 ) -> None:
     pull = web.pull_request(checks={CHECK: "failure"})
@@ -80,7 +80,7 @@ def test_a_merge_is_accepted_once_the_newest_run_satisfies(
 
 
 @pytest.mark.parametrize("conclusion", ["failure", "cancelled", "timed_out", "action_required"])
-def test_no_other_conclusion_satisfies(
+def test_other_conclusions_do_not_satisfy_the_required_check(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any], conclusion: str
 ) -> None:
     pull = web.pull_request()
@@ -88,7 +88,7 @@ def test_no_other_conclusion_satisfies(
     assert refusal(person, pull.number)[0] == 405
 
 
-def test_several_missing_checks_are_counted(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
+def test_missing_required_checks_are_counted(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
     web.ruleset(**ruleset("ci"))
     pull = web.pull_request()
     assert "2 of 2 required status checks are expected." in refusal(person, pull.number)[1]
@@ -97,7 +97,7 @@ def test_several_missing_checks_are_counted(web: RepositoryBuilder, person: GitH
     assert "2 of 2 required status checks have not succeeded: 1 failing and 1 expected." in message
 
 
-def test_a_success_of_another_app_does_not_satisfy_a_pinned_check(
+def test_success_of_another_app_does_not_satisfy_a_pinned_check(
     web: RepositoryBuilder, github: FakeGitHub, person: GitHub[Any]
 ) -> None:
     pull = web.pull_request()
@@ -136,15 +136,13 @@ def test_organization_ruleset_blocks_in_the_named_repositories(
         assert refusal(person, pull.number)[0] == 405
 
 
-def test_a_bypass_actor_merges_past_the_rules(github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
+def test_bypass_actor_can_merge_despite_the_rules(github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
     passing = [{"actor_id": github.maintainer.id, "actor_type": "User", "bypass_mode": "always"}]
     web = github.organization("acme").repository("web").ruleset(**ruleset("ci", bypass_actors=passing))
     assert person.rest.pulls.merge(*PLACE, web.pull_request().number).parsed_data.merged
 
 
-def test_a_shared_head_is_blocked_in_one_base_and_free_in_another(
-    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
-) -> None:
+def test_shared_head_is_blocked_per_base(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
     web.requires("change-freeze/next", "next")
     first = web.pull_request(base="main")
     second = web.pull_request(base="next", sharesHeadWith=first.number)
@@ -155,7 +153,7 @@ def test_a_shared_head_is_blocked_in_one_base_and_free_in_another(
     assert person.rest.pulls.merge(*PLACE, second.number).parsed_data.merged
 
 
-def test_what_cannot_be_merged_is_refused_in_its_own_words(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_unmergeable_pull_request_is_rejected_with_its_reason(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     draft = web.pull_request(draft=True)
     conflicting = web.pull_request(mergeable=False)
     pull = web.pull_request(checks={CHECK: "success"})
@@ -166,9 +164,7 @@ def test_what_cannot_be_merged_is_refused_in_its_own_words(web: RepositoryBuilde
     assert refusal(person, pull.number) == (405, "Pull Request is not mergeable")
 
 
-def test_an_approval_is_required_where_the_rules_ask_for_one(
-    github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]
-) -> None:
+def test_approval_is_required_by_the_rules(github: FakeGitHub, bot: GitHub[Any], person: GitHub[Any]) -> None:
     rule = {"type": "pull_request", "parameters": {"required_approving_review_count": 1}}
     web = github.organization("acme").repository("web").ruleset(**ruleset(rules=[rule]))
     assert "At least 1 approving review is required" in refusal(person, web.pull_request().number)[1]
@@ -177,7 +173,7 @@ def test_an_approval_is_required_where_the_rules_ask_for_one(
     assert person.rest.pulls.merge(*PLACE, approved.number).parsed_data.merged
 
 
-def test_auto_merge_waits_for_the_check_and_then_merges(
+def test_auto_merge_merges_when_the_check_succeeds(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     pull = web.pull_request(autoMerge=True)

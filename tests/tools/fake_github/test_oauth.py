@@ -69,18 +69,18 @@ def limit(http: httpx.Client, login: str, **rights: str) -> None:
     assert http.put("/_control/persons", json={"login": login, "rights": named}).status_code == 204
 
 
-def test_a_person_is_sent_back_with_a_code_and_the_state(http: httpx.Client) -> None:
+def test_authorization_redirects_with_code_and_state(http: httpx.Client) -> None:
     answer = authorize(http)
     assert answer.status_code == 302
     assert answer.headers["location"].startswith(BACK + "?code=")
     assert answer.headers["location"].endswith("state=a+state")
 
 
-def test_unknown_client_is_rejected(http: httpx.Client) -> None:
+def test_unknown_oauth_client_is_rejected(http: httpx.Client) -> None:
     assert authorize(http, client_id="Iv1.other").status_code == 404
 
 
-def test_a_code_gives_the_token_of_the_person_who_authorised_once(http: httpx.Client) -> None:
+def test_code_gives_the_token_of_the_authorizing_user_once(http: httpx.Client) -> None:
     http.put("/_control/settings", json={"authorizingPerson": "grace"})
     code = code_of(authorize(http))
     token = exchange(http, code)["access_token"]
@@ -96,19 +96,19 @@ def test_a_code_gives_the_token_of_the_person_who_authorised_once(http: httpx.Cl
         ({"redirect_uri": "https://elsewhere.test"}, "redirect_uri_mismatch"),
     ],
 )
-def test_a_code_is_bound_to_verifier_secret_and_address(
+def test_code_is_bound_to_verifier_secret_and_redirect_address(
     http: httpx.Client, changes: dict[str, str], error: str
 ) -> None:
     assert exchange(http, code_of(authorize(http)), **changes)["error"] == error
 
 
-def test_a_code_is_good_for_ten_minutes(http: httpx.Client, github: FakeGitHub) -> None:
+def test_code_is_valid_for_ten_minutes(http: httpx.Client, github: FakeGitHub) -> None:
     code = code_of(authorize(http))
     github.world.clock = lambda: system_clock() + timedelta(minutes=10)
     assert exchange(http, code)["error"] == "bad_verification_code"
 
 
-def test_a_revoked_token_opens_nothing(http: httpx.Client) -> None:
+def test_revoked_user_token_is_rejected(http: httpx.Client) -> None:
     headers = token_of(http)
     body = {"access_token": headers["Authorization"].removeprefix("Bearer ")}
     address = f"/applications/{CLIENT_ID}/token"
@@ -118,7 +118,7 @@ def test_a_revoked_token_opens_nothing(http: httpx.Client) -> None:
     assert http.request("DELETE", address, json=body, auth=(CLIENT_ID, CLIENT_SECRET)).status_code == 404
 
 
-def test_rulesets_take_an_administrator_of_the_repository(http: httpx.Client) -> None:
+def test_repository_rulesets_require_an_administrator(http: httpx.Client) -> None:
     limit(http, "ada", acme__web="admin", acme__api="push")
     headers = token_of(http)
     permissions = {
@@ -129,7 +129,7 @@ def test_rulesets_take_an_administrator_of_the_repository(http: httpx.Client) ->
     assert http.post("/repos/acme/api/rulesets", headers=headers, json=RULESET).status_code == 403
 
 
-def test_an_organisations_rulesets_take_an_owner(http: httpx.Client) -> None:
+def test_organization_rulesets_require_an_owner(http: httpx.Client) -> None:
     limit(http, "ada", acme__web="admin")
     limit(http, "grace", acme="admin")
     body = {**RULESET, "conditions": {"repository_name": {"include": ["~ALL"], "exclude": []}}}
@@ -139,6 +139,6 @@ def test_an_organisations_rulesets_take_an_owner(http: httpx.Client) -> None:
     assert http.get("/user/memberships/orgs/acme", headers=token_of(http)).status_code == 404
 
 
-def test_a_repository_without_any_right_is_not_there(http: httpx.Client) -> None:
+def test_repository_without_access_is_not_found(http: httpx.Client) -> None:
     limit(http, "ada", acme__web="pull")
     assert http.get("/repos/acme/api", headers=token_of(http)).status_code == 404

@@ -6,7 +6,7 @@ from tools.fake_github.webhook_receiver import Mailbox
 from tools.fake_github.webhooks.posting import Poster
 
 
-def test_a_kept_connection_that_was_closed_is_replaced() -> None:
+def test_closed_connection_is_replaced() -> None:
     poster, first = Poster(), Mailbox()
     assert poster.post(first.url, b"{}", {"X-GitHub-Event": "ping"}).status_code == 202
     assert poster._connection is not None
@@ -18,7 +18,7 @@ def test_a_kept_connection_that_was_closed_is_replaced() -> None:
     first.stop()
 
 
-def test_another_address_gets_another_connection() -> None:
+def test_each_address_has_its_connection() -> None:
     poster, first, second = Poster(), Mailbox(), Mailbox()
     for mailbox in (first, second, first):
         assert poster.post(mailbox.url, b"{}", {"X-GitHub-Event": "ping"}).status_code == 202

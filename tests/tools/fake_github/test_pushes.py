@@ -35,7 +35,7 @@ def commit(person: GitHub[Any], *parents: str) -> str:
     return str(person.rest.git.create_commit(*PLACE, data=data).parsed_data.sha)
 
 
-def test_a_direct_push_is_refused_like_a_merge(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_direct_push_is_rejected_like_a_merge(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     tip = web.record.branches["main"]
     expected = f'Repository rule violations found\n\nRequired status check "{CHECK}" is expected.\n\n'
     assert refused(lambda: put(person, "main")) == (409, expected)
@@ -44,7 +44,7 @@ def test_a_direct_push_is_refused_like_a_merge(web: RepositoryBuilder, person: G
     assert web.record.branches["main"] == tip
 
 
-def test_a_direct_push_of_a_commit_that_passes_is_accepted(
+def test_direct_push_of_a_passing_commit_is_accepted(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     sha = commit(person, web.record.branches["main"])
@@ -53,7 +53,7 @@ def test_a_direct_push_of_a_commit_that_passes_is_accepted(
     assert web.record.branches["main"] == sha
 
 
-def test_a_push_to_a_branch_without_rules_is_accepted(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_push_to_a_branch_without_rules_is_accepted(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     assert put(person, "free").commit.sha == web.record.branches["free"]
 
 
@@ -66,7 +66,7 @@ def test_push_replaces_the_head_of_a_pull_request_without_checks(
     assert refused(lambda: person.rest.pulls.merge(*PLACE, pull.number))[0] == 405
 
 
-def test_only_a_forced_push_rewrites_history(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_only_a_force_push_rewrites_history(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     first = web.record.branches["free"]
     put(person, "free")
     other = commit(person, first)
@@ -76,14 +76,14 @@ def test_only_a_forced_push_rewrites_history(web: RepositoryBuilder, person: Git
     assert web.record.branches["free"] == other
 
 
-def test_a_file_is_replaced_only_by_who_knows_its_blob(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_file_is_replaced_only_with_its_current_blob(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     written = put(person, "free")
     assert refused(lambda: put(person, "free"))[0] == 422
     assert refused(lambda: put(person, "free", sha="0" * 40)) == (409, f"a.txt does not match {'0' * 40}")
     assert put(person, "free", sha=written.content.sha).commit.sha == web.record.branches["free"]
 
 
-def test_a_deleted_branch_closes_its_pull_requests(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_deleted_branch_closes_its_pull_requests(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.pull_request()
     person.rest.git.delete_ref(*PLACE, f"heads/{pull.head_ref}")
     assert person.rest.pulls.get(*PLACE, pull.number).parsed_data.state == "closed"
@@ -91,7 +91,7 @@ def test_a_deleted_branch_closes_its_pull_requests(web: RepositoryBuilder, perso
         person.rest.pulls.update(*PLACE, pull.number, state="open")
 
 
-def test_a_renamed_branch_takes_its_pull_requests_along(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_renamed_branch_keeps_its_pull_requests(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     into, source = web.pull_request(), web.pull_request()
     person.rest.repos.rename_branch(*PLACE, "main", new_name="trunk")
     person.rest.repos.rename_branch(*PLACE, source.head_ref, new_name="topic")
@@ -100,7 +100,7 @@ def test_a_renamed_branch_takes_its_pull_requests_along(web: RepositoryBuilder, 
     assert person.rest.pulls.get(*PLACE, source.number).parsed_data.state == "open"
 
 
-def test_branches_are_created_where_rules_allow_it(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_branch_is_created_when_rules_allow(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     web.requires("change-freeze/release", "release/*")
     tip, create = web.record.branches["main"], person.rest.git.create_ref
     assert refused(lambda: create(*PLACE, ref="refs/heads/release/1", sha=tip))[0] == 422
@@ -111,7 +111,7 @@ def test_branches_are_created_where_rules_allow_it(web: RepositoryBuilder, perso
     assert web.record.branches["release/1/hotfix"] == tip
 
 
-def test_an_installation_without_the_permission_cannot_push(
+def test_installation_without_permission_cannot_push(
     github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     assert refused(lambda: put(bot, "free")) == (403, "Resource not accessible by integration")

@@ -49,7 +49,7 @@ def merged(pulls: list[PullRequest]) -> list[bool]:
     return [pull.merged_at is not None for pull in pulls]
 
 
-def test_each_group_stands_on_the_one_before_it(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_merge_group_is_based_on_the_group_before(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     first, second = queued(web.merge_queue(), person, 2)
     shown = person.graphql(ENTRIES, {"owner": "acme", "name": "web"})["repository"]["mergeQueue"]["entries"]
     assert shown["totalCount"] == 2
@@ -62,7 +62,7 @@ def test_each_group_stands_on_the_one_before_it(web: RepositoryBuilder, person: 
     assert entry(web, first).head_ref == f"gh-readonly-queue/main/pr-{first.number}-{web.record.branches['main']}"
 
 
-def test_a_passing_group_is_merged(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
+def test_passing_merge_group_is_merged(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
     pulls = queued(web.merge_queue(), person, 2)
     group = entry(web, pulls[0]).head_sha
     report(bot, group, "success")
@@ -70,9 +70,7 @@ def test_a_passing_group_is_merged(web: RepositoryBuilder, person: GitHub[Any], 
     assert web.record.branches["main"] == group
 
 
-def test_with_allgreen_a_group_waits_for_those_before_it(
-    web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
-) -> None:
+def test_allgreen_group_waits_for_earlier_groups(web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]) -> None:
     pulls = queued(web.merge_queue(strategy="ALLGREEN"), person, 2)
     report(bot, entry(web, pulls[1]).head_sha, "success")
     assert merged(pulls) == [False, False]
@@ -80,7 +78,7 @@ def test_with_allgreen_a_group_waits_for_those_before_it(
     assert merged(pulls) == [True, True]
 
 
-def test_headgreen_merges_all_groups_up_to_the_last_passing_one(
+def test_headgreen_merges_all_groups_up_to_the_last_passing(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     pulls = queued(web.merge_queue(strategy="HEADGREEN"), person, 3)
@@ -89,7 +87,7 @@ def test_headgreen_merges_all_groups_up_to_the_last_passing_one(
     assert merged(pulls) == [True, True, False]
 
 
-def test_failing_group_leaves_the_queue_and_later_ones_are_rebuilt(
+def test_failing_group_leaves_the_queue_and_later_groups_are_rebuilt(
     web: RepositoryBuilder, person: GitHub[Any], bot: GitHub[Any]
 ) -> None:
     first, second = queued(web.merge_queue(), person, 2)
@@ -101,7 +99,7 @@ def test_failing_group_leaves_the_queue_and_later_ones_are_rebuilt(
     assert entry(web, second).base_sha == web.record.branches["main"]
 
 
-def test_a_push_takes_a_pull_request_out_of_the_queue(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_push_removes_a_pull_request_from_the_queue(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     (pull,) = queued(web.merge_queue(), person, 1)
     person.rest.repos.create_or_update_file_contents(
         *PLACE, "a.txt", message="More", content="aGVsbG8=", branch=pull.head_ref
@@ -109,7 +107,7 @@ def test_a_push_takes_a_pull_request_out_of_the_queue(web: RepositoryBuilder, pe
     assert web.github.world.queue_entry(pull) is None
 
 
-def test_a_pull_request_can_jump_and_be_taken_out(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_queued_pull_request_can_jump_and_be_removed(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     first, second = queued(web.merge_queue(), person, 2)
     urgent = web.pull_request(checks={CHECK: "success"})
     enqueue(person, urgent, jump=True)
@@ -119,15 +117,13 @@ def test_a_pull_request_can_jump_and_be_taken_out(web: RepositoryBuilder, person
     assert left == [urgent.number, second.number]
 
 
-def test_nothing_is_queued_before_its_own_checks_pass(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_pull_request_is_queued_only_when_its_checks_pass(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.merge_queue().pull_request()
     with pytest.raises(GraphQLFailed, match="is expected"):
         enqueue(person, pull)
 
 
-def test_where_there_is_a_queue_nothing_is_merged_or_pushed_past_it(
-    web: RepositoryBuilder, person: GitHub[Any]
-) -> None:
+def test_direct_merge_is_rejected_when_a_queue_is_required(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.merge_queue().pull_request(checks={CHECK: "success"})
     with pytest.raises(RequestFailed) as refused:
         person.rest.pulls.merge(*PLACE, pull.number)

@@ -18,7 +18,7 @@ def web(github: FakeGitHub, bot: GitHub[Any]) -> RepositoryBuilder:
     return github.organization("acme").repository("web")
 
 
-def test_an_old_name_leads_to_the_repository_by_its_id(
+def test_former_name_redirects_to_the_repository_id(
     handle: Handle, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     pull = web.pull_request()
@@ -33,7 +33,7 @@ def test_an_old_name_leads_to_the_repository_by_its_id(
     assert person.rest.repos.get("acme", "site").parsed_data.id == web.record.id
 
 
-def test_a_new_repository_takes_the_old_name_over(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_new_repository_takes_over_a_former_name(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     person.rest.repos.update("acme", "web", name="site")
     made = person.rest.repos.create_in_org("acme", name="web").parsed_data
     assert person.rest.repos.get("acme", "web").parsed_data.id == made.id
@@ -53,7 +53,7 @@ def test_transferred_repository_is_lost_to_its_former_installation(
     assert gone.value.response.status_code == 404
 
 
-def test_an_archived_repository_is_read_only(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_archived_repository_is_read_only(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.pull_request()
     person.rest.repos.update("acme", "web", archived=True)
     with pytest.raises(RequestFailed) as refused:
@@ -63,7 +63,7 @@ def test_an_archived_repository_is_read_only(web: RepositoryBuilder, person: Git
     assert person.rest.pulls.merge("acme", "web", pull.number).parsed_data.merged
 
 
-def test_a_deleted_repository_is_gone_with_its_pull_requests(
+def test_deleted_repository_is_gone_with_its_pull_requests(
     github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     pull = web.pull_request()
@@ -73,7 +73,7 @@ def test_a_deleted_repository_is_gone_with_its_pull_requests(
     assert pull.node_id not in github.world.nodes
 
 
-def test_lists_are_paged_by_link_headers(github: FakeGitHub, bot: GitHub[Any]) -> None:
+def test_repository_lists_are_paged_by_link_headers(github: FakeGitHub, bot: GitHub[Any]) -> None:
     for number in range(7):
         github.organization("acme").repository(f"r{number}")
     pages = bot.rest.paginate(
@@ -102,7 +102,7 @@ def test_pull_requests_are_listed_by_state_base_head_and_order(web: RepositoryBu
     assert listed(state="closed") == [third.number]
 
 
-def test_a_pull_request_is_not_opened_twice_nor_without_commits(web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_pull_request_is_not_opened_twice_or_without_commits(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.pull_request()
     web.branch("same")
     for head, told in ((pull.head_ref, "A pull request already exists for acme:"), ("same", "No commits between")):

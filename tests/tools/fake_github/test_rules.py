@@ -53,7 +53,7 @@ def protection(app_id: int | None = None, *, bound: bool = True, locked: bool = 
     }
 
 
-def test_the_active_rules_of_a_branch_come_with_their_rulesets(
+def test_active_rules_of_a_branch_have_their_rulesets(
     github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]
 ) -> None:
     web.merge_queue(strategy="HEADGREEN").ruleset(**body(enforcement="disabled", bypass_actors=[TEAM]))
@@ -79,7 +79,7 @@ def test_rulesets_of_the_organization_are_listed_where_they_apply(
     assert ask(person, other)[0]["rulesets"]["nodes"] == []
 
 
-def test_who_can_bypass_is_shown_to_those_who_may_change_the_ruleset(
+def test_bypass_actors_are_visible_to_those_who_may_change_the_ruleset(
     github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     web.ruleset(**body(bypass_actors=[TEAM, {"actor_id": 7, "actor_type": "User", "bypass_mode": "exempt"}]))
@@ -92,7 +92,7 @@ def test_who_can_bypass_is_shown_to_those_who_may_change_the_ruleset(
     assert len(shown.bypass_actors) == 2
 
 
-def test_what_an_installation_may_not_see_is_forbidden_and_never_empty(
+def test_rules_hidden_from_an_installation_are_forbidden_and_not_empty(
     github: FakeGitHub, web: RepositoryBuilder, bot: GitHub[Any]
 ) -> None:
     web.merge_queue()
@@ -130,7 +130,7 @@ def test_organization_bypass_actors_require_organization_permission(
 
 
 @pytest.mark.parametrize(("app_id", "blocks"), [(None, False), (4242, False), (99, True)])
-def test_classic_protection_takes_a_check_from_whom_it_says(
+def test_classic_protection_accepts_a_check_only_from_its_app(
     web: RepositoryBuilder, person: GitHub[Any], app_id: int | None, *, blocks: bool
 ) -> None:
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(app_id))
@@ -144,7 +144,7 @@ def test_classic_protection_takes_a_check_from_whom_it_says(
 
 
 @pytest.mark.parametrize(("bound", "status"), [(True, 405), (False, 200)])
-def test_classic_protection_binds_administrators_only_if_it_says_so(
+def test_classic_protection_applies_to_administrators_when_enforced(
     github: FakeGitHub, person: GitHub[Any], *, bound: bool, status: int
 ) -> None:
     web = github.organization("acme").repository("web")
@@ -160,9 +160,7 @@ def attempt(person: GitHub[Any], number: int) -> int:
         return refused.response.status_code
 
 
-def test_classic_protection_is_removed_and_missing_ones_are_not_found(
-    web: RepositoryBuilder, person: GitHub[Any]
-) -> None:
+def test_removed_classic_protection_is_not_found(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(99))
     person.rest.repos.delete_branch_protection(*PLACE, "main")
     assert attempt(person, web.pull_request(checks={CHECK: "success"}).number) == 200
@@ -172,7 +170,7 @@ def test_classic_protection_is_removed_and_missing_ones_are_not_found(
         assert missing.value.response.status_code == 404
 
 
-def test_classic_protection_outlives_a_restart(github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]) -> None:
+def test_classic_protection_survives_a_restart(github: FakeGitHub, web: RepositoryBuilder, person: GitHub[Any]) -> None:
     person.rest.repos.update_branch_protection(*PLACE, "main", data=protection(99))
     restore(github.world, orjson.loads(dump(github)))
     shown: Any = person.rest.repos.get_branch_protection(*PLACE, "main").parsed_data

@@ -134,7 +134,7 @@ EXPECTED = {
 }
 
 
-def test_every_event_is_signed_and_parsed_by_the_typed_client(
+def test_webhook_events_are_signed_and_parsed_by_the_typed_client(
     handle: Handle, person: GitHub[Any], bot: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     github = handle.github
@@ -166,7 +166,7 @@ def test_transfer_is_delivered_only_to_the_new_owner(
     assert told[0]["changes"]["owner"]["from"]["organization"]["login"] == "acme"
 
 
-def test_a_suspended_installation_hears_nothing_but_its_own_end(
+def test_suspended_installation_receives_no_webhooks(
     github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     installation = github.world.installations[1001]
@@ -176,7 +176,7 @@ def test_a_suspended_installation_hears_nothing_but_its_own_end(
     assert not mailbox.received
 
 
-def test_a_failed_delivery_is_recorded_and_sent_again_only_on_demand(
+def test_failed_delivery_is_recorded_and_resent_only_on_request(
     github: FakeGitHub, app: GitHub[Any], person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox
 ) -> None:
     mailbox.status = 500
@@ -194,7 +194,7 @@ def test_a_failed_delivery_is_recorded_and_sent_again_only_on_demand(
 @pytest.mark.parametrize(
     ("kind", "count"), [("webhook_drop", 0), ("webhook_duplicate", 2), ("webhook_delay", 1), ("webhook_reorder", 1)]
 )
-def test_webhooks_can_be_dropped_doubled_and_late(
+def test_webhooks_can_be_dropped_duplicated_and_delayed(
     github: FakeGitHub, person: GitHub[Any], web: RepositoryBuilder, mailbox: Mailbox, kind: str, count: int
 ) -> None:
     github.faults.add(kind, "repository.archived", seconds=0.05)
@@ -203,6 +203,6 @@ def test_webhooks_can_be_dropped_doubled_and_late(
     assert len(mailbox.bodies("repository")) == count
 
 
-def test_the_published_signature_vector_is_met() -> None:
+def test_webhook_signature_matches_the_published_vector() -> None:
     expected = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     assert signature(SECRET, b"Hello, World!") == expected

@@ -87,7 +87,7 @@ def a_deleted_run(town: Town, pull: PullRequest) -> None:
 EDITS = [another_success, a_run_that_is_skipped, a_run_that_never_ends, an_edited_run, a_deleted_run]
 
 
-class TestACheckThatWasChangedByHand:
+class TestForgedCheck:
     @pytest.mark.parametrize("edit", EDITS, ids=lambda edit: str(edit.__name__))
     def test_forged_success_in_a_freeze_is_corrected_by_one_full_resync(
         self, town: Town, post: Post, edit: Callable[[Town, PullRequest], None]
@@ -153,7 +153,7 @@ def watched(town: Town) -> set[str]:
     return {row[0] for row in town.sql(query)}
 
 
-class TestAChangedDefaultBranch:
+class TestDefaultBranch:
     @heard_or_not
     def test_new_default_branch_is_watched_and_joins_the_freeze(self, town: Town, post: Post, heard: bool) -> None:
         freeze = town.freeze()
@@ -251,7 +251,7 @@ def hand_to(town: Town, owner: str, name: str = "web") -> None:
         repositories.transfer(world, Actor(town.host.maintainer), record, town.host.organization(owner).account)
 
 
-class TestARepository:
+class TestRepository:
     @heard_or_not
     def test_renamed_repository_stays_frozen_until_the_lift(self, town: Town, post: Post, heard: bool) -> None:
         freeze = town.freeze({"type": "repositories", "repositories": ["acme/web"]})
@@ -298,7 +298,7 @@ class TestARepository:
         assert town.merge("acme/web", 1).status_code == 200
 
 
-class TestABranch:
+class TestBranch:
     @heard_or_not
     def test_recreated_branch_is_still_frozen(self, town: Town, post: Post, heard: bool) -> None:
         cut(town, "acme/web", "release/1")

@@ -82,7 +82,7 @@ def queued(town: Town, build: Builder, strategy: str, *names: str, pulls: int = 
     return waiting
 
 
-class TestAFreezeThatBegins:
+class TestNewFreeze:
     def test_freeze_blocks_queue_commits_before_anything_else(self, town: Town, build: Builder) -> None:
         """A queued pull request's own head cannot be merged past the queue; its group can, at any moment."""
         pulls = queued(town, build, "ALLGREEN", "api", "web", pulls=20)
@@ -172,7 +172,7 @@ class TestAfterTheLift:
         assert open_numbers(pulls) == []
 
 
-class TestWhatAnEntryIsJudgedBy:
+class TestEvaluation:
     """By every member up to and including its position: all of them land with it."""
 
     def heads(self, branch: LeasedBranch, *numbers: int | None) -> dict[str, tuple[int, ...] | None]:
@@ -295,7 +295,7 @@ def test_closed_pull_request_is_demoted_without_queue_permission(town: Town, bui
     assert town.merge("acme/web", pull.number).status_code == 405
 
 
-class TestASiblingBranchUnderTheSameCheckName:
+class TestSiblingBranch:
     def test_reading_a_branch_leaves_the_queue_of_its_sibling_alone(
         self, town: Town, build: Builder, post: Post
     ) -> None:

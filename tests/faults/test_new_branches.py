@@ -67,7 +67,7 @@ def targets(town: Town, freeze_id: str) -> set[str]:
     return {row[0] for row in town.sql(query, id=freeze_id)}
 
 
-class TestABranchThatIsCutInAFreeze:
+class TestBranchCreatedDuringAFreeze:
     def test_new_branch_blocks_merges_without_its_webhook(self, town: Town, post: Post) -> None:
         town.freeze()
         work(town)
@@ -148,7 +148,7 @@ class TestABranchThatIsCutInAFreeze:
         assert town.merge("acme/web", 1).status_code == 405
 
 
-class TestABranchThatWasCutBefore:
+class TestBranchCreatedBefore:
     def test_unreported_branch_is_frozen_by_the_full_resync(self, town: Town, post: Post) -> None:
         cut(town, "acme/web", "release/9")
         number = propose(town, "acme/web", "release/9")

@@ -179,7 +179,7 @@ class TestAfterUnwatching:
         assert town.merge("acme/web", number).status_code == 405
 
 
-class TestInAFreeze:
+class TestDuringAFreeze:
     @pytest.mark.parametrize("cease", [empty_the_globs, change_the_globs], ids=lambda way: way.__name__)
     def test_removed_glob_releases_no_frozen_branch(self, town: Town, post: Post, cease: Cease) -> None:
         town.freeze()

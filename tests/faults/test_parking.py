@@ -67,7 +67,7 @@ def shown(town: Town, freeze_id: str) -> dict[str, Any]:
         return {**views.show(uow, freeze_id), "by_repository": {row["repository"]: row for row in listed}}
 
 
-class TestARepositoryThatIsNotFound:
+class TestMissingRepository:
     def test_missing_repository_fails_only_its_target_without_a_hot_loop(self, town: Town, post: Post) -> None:
         choose(town, "api")
         post.take()
@@ -108,7 +108,7 @@ class TestARepositoryThatIsNotFound:
         assert town.merge("acme/web", 1).status_code == 200
 
 
-class TestAnInstallation:
+class TestInstallation:
     @heard_or_not
     def test_unsuspended_installation_continues_where_it_stopped(self, town: Town, post: Post, heard: bool) -> None:
         suspend(town, suspended=True)
@@ -148,7 +148,7 @@ class TestAnInstallation:
         assert town.merge("acme/web", 1).status_code == 200
 
 
-class TestAPermission:
+class TestPermission:
     def test_missing_permission_fails_every_target_without_a_hot_loop(self, town: Town, post: Post) -> None:
         deny_checks(town)
         post.take()

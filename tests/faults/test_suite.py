@@ -36,7 +36,7 @@ def test_service_recovers_from_every_fault(stack: Stack, chance: random.Random, 
     assert outcome.recovered, "\n".join(complaints(outcome))
 
 
-class TestTheJudge:
+class TestJudge:
     def test_judge_finds_a_head_with_a_wrong_verdict(self, stack: Stack) -> None:
         repository = stack.acme.repositories[0]
         sha = next(pull.head_sha for pull in repository.pulls.values() if pull.state == "open")

@@ -86,7 +86,7 @@ def desk(town: Town) -> Desk:
     return Desk(town, Post(town), uow_factory)
 
 
-class TestAWebhookOfAnInstallation:
+class TestInstallationWebhook:
     def test_webhook_before_the_claim_is_ignored(self, town: Town, desk: Desk) -> None:
         town.host.organization("acme").repository("web")
         back = desk.install()
@@ -171,7 +171,7 @@ def test_claim_is_unavailable_without_the_client_of_the_app(town: Town, desk: De
     assert "GITHUB_APP_CLIENT_ID" in refused.value.message
 
 
-class TestAfterAnUninstallation:
+class TestAfterUninstallation:
     @pytest.fixture
     def former(self, town: Town, desk: Desk, build: Builder) -> int:
         """Let the App be uninstalled while everything is frozen."""

@@ -97,7 +97,7 @@ def rename(mirror: Mirror, old: str, new: str) -> None:
     at_host.rename(mirror.town.host.world, mirror.person(), mirror.at_host(old).record, new)
 
 
-class TestComparing:
+class TestSync:
     def test_sync_adds_covered_repositories_disabled(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         mirror.at_host("api")
@@ -207,7 +207,7 @@ def _actions(mirror: Mirror) -> list[str]:
     return factories.audit_actions(mirror.town.session, mirror.town.organization)
 
 
-class TestAsking:
+class TestRequests:
     def ask(self, mirror: Mirror) -> None:
         with mirror.town._unit() as uow:
             repository_sync.request_sync(uow)
@@ -313,7 +313,7 @@ class TestAutoWatch:
         assert all(mirror.watched().values())
 
 
-class TestOneRepository:
+class TestRefresh:
     def refresh(self, mirror: Mirror, github_id: int) -> None:
         repository_sync.refresh_repository(mirror.town.jobs, mirror.town.github, github_id)
 

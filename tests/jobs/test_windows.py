@@ -56,7 +56,7 @@ def verdicts(town: Town) -> set[str | None]:
     return set(town.conclusions().values())
 
 
-class TestAWindow:
+class TestWindow:
     @pytest.mark.parametrize("workers_available", [True, False], ids=["with Redis", "without Redis"])
     def test_window_blocks_and_releases_every_head(
         self, town: Town, build: Builder, sweeper: SweeperOf, *, workers_available: bool
@@ -108,7 +108,7 @@ class TestAWindow:
         assert town.sql("SELECT count(*) FROM freezes") == [(1,)]
 
 
-class TestTheSweeper:
+class TestSweeper:
     def test_sweeper_wakes_for_the_next_window(self, town: Town, sweeper: SweeperOf) -> None:
         window(town, timedelta(seconds=1000))
         assert sweeper().pause(2.0) == 2.0

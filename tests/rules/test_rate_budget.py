@@ -30,7 +30,7 @@ def at(seconds: float, content: int = 0, points: int = MUTATION_POINTS) -> ApiUs
     return ApiUsage(NOON - timedelta(seconds=seconds), points, content)
 
 
-class TestRoom:
+class TestCheckBudget:
     def test_full_budget_is_granted_without_usage(self) -> None:
         assert grant_checks(LIMITS, "aliases", [], NOON, 25) == (25, NO_WAIT)
 
@@ -56,7 +56,7 @@ class TestRoom:
         assert wait_for_query(LIMITS, [at(10, points=1800)], NOON) == MINUTE - timedelta(seconds=10)
 
 
-class TestTheShareOfWhatNobodysMergeWaitsFor:
+class TestBackgroundShare:
     def wait(self, *usage: ApiUsage, writes: bool, counting: Counting = "off") -> timedelta:
         return background_wait(LIMITS, counting, usage, NOON, writes=writes)
 

@@ -203,7 +203,7 @@ class TestRepeatedEvents:
         assert only(text).recurrence["dates"] == ["2026-01-07", "2026-01-12", "2026-01-19"]
 
 
-class TestWhatIsLeftOut:
+class TestLeftOut:
     def test_cancelled_event_is_left_out(self) -> None:
         assert why(read(calendar("UID:1\nSTATUS:CANCELLED\nDTSTART;VALUE=DATE:20261225"))) == ["cancelled"]
 

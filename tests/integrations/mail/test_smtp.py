@@ -36,7 +36,7 @@ def failing(server: MailServer, envelope: Envelope = ENVELOPE) -> MailError:
     return caught.value
 
 
-class TestALetter:
+class TestMail:
     def test_mail_arrives_as_written(self, box: Handle) -> None:
         mail_server(box).send(LETTER, ENVELOPE)
         [letter] = box.mailbox.mails
@@ -98,7 +98,7 @@ class TestTls:
             assert box.mailbox.mails == []
 
 
-class TestAnswers:
+class TestReplies:
     @pytest.mark.parametrize(
         ("command", "answer", "error"),
         [
@@ -151,7 +151,7 @@ class TestAnswers:
             mail_server(box).check()
 
 
-class TestPatience:
+class TestTimeouts:
     def test_mail_fails_when_a_reply_times_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(smtp, "ANSWER_SECONDS", 0.2)
         with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -88,7 +88,7 @@ def lost(post: Post, _chance: random.Random) -> None:
     look_everywhere(post.town)
 
 
-class TestTheSameEnd:
+class TestFinalState:
     @pytest.mark.parametrize("arrival", [in_order, doubled, repeated_later, shuffled, late, thinned, lost])
     def test_final_state_does_not_depend_on_webhook_order(self, town: Town, post: Post, arrival: Arrival) -> None:
         seed = chosen_seed()

@@ -32,7 +32,7 @@ THOUSANDS = """
 """
 
 
-class TestTheChain:
+class TestChain:
     def test_committed_entry_waits_for_its_seal(self, session: Session, record: Record) -> None:
         entry = record()
         assert session.scalars(select(UnsealedEntry.entry_id)).all() == [entry]

@@ -53,7 +53,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]
     return status, capsys.readouterr().out
 
 
-class TestASoundChain:
+class TestSoundChain:
     def test_sound_chain_is_reported_with_its_length_and_last_hash(
         self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
@@ -85,7 +85,7 @@ class TestASoundChain:
         assert told(capsys)[0] == 0
 
 
-class TestWhatIsFound:
+class TestFindings:
     @pytest.mark.parametrize(
         ("column", "value"),
         [
@@ -209,7 +209,7 @@ def test_organization_under_erasure_is_left_out_of_verification(
     assert told(capsys) == (0, "")
 
 
-class TestAKnownSeal:
+class TestKnownSeal:
     def test_known_seal_is_confirmed(
         self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -65,7 +65,7 @@ def covered_above(town: Town) -> int:
     return len(ruleset.conditions["repository_id"]["repository_ids"])
 
 
-class TestARepositorysOwnRuleset:
+class TestRepositoryRuleset:
     def test_orphaned_ruleset_has_an_alert_until_the_repository_is_covered(self, town: Town) -> None:
         enforced(town, OWN)
         select(town, "api")
@@ -104,7 +104,7 @@ class TestARepositorysOwnRuleset:
         assert attention(town) == []
 
 
-class TestTheOrganisationsRuleset:
+class TestOrganizationRuleset:
     def test_organization_ruleset_drops_the_uncovered_repository_after_a_delay(self, town: Town) -> None:
         enforced(town, ORGANIZATION)
         select(town, "api")

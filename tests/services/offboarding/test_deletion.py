@@ -75,7 +75,7 @@ def audit(town: Town) -> list[str]:
     return [row[0] for row in town.sql("SELECT action FROM audit_entries WHERE action LIKE '%r%.%e%' ORDER BY at, id")]
 
 
-class TestItsHeads:
+class TestHeads:
     def test_deletion_ends_freezes_and_releases_heads(self, town: Town, build: Builder) -> None:
         build("web", "api")
         work(town)
@@ -140,7 +140,7 @@ class TestItsHeads:
         assert town.sql("SELECT end_reason FROM freezes") == [(None,)]
 
 
-class TestItsRules:
+class TestRulesets:
     def test_rulesets_are_removed_by_a_job_without_mail(self, town: Town, written: int, owner: str) -> None:
         gone(town)
         assert written in town.host.world.rulesets

@@ -146,7 +146,7 @@ def test_purge_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Org
     assert session.scalar(text("SELECT purged_at FROM organizations")) == first
 
 
-class TestInPieces:
+class TestBatches:
     @pytest.fixture(autouse=True)
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(purge, "PIECE", 2)

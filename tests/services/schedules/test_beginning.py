@@ -21,7 +21,7 @@ from tests.services.conftest import Listener
 from tests.services.schedules.windows import HOUR, Planned
 
 
-class TestAWindowThatIsDue:
+class TestDueWindow:
     def test_window_does_not_begin_before_its_start(self, planned: Planned) -> None:
         planned.come(timedelta(seconds=-5))
         assert planned.begin() == 0
@@ -108,7 +108,7 @@ class TestAWindowThatIsDue:
         assert record_missed(planned.jobs) == 0
 
 
-class TestWhatHasGoneFromAScope:
+class TestScopeWithoutTargets:
     def test_removed_repository_is_left_out_of_the_begun_window(self, planned: Planned) -> None:
         planned.change(scope={"type": "repositories", "repositories": ["acme/web", "acme/gone", new_id("rep")]})
         planned.come()
@@ -158,7 +158,7 @@ class TestWhatHasGoneFromAScope:
         assert planned.seen()["state"] == "active"
 
 
-class TestVeryManyBranches:
+class TestManyBranches:
     @pytest.fixture
     def few_at_once(self, planned: Planned) -> int:
         for number in range(3):
@@ -240,7 +240,7 @@ class TestSeveralSweepers:
         assert planned.begin() == 1
 
 
-class TestTheNextInstant:
+class TestNextInstant:
     def test_next_instant_is_the_start_of_a_window_or_the_end_of_a_freeze(self, planned: Planned) -> None:
         planned.come(-timedelta(seconds=90))
         assert seconds_to_next(planned.jobs) == 90

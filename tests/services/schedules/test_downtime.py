@@ -107,7 +107,7 @@ class TestAfterDowntime:
         assert planned.seen()["late"] is True
 
 
-class TestByHand:
+class TestManualChanges:
     @pytest.fixture
     def freeze(self, planned: Planned) -> Freeze:
         planned.come()

@@ -101,7 +101,7 @@ class TestPreviewOfAnEditedSchedule:
         assert (second["state"], second["starts_at"]) == ("planned", utc("2026-11-22 13:00"))
 
 
-class TestManyWindowsThatAreOpen:
+class TestManyOpenWindows:
     def test_longest_of_many_open_windows_is_planned_alone(self, office: Office) -> None:
         """Freezes compose: what the others would cover it covers, and nobody waits until a year of them has begun."""
         terms = {"window": {"start_time": "00:00", "end_time": "00:00", "days": 366}}
@@ -124,7 +124,7 @@ class TestManyWindowsThatAreOpen:
         assert office.windows(made, "active")[0] == "11-20 12:00 to 11-23 12:00"
 
 
-class TestAnotherScope:
+class TestChangedScope:
     def test_changed_scope_is_verified_again_before_the_window(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         verify_windows(office.at("2026-11-21 11:52").jobs)
@@ -136,7 +136,7 @@ class TestAnotherScope:
         assert office.rows(made)[0].verified_at == utc("2026-11-21 11:54")
 
 
-class TestAtTheSameMoment:
+class TestConcurrency:
     def test_skip_takes_the_window_planned_by_a_concurrent_edit(self, office: Office) -> None:
         made = office.at("2026-11-21 11:00").create(window=NOON_TO_ONE)
         with ThreadPoolExecutor(1) as beside:

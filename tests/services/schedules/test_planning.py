@@ -94,7 +94,7 @@ class TestWindows:
         assert office.show(made)["next_occurrence"] is None
 
 
-class TestAnEdit:
+class TestEdit:
     def test_edit_replaces_future_windows(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create(recurrence=once("2026-12-24"))
         office.update(made, recurrence=once("2026-12-31"))
@@ -179,7 +179,7 @@ class TestAnEdit:
         assert office.windows(made)[0] == "11-22 22:00 to 11-23 06:00"
 
 
-class TestASkip:
+class TestSkip:
     def test_skip_leaves_out_the_next_window(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create()
         office.skip_next(made)

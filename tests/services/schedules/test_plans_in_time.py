@@ -72,7 +72,7 @@ class TestExtending:
         assert [extend_plans(office.jobs) for _ in range(3)] == [2, 1, 0]
 
 
-class TestOtherTimeZoneData:
+class TestNewTimeZoneData:
     def test_new_zone_data_replans_the_future_and_is_audited(self, office: Office) -> None:
         made = office.at("2026-11-21 12:00").create()
         office.begin()

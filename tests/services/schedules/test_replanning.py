@@ -117,7 +117,7 @@ def test_plan_agrees_with_the_schedule_and_keeps_history(office: Office, steps: 
         watched.check()
 
 
-class TestAtTheSecondOfTheStart:
+class TestConcurrentStart:
     def test_due_window_either_begins_or_is_removed_by_a_concurrent_change(self, office: Office) -> None:
         changes: list[Callable[[str], object]] = [
             office.delete,

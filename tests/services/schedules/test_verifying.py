@@ -77,7 +77,7 @@ class TestProbes:
         assert probes(planned) == set()
 
 
-class TestAnItem:
+class TestAlert:
     def test_alert_names_branches_that_would_not_block(self, asked: Planned) -> None:
         light(asked, asked.web, "red")
         light(asked, asked.api, "amber")

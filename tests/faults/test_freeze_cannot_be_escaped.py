@@ -95,7 +95,7 @@ WAYS = [
 ]
 
 
-class TestNoWayOut:
+class TestEscape:
     @pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])
     @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way.__name__))
     def test_freeze_cannot_be_escaped(self, town: Town, build: Builder, way: Any, heard: bool) -> None:
@@ -211,7 +211,7 @@ class TestUnwatching:
         assert set(town.conclusions().values()) == {"failure"}
 
 
-class TestLeaving:
+class TestTransfer:
     def test_transferred_repository_stays_in_its_freeze_until_the_end(self, town: Town, build: Builder) -> None:
         build("api", "web", pulls=1)
         work(town)

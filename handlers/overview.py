@@ -4,14 +4,14 @@ from typing import Any
 
 from services.core.pagination import Page
 from services.core.unit_of_work import UnitOfWork
-from services.overview import attention, overview
+from services.overview import alerts, summary
 
 
 def get_overview(uow: UnitOfWork) -> object:
-    """Tell what is going on."""
-    return overview.show(uow)
+    """Return the summary of the organisation."""
+    return summary.show(uow)
 
 
 def list_attention_items(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List what needs attention now."""
-    return attention.list_items(uow, attention.AttentionFilters(**filters), cursor, limit)
+    """List the current alerts, called attention items in the API."""
+    return alerts.list_alerts(uow, alerts.AlertFilters(**filters), cursor, limit)

@@ -25,7 +25,7 @@ from services.maintenance.tasks import (
     rotate_keys,
     seconds_to_next,
 )
-from services.offboarding.deletion import end_what_came_late
+from services.offboarding.deletion import end_leftovers
 from services.offboarding.purge import purge_deleted
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.schedules.missed_windows import record_missed, resolve_outdated_alerts
@@ -83,7 +83,7 @@ class Sweeper:
             partial(repair_completions, uow_factory),
             partial(full_resync, uow_factory, self.full_pass_every),
             partial(purge_expired, uow_factory),
-            partial(end_what_came_late, uow_factory),
+            partial(end_leftovers, uow_factory),
             partial(purge_deleted, uow_factory),
             partial(rotate_keys, uow_factory),
             self._run_or_wake_jobs,

@@ -1,6 +1,6 @@
 """`python -m app audit verify`: prove that no audit entry was changed, removed or left out.
 
-It prints a line for each organisation: that its chain is sound, or the first fault.
+It prints a line for each organisation: that its chain is valid, or the first error.
 """
 
 import argparse
@@ -11,20 +11,20 @@ from app.commands.command_line import NoWakeups, parser_of, run_with_config, say
 from app.config import Config
 from app.database import WORKER_ROLE, make_engine
 from rules.access.permissions import SYSTEM
-from services.audit.verifying import Known, Proof, chained_organizations, verify
+from services.audit.verification import KnownSeal, Verification, chained_organizations, verify
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, UnitOfWorkFactory
 
 _EPILOG = """\
 Each entry has a seal: a number, and the hash of the entry and of the previous seal. All hashes are computed again, in a
-read-only transaction. Possible faults: an entry or a seal is missing, a seal is broken (the entry was changed, or
+read-only transaction. Possible errors: an entry or a seal is missing, a seal is broken (the entry was changed, or
 another one was inserted), or an entry older than a minute has no seal (the sweeper does not run, or the entry was
 hidden from it).
 
-The owner of the database can remove the newest entries with their seals, which leaves a sound chain. To detect that,
+The owner of the database can remove the newest entries with their seals, which leaves a valid chain. To detect that,
 store the number and the hash that this command prints in another place, and pass them next time (--known).
 
-Run it where the service runs, with the same environment (DATABASE_URL, ...). It ends with 1 if there is a fault, and
+Run it where the service runs, with the same environment (DATABASE_URL, ...). It ends with 1 if there is an error, and
 with 3 if the configuration or the database is not usable."""
 
 
@@ -46,12 +46,12 @@ def read_arguments(given: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _known(text: str) -> Known:
+def _known(text: str) -> KnownSeal:
     """Return a seal written as SEQUENCE:HASH. Raise ArgumentTypeError if it is not one."""
     found = re.fullmatch(r"([1-9]\d{0,17}):([0-9a-fA-F]{64})", text, re.ASCII)
     if found is None:
         raise argparse.ArgumentTypeError("must be a number, a colon and 64 hexadecimal digits")
-    return Known(int(found[1]), bytes.fromhex(found[2]))
+    return KnownSeal(int(found[1]), bytes.fromhex(found[2]))
 
 
 def run(given: argparse.Namespace, config: Config) -> int:
@@ -65,24 +65,24 @@ def run(given: argparse.Namespace, config: Config) -> int:
         if given.organization is not None and not organizations:
             say(f"There is no organisation {given.organization!r}: name it by its id, org_..., or its slug.")
             return 1
-        faults = 0
+        errors = 0
         for organization_id, slug in organizations:
             with uow_factory.open(caller, read_only=True) as uow:
-                proof = verify(uow, organization_id, slug, given.known)
-            faults += len(proof.faults)
-            _report(proof)
-        return 1 if faults else 0
+                result = verify(uow, organization_id, slug, given.known)
+            errors += len(result.errors)
+            _report(result)
+        return 1 if errors else 0
     finally:
         engine.dispose()
 
 
-def _report(proof: Proof) -> None:
-    place = f"{proof.slug} ({proof.organization_id})"
-    if not proof.faults:
-        last = f", the last one {proof.head.hex()}" if proof.sealed else ""
-        print(f"{place}: sound, {proof.sealed} sealed{last}")
-    for fault in proof.faults:
-        print(f"{place}: {fault.kind.upper()}: {fault.message} ({proof.sealed} before it are sound)")
+def _report(result: Verification) -> None:
+    place = f"{result.slug} ({result.organization_id})"
+    if not result.errors:
+        last = f", the last one {result.head.hex()}" if result.sealed else ""
+        print(f"{place}: valid, {result.sealed} sealed{last}")
+    for error in result.errors:
+        print(f"{place}: {error.kind.upper()}: {error.message} ({result.sealed} before it are valid)")
 
 
 def main(arguments: Sequence[str]) -> int:

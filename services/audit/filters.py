@@ -1,4 +1,4 @@
-"""Which entries of the audit somebody sees: those of the plan's retention, narrowed by what they ask for.
+"""Filters of the audit: the entries within the plan's retention, narrowed by the request.
 
 Each filter has an index in each order: on `audit_entries` they end in (`at`, `id`), on `audit_seals` in (`sealed_at`,
 `sequence`).
@@ -6,7 +6,6 @@ Each filter has an index in each order: on `audit_entries` they end in (`at`, `i
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from sqlalchemy import ColumnElement
 
@@ -18,7 +17,7 @@ from rules.errors import Detail, ServiceError, merge_errors
 
 @dataclass(frozen=True, slots=True)
 class AuditFilters:
-    """Which entries a list shows; None: any. `since` is the first instant shown, `until` the first that is not."""
+    """Filters of a list; None matches all. `since` is the first instant included, `until` the first one excluded."""
 
     action: str | None = None
     actor_id: str | None = None
@@ -28,62 +27,47 @@ class AuditFilters:
     until: datetime | None = None
 
 
-class Asking(Protocol):
-    """Who asks, and when: a unit, or a request that only reads."""
-
-    @property
-    def organization(self) -> str:
-        """The organisation's id."""
-
-    @property
-    def plan(self) -> str:
-        """The organisation's plan."""
-
-    @property
-    def now(self) -> datetime:
-        """When."""
-
-
 def shown_since(now: datetime, plan: str, filters: AuditFilters) -> datetime:
-    """Return the first instant of which entries are shown: the client's, or the plan's where that is later."""
+    """Return the first instant of which entries are shown: the later one of the client's and the plan's."""
     kept = now - timedelta(days=plan_named(plan).audit_retention_days)
     return kept if filters.since is None else max(kept, filters.since)
 
 
-def matching(
+def conditions_for(
     since: datetime, organization_id: str, filters: AuditFilters, by: type[AuditEntry | AuditSeal] = AuditEntry
 ) -> list[ColumnElement[bool]]:
-    """Return what an entry has to fulfil; `since` is what `shown_since` returns.
+    """Return the SQL conditions of the filters; `since` is the result of `shown_since`.
 
-    `by` is the table in whose order entries are read, and whose indexes find them. Raises `invalid_parameter` for an
-    action that there is not, and for a time that ends before it begins.
+    `by` is the table in whose order entries are read, and whose indexes are used. Raise `invalid_parameter` for an
+    unknown action, and for a time range that ends before it starts.
     """
-    _check(filters)
+    _validate(filters)
     conditions = [AuditEntry.organization_id == organization_id, AuditEntry.at >= since]
     if filters.until is not None:
         conditions.append(AuditEntry.at < filters.until)
     if filters.action is not None:
         conditions.append(by.action == filters.action)
-    for column, wanted in (
+    for column, value in (
         (by.actor_id, filters.actor_id),
         (by.target_id, filters.target_id),
         (by.source, filters.source),
     ):
-        if wanted is not None:
-            conditions.append(column == wanted)
+        if value is not None:
+            conditions.append(column == value)
     return conditions
 
 
-def _check(filters: AuditFilters) -> None:
-    """Raise `invalid_parameter` with all that a client can mend of what it asks for."""
-    faults = []
+def _validate(filters: AuditFilters) -> None:
+    """Raise `invalid_parameter` with all errors of the filters."""
+    errors = []
     if filters.action is not None and filters.action not in ACTIONS:
-        faults.append(_refused("action", f"{filters.action!r} is no action; GET /v1/audit/actions lists them"))
+        message = f"{filters.action!r} is not a known action; GET /v1/audit/actions lists them"
+        errors.append(_invalid("action", message))
     if filters.since is not None and filters.until is not None and filters.until <= filters.since:
-        faults.append(_refused("to", "to must be later than from"))
-    if faults:
-        raise merge_errors(faults)
+        errors.append(_invalid("to", "to must be later than from"))
+    if errors:
+        raise merge_errors(errors)
 
 
-def _refused(name: str, message: str) -> ServiceError:
+def _invalid(name: str, message: str) -> ServiceError:
     return ServiceError("invalid_parameter", f"{message}.", details=(Detail(name, message, "invalid_parameter"),))

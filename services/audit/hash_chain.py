@@ -1,7 +1,7 @@
-"""Sealing: giving committed entries their place in their organisation's chain, within seconds of the commit.
+"""Sealing: committed entries get their position in their organisation's hash chain, within seconds of the commit.
 
-One sealer works on an organisation at a time, so a reader sees seals appear in their order and none before another.
-Nobody who writes an entry waits for it, or it for them: what is not committed yet is not seen, and gets a later place.
+One sealer works on an organisation at a time, so readers see seals appear in order. Writers and the sealer do not wait
+for each other: an entry that is not committed yet is not visible to the sealer, and gets a later position.
 """
 
 import logging
@@ -18,14 +18,14 @@ from services.core.unit_of_work import SYSTEM_CALLER, UnitOfWork, UnitOfWorkFact
 
 logger = logging.getLogger(__name__)
 
-PIECE = 1000
+BATCH_SIZE = 1000
 """Entries that one transaction seals."""
-LONGEST = 2.0
-"""Seconds of one call: other organisations wait no longer than that behind a crowd of entries."""
+MAX_SECONDS = 2.0
+"""Of one call, so that a backlog of entries does not delay the sweeper's other tasks."""
 LATE = timedelta(hours=1)
-"""A seal that is so much younger than its entry is marked: see `AuditSeal.late`."""
+"""A seal that is more than this younger than its entry is marked as late: see `AuditSeal.late`."""
 
-# The organisation that was sealed last comes last: a busy one keeps none from its turn.
+# The least recently sealed organisation comes first, so that a busy one does not starve the others.
 _WAITING = text("""
     SELECT u.organization_id FROM (SELECT DISTINCT organization_id FROM audit_unsealed) u
     LEFT JOIN LATERAL (SELECT s.sealed_at FROM audit_seals s WHERE s.organization_id = u.organization_id
@@ -33,8 +33,9 @@ _WAITING = text("""
     ORDER BY last.sealed_at NULLS FIRST
 """)
 _TRY = text("SELECT pg_try_advisory_xact_lock(hashtextextended(:key, 0))")
-# Jobs do not wait for the disk; this one does. Somebody who has read a seal goes on behind it, so none may be lost.
-_SAFELY = text("SET LOCAL synchronous_commit TO on")
+# Jobs commit without waiting for the disk, but this one waits: readers continue after the last seal they have read, so
+# no seal may be lost.
+_DURABLE_COMMIT = text("SET LOCAL synchronous_commit TO on")
 _HEAD = text("""
     SELECT sequence, hash, sealed_at FROM audit_seals WHERE organization_id = :organization
     ORDER BY sequence DESC LIMIT 1
@@ -42,7 +43,7 @@ _HEAD = text("""
 _COMMITTED = text("""
     SELECT e.id, e.organization_id, e.at, e.action, e.actor, e.source, e.target, e.request_id, e.details
     FROM audit_unsealed u JOIN audit_entries e ON e.id = u.entry_id
-    WHERE u.organization_id = :organization ORDER BY e.at, e.id LIMIT :most
+    WHERE u.organization_id = :organization ORDER BY e.at, e.id LIMIT :limit
 """)
 _SEAL = text("""
     INSERT INTO audit_seals (organization_id, sequence, entry_id, hash, previous_hash, sealed_at, late,
@@ -57,52 +58,52 @@ _DONE = text("DELETE FROM audit_unsealed WHERE entry_id = ANY(:entries)")
 
 
 def seal_entries(uow_factory: UnitOfWorkFactory) -> int:
-    """Seal what has been committed, for two seconds at most; returns how many entries. A chore of the sweeper.
+    """Seal committed entries for at most two seconds; return their number. A task of the sweeper.
 
-    An organisation whose chain cannot go on is logged, and keeps no other from its turn.
+    A failure of one organisation's chain is logged, and does not affect the others.
     """
-    end, sealed = monotonic() + LONGEST, 0
+    end, sealed = monotonic() + MAX_SECONDS, 0
     with uow_factory.open(SYSTEM_CALLER) as uow:
         waiting = uow.session.scalars(_WAITING).all()
     for organization_id in waiting:
         try:
             sealed += _seal_until(uow_factory, organization_id, end)
         except sqlalchemy.exc.OperationalError:
-            raise  # the database is away from all of them
+            raise  # the database is unavailable for all of them
         except Exception:
-            logger.exception("entries of an organisation cannot be sealed", extra={"organization": organization_id})
+            logger.exception("sealing the entries of an organisation failed", extra={"organization": organization_id})
     return sealed
 
 
 def _seal_until(uow_factory: UnitOfWorkFactory, organization_id: str, end: float) -> int:
-    """Seal an organisation's entries piece by piece, until none is left or its time is over."""
-    sealed, piece = 0, PIECE
-    while piece == PIECE and monotonic() < end:
+    """Seal an organisation's entries in batches, until none is left or the time is over."""
+    sealed, batch = 0, BATCH_SIZE
+    while batch == BATCH_SIZE and monotonic() < end:
         with uow_factory.open(SYSTEM_CALLER) as uow:
-            piece = _seal_piece(uow, organization_id)
-        sealed += piece
+            batch = _seal_batch(uow, organization_id)
+        sealed += batch
     return sealed
 
 
-def _seal_piece(uow: UnitOfWork, organization_id: str) -> int:
-    """Seal some entries of an organisation; returns how many, 0 also where somebody else is at it."""
-    uow.session.execute(_SAFELY)
+def _seal_batch(uow: UnitOfWork, organization_id: str) -> int:
+    """Seal a batch of entries of an organisation; return their number, 0 if another sealer holds its lock."""
+    uow.session.execute(_DURABLE_COMMIT)
     if not uow.session.scalar(_TRY, {"key": f"audit chain {organization_id}"}):
         return 0
-    committed = uow.session.execute(_COMMITTED, {"organization": organization_id, "most": PIECE})
+    committed = uow.session.execute(_COMMITTED, {"organization": organization_id, "limit": BATCH_SIZE})
     entries = [row._asdict() for row in committed]
     if entries:
         head = uow.session.execute(_HEAD, {"organization": organization_id}).one_or_none()
-        rows = _chained(entries, *(head or (0, GENESIS, uow.now)), now=uow.now)
+        rows = _seals(entries, *(head or (0, GENESIS, uow.now)), now=uow.now)
         uow.session.execute(_SEAL, rows)
         uow.session.execute(_DONE, {"entries": rows["entries"]})
     return len(entries)
 
 
-def _chained(
+def _seals(
     entries: Sequence[Mapping[str, Any]], sequence: int, previous: bytes, sealed_at: datetime, *, now: datetime
 ) -> dict[str, list[Any]]:
-    """Return the columns of the seals of `entries`, behind the one with this sequence, hash and instant."""
+    """Return the columns of the seals of `entries` that follow the seal with this sequence, hash and instant."""
     rows: dict[str, list[Any]] = {
         name: [] for name in ("sequences", "entries", "hashes", "previous", "instants", "late")
     }

@@ -1,1 +1,1 @@
-"""Deleted organisations: the deletion, the withdrawal of their rules at GitHub, the purge of their rows."""
+"""Offboarding of deleted organisations: deletion, withdrawal of their rules at GitHub, purge of their data."""

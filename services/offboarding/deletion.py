@@ -1,9 +1,9 @@
-"""Deleting an organisation: gone at once for everybody, while jobs take back what it left at the code host.
+"""Deletion of an organisation: effective at once, while jobs remove what it left at GitHub.
 
-From the commit on every credential of it is answered 410. Its freezes end, and the reconciler writes their success;
-its keys, invitations and setups are dead; `services/offboarding/withdrawal.py` removes the rules that we wrote.
-Requests that were under way at that moment may still commit a freeze or a key: the sweeper ends those too. After 30
-days all data is erased (`services/offboarding/purge.py`).
+Afterwards all its credentials get 410. Its freezes end, and the reconciler writes successful checks; its API keys,
+invitations and setups are revoked; `services/offboarding/withdrawal.py` removes the rules that we wrote. Concurrent
+requests may still commit a freeze or a key: the sweeper ends those too. After 30 days all data is erased
+(`services/offboarding/purge.py`).
 """
 
 from datetime import timedelta
@@ -20,11 +20,11 @@ from services.freezes.end import audit_end, end, lock_branches
 from services.mail.outbox import enqueue_mail
 from services.organizations.organizations import lock_current
 
-PURGED_AFTER = timedelta(days=30)
-WITHDRAWN_AFTER = timedelta(seconds=60)
-"""Longer than a setup that is being written at that moment can go on: what it writes is removed too."""
-LOOKED_AFTER = 20
-"""Organisations in which one sweep ends what came late."""
+PURGE_DELAY = timedelta(days=30)
+WITHDRAWAL_DELAY = timedelta(seconds=60)
+"""Longer than a setup in progress can run, so that what it writes is removed as well."""
+MAX_ORGANIZATIONS = 20
+"""Organisations that one sweep handles."""
 
 _END_KEYS = text("""
     UPDATE api_keys SET revoked_at = :deleted_at WHERE organization_id = :organization AND revoked_at IS NULL
@@ -44,7 +44,7 @@ _END_SETUPS = text("""
         last_error_message = 'The organisation was deleted.'
     WHERE organization_id = :organization AND state IN ('queued', 'awaiting_authorization')
 """)
-_LATE = text(f"""
+_WITH_LEFTOVERS = text(f"""
     SELECT o.id FROM organizations o
     WHERE o.deleted_at IS NOT NULL AND o.purged_at IS NULL AND (
         EXISTS (SELECT FROM freezes f WHERE f.organization_id = o.id AND {IN_FORCE})
@@ -53,28 +53,28 @@ _LATE = text(f"""
                    AND i.accepted_at IS NULL AND i.revoked_at IS NULL)
         OR EXISTS (SELECT FROM enforcement_setups s WHERE s.organization_id = o.id
                    AND s.state IN ('queued', 'awaiting_authorization')))
-    ORDER BY o.id LIMIT :most
+    ORDER BY o.id LIMIT :limit
 """)  # noqa: S608 - a constant
 
 
 def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
-    """Delete the unit's organisation, which is told from others by its name; returns what was deleted.
+    """Delete the organisation of the unit of work and return it; `name` confirms the deletion.
 
-    Raises `validation_failed` for another name, and `organization_deleted` for whoever comes second.
+    Raise `validation_failed` if the name differs, `organization_deleted` if it is already deleted.
     """
     organization = lock_current(uow)
     if name != organization.name:
-        message = "name is not the name of this organisation"
+        message = "name does not match the name of this organisation"
         raise ServiceError("validation_failed", message, details=(Detail("/name", message),))
     organization.deleted_at = uow.now
-    uow.session.add(Withdrawal(organization_id=organization.id, due_at=uow.now + WITHDRAWN_AFTER, attempts=0))
-    purged_at = uow.now + PURGED_AFTER
+    uow.session.add(Withdrawal(organization_id=organization.id, due_at=uow.now + WITHDRAWAL_DELAY, attempts=0))
+    purged_at = uow.now + PURGE_DELAY
     after = {"deletedAt": uow.now, "purgedAt": purged_at}
     uow.audit("organization.deleted", _target(organization), before={"deletedAt": None, "purgedAt": None}, after=after)
-    end_everything(uow, organization)
+    end_all(uow, organization)
     for owner in owners(uow):
-        told = {"by": uow.actor.name, "deleted_at": uow.now, "purged_at": purged_at}
-        enqueue_mail(uow, owner, "organization_deleted", organization=organization.name, **told)
+        values = {"by": uow.actor.name, "deleted_at": uow.now, "purged_at": purged_at}
+        enqueue_mail(uow, owner, "organization_deleted", organization=organization.name, **values)
     return {
         "id": organization.id,
         "name": organization.name,
@@ -83,8 +83,8 @@ def delete(uow: UnitOfWork, name: str) -> dict[str, Any]:
     }
 
 
-def end_everything(uow: UnitOfWork, organization: Organization) -> None:
-    """End what goes on in a deleted organisation: freezes, keys, invitations, and setups that were asked for."""
+def end_all(uow: UnitOfWork, organization: Organization) -> None:
+    """End the freezes, keys, invitations and pending setups of a deleted organisation."""
     uow.session.flush()
     running = select(Freeze).where(Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
     ending = uow.session.scalars(running.order_by(Freeze.id).with_for_update()).all()
@@ -97,18 +97,18 @@ def end_everything(uow: UnitOfWork, organization: Organization) -> None:
         uow.session.execute(statement, values)
 
 
-def end_what_came_late(uow_factory: UnitOfWorkFactory) -> int:
-    """End what requests under way had begun when their organisation was deleted; returns in how many of them."""
+def end_leftovers(uow_factory: UnitOfWorkFactory) -> int:
+    """End what concurrent requests created while their organisation was deleted; return the number of organisations."""
     with uow_factory.open(Caller(None, SYSTEM, "system")) as uow:
-        late = uow.session.scalars(_LATE, {"now": uow.now, "most": LOOKED_AFTER}).all()
-    for organization_id in late:
+        organizations = uow.session.scalars(_WITH_LEFTOVERS, {"now": uow.now, "limit": MAX_ORGANIZATIONS}).all()
+    for organization_id in organizations:
         with uow_factory.open(Caller(organization_id, SYSTEM, "system")) as uow:
-            end_everything(uow, uow.session.get_one(Organization, organization_id))
-    return len(late)
+            end_all(uow, uow.session.get_one(Organization, organization_id))
+    return len(organizations)
 
 
 def owners(uow: UnitOfWork) -> list[str]:
-    """Return the addresses of the organisation's owners."""
+    """Return the mail addresses of the organisation's owners."""
     query = (
         select(User.email)
         .join(Membership, Membership.user_id == User.id)

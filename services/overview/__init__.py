@@ -1,1 +1,1 @@
-"""The overview and the attention list: summaries over every other package."""
+"""The overview and the list of alerts: summaries of what all other packages store."""

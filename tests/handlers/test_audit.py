@@ -175,7 +175,7 @@ class TestListAuditEntries:
     def test_list_audit_entries_rejects_an_unknown_action(self, acme: Tenant) -> None:
         error = refusal(acme.key().get(PATH, action="freeze.begun"), 400, "invalid_parameter")
         assert error["details"][0]["path"] == "action"
-        assert error["message"] == "'freeze.begun' is no action; GET /v1/audit/actions lists them."
+        assert error["message"] == "'freeze.begun' is not a known action; GET /v1/audit/actions lists them."
 
     @pytest.mark.parametrize("path", [PATH, f"{PATH}/export"])
     def test_audit_range_that_ends_before_its_start_is_rejected(self, acme: Tenant, path: str) -> None:

@@ -22,7 +22,7 @@ from models.audit import AuditEntry
 from models.organizations import Organization
 from rules.ids import new_id
 from schemas.contract import load_contract
-from services.audit import exporting
+from services.audit import export
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 
@@ -85,7 +85,7 @@ class TestExportAudit:
         columns = re.findall(
             r"`(\w+)`", "".join(line.split("|")[1] for line in documented.splitlines() if "| `" in line)
         )
-        assert response.content.split(b"\r\n")[0].decode().split(",") == columns == list(exporting.COLUMNS)
+        assert response.content.split(b"\r\n")[0].decode().split(",") == columns == list(export.COLUMNS)
         assert rows_of(response) == [
             {
                 "id": made.id,
@@ -112,7 +112,7 @@ class TestExportAudit:
 
     def test_export_of_an_empty_log_is_a_header_line(self, acme: Tenant) -> None:
         response = acme.person("viewer").get(PATH)
-        assert response.text == ",".join(exporting.COLUMNS) + "\r\n"
+        assert response.text == ",".join(export.COLUMNS) + "\r\n"
 
     def test_head_request_of_the_export_returns_only_headers(self, acme: Tenant) -> None:
         response = acme.person("viewer").send("HEAD", PATH)
@@ -215,7 +215,7 @@ class TestExportContent:
     def test_export_with_too_many_rows_is_refused_with_the_count(
         self, acme: Tenant, session: Session, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(exporting, "MOST_ROWS", 2)
+        monkeypatch.setattr(export, "MAX_ROWS", 2)
         made = [entry(session, acme.organization, at=factories.now() - timedelta(hours=age)) for age in range(3)]
         viewer = acme.person("viewer")
         error = refusal(viewer.get(PATH), 413, "export_too_large")
@@ -223,7 +223,7 @@ class TestExportContent:
         assert len(rows_of(viewer.get(PATH, **{"from": text_of(made[1].at)}))) == 2
 
     def test_export_may_have_half_a_million_rows(self) -> None:
-        assert exporting.MOST_ROWS == 500_000
+        assert export.MAX_ROWS == 500_000
 
 
 def text_of(instant: datetime) -> str:

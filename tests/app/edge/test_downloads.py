@@ -10,8 +10,8 @@ from sqlalchemy import create_engine, text
 
 from app.edge.downloads import MAX_DOWNLOADS, MAX_DOWNLOADS_PER_ORGANIZATION, DatabaseDownload, DatabaseDownloads
 from rules.errors import ServiceError
-from services.audit import exporting
-from services.audit.filters import AuditFilters, matching
+from services.audit import export
+from services.audit.filters import AuditFilters, conditions_for
 from tests import factories
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ def test_download_reads_one_snapshot_of_the_database(filled: str) -> None:
 def test_export_query_streams_rows_without_sorting(filled: str) -> None:
     since = factories.now().replace(year=2000)
     for filters in (AuditFilters(), AuditFilters(action="freeze.started"), AuditFilters(source="api", actor_id="x")):
-        query, values = exporting.compiled(exporting.entries(matching(since, "org_1", filters)))
+        query, values = export.compiled(export.entries(conditions_for(since, "org_1", filters)))
 
         async def explain(download: DatabaseDownload, query: str = query, values: Any = values) -> str:
             return "\n".join(row["QUERY PLAN"] for row in await download.fetch(f"EXPLAIN {query}", values))

@@ -15,7 +15,7 @@ from rules.ids import new_id
 from schemas.contract import load_contract
 from services.bypass_detection import reports
 from services.enforcement import orphans
-from services.overview import attention_sources
+from services.overview import alert_sources
 from services.schedules import alerts, overlap_alerts
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
@@ -85,7 +85,7 @@ class TestListAttentionItems:
         known = set(load_contract().document["components"]["schemas"]["AttentionType"]["enum"])
         raised_types = {kind for kind, _ in reports.ALERTS.values()}
         raised_types |= {alerts.MISSED, alerts.WITHOUT_TARGETS, alerts.NOT_ENFORCED, overlap_alerts.TYPE, orphans.TYPE}
-        raised_types |= {"unenforced_branch", "missing_permissions"} | set(attention_sources.TYPES)
+        raised_types |= {"unenforced_branch", "missing_permissions"} | set(alert_sources.TYPES)
         assert raised_types == known
 
 
@@ -157,7 +157,7 @@ class TestAttentionSources:
             "acme/web#7",
         )
         assert item["message"].startswith(
-            f"Bob asks that acme/web#7 may merge during a freeze: “{rows[0].reason}”. Grant or deny it: "
+            f"Bob requests to merge acme/web#7 during a freeze: “{rows[0].reason}”. Grant or deny it: "
         )
         assert f"/v1/exception-requests/{item['subject']['id']}/decide" in item["message"]
         assert item["action"] == {"label": "Open the pull request", "url": hotfix.url}

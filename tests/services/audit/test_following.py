@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 
 from models.audit import UnsealedEntry
 from models.organizations import Organization
+from services.audit.entries import list_entries
 from services.audit.filters import AuditFilters
 from services.audit.hash_chain import seal_entries
-from services.audit.listing import list_entries
 from services.core.unit_of_work import UnitOfWorkFactory
 from tests.services.audit.conftest import Record, entry_of, seals
 from tests.services.conftest import Opener

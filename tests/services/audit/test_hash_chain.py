@@ -88,7 +88,7 @@ class TestChain:
         record: Record,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(hash_chain, "PIECE", 2)
+        monkeypatch.setattr(hash_chain, "BATCH_SIZE", 2)
         entries = [record() for _ in range(5)]
         assert seal_entries(jobs) == 5
         assert [seal.entry_id for seal in seals(session, acme)] == entries
@@ -105,8 +105,8 @@ class TestChain:
     ) -> None:
         record()
         seal_entries(jobs)
-        monkeypatch.setattr(hash_chain, "PIECE", 1)
-        monkeypatch.setattr(hash_chain, "LONGEST", 0.0)
+        monkeypatch.setattr(hash_chain, "BATCH_SIZE", 1)
+        monkeypatch.setattr(hash_chain, "MAX_SECONDS", 0.0)
         for _ in range(5):
             record()
         with unit_of(globex) as uow:
@@ -163,7 +163,7 @@ class TestConcurrency:
     ) -> None:
         record()
         with jobs.open(SYSTEM_CALLER) as first:
-            assert hash_chain._seal_piece(first, acme.id) == 1
+            assert hash_chain._seal_batch(first, acme.id) == 1
             assert seal_entries(jobs) == 0
         assert len(seals(session, acme)) == 1
 

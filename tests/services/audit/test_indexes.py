@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import Engine, create_engine, event, text
 
 from app.database import make_engine
+from services.audit.entries import list_entries
 from services.audit.filters import AuditFilters
-from services.audit.listing import list_entries
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWork, UnitOfWorkFactory
-from services.overview import overview
+from services.overview import summary
 from tests import factories
 from tests.services.conftest import ADA, Listener
 
@@ -158,7 +158,7 @@ def test_latest_entries_of_an_action_are_found_by_its_index(
         connection.execute(text("VACUUM ANALYZE audit_entries"))
     owner.dispose()
     explained = Explained(filled)
-    shown = overview.show(uow)
+    shown = summary.show(uow)
     event.remove(filled, "before_cursor_execute", explained._explain)
     assert {entry["action"] for entry in shown["activity"]} == {"freeze.started"}
     assert "ix_audit_entries_action" in explained.plans[-1]

@@ -20,7 +20,7 @@ from services.core.unit_of_work import Caller
 from services.enforcement import withdrawing
 from services.enforcement.applying import SETUPS
 from services.enforcement.confirming import MAX_WRITING_SECONDS
-from services.offboarding.deletion import WITHDRAWN_AFTER, delete, end_what_came_late
+from services.offboarding.deletion import WITHDRAWAL_DELAY, delete, end_leftovers
 from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
 from tests import factories
 from tests.jobs.conftest import ADA, Builder, Town, build, fake_github, private_key, town
@@ -54,7 +54,7 @@ def pass_time(town: Town, **length: float) -> None:
 def gone(town: Town, name: str = "Acme") -> None:
     """Delete it, and let the time pass in which somebody may still be writing rules."""
     leave(town, name)
-    pass_time(town, seconds=WITHDRAWN_AFTER.total_seconds())
+    pass_time(town, seconds=WITHDRAWAL_DELAY.total_seconds())
 
 
 def withdrawn(town: Town) -> None:
@@ -103,10 +103,10 @@ class TestHeads:
         town.freeze()
         town.settle()
         assert set(town.conclusions().values()) == {"failure"}
-        assert end_what_came_late(town.jobs) == 1
+        assert end_leftovers(town.jobs) == 1
         town.settle()
         assert set(town.conclusions().values()) == {"success"}
-        assert end_what_came_late(town.jobs) == 0
+        assert end_leftovers(town.jobs) == 0
 
     def test_freezes_that_race_with_the_deletion_all_end(self, town: Town, build: Builder) -> None:
         build("web")
@@ -124,7 +124,7 @@ class TestHeads:
             thread.start()
         for thread in threads:
             thread.join()
-        end_what_came_late(town.jobs)
+        end_leftovers(town.jobs)
         assert town.sql("SELECT DISTINCT end_reason FROM freezes") == [("organization_deleted",)]
         town.settle()
         assert set(town.conclusions().values()) == {"success"}
@@ -136,7 +136,7 @@ class TestHeads:
         factories.freeze(town.session, town.organization, [branch], ends_at=factories.now() - timedelta(seconds=1))
         town.session.commit()
         leave(town)
-        assert end_what_came_late(town.jobs) == 0
+        assert end_leftovers(town.jobs) == 0
         assert town.sql("SELECT end_reason FROM freezes") == [(None,)]
 
 
@@ -258,12 +258,12 @@ class TestRulesets:
         assert mails(town) == []
 
     def test_ruleset_removal_waits_until_running_setups_must_have_ended(self, town: Town, written: int) -> None:
-        assert SETUPS.lease <= WITHDRAWN_AFTER
-        assert timedelta(seconds=MAX_WRITING_SECONDS + town.github.settings.deadline_seconds) < WITHDRAWN_AFTER
+        assert SETUPS.lease <= WITHDRAWAL_DELAY
+        assert timedelta(seconds=MAX_WRITING_SECONDS + town.github.settings.deadline_seconds) < WITHDRAWAL_DELAY
         leave(town)
         assert not waits(town)
         assert not withdraw_due(town.jobs, town.github)
-        pass_time(town, seconds=WITHDRAWN_AFTER.total_seconds())
+        pass_time(town, seconds=WITHDRAWAL_DELAY.total_seconds())
         assert waits(town)
 
     @pytest.mark.parametrize("happened", [True, False])

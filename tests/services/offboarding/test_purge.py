@@ -15,7 +15,7 @@ from models.installations import Installation
 from models.organizations import Organization, User
 from services.core.unit_of_work import SYSTEM_CALLER, Dependencies, UnitOfWorkFactory
 from services.offboarding import purge
-from services.offboarding.purge import _erase_a_piece, erased_tables, purge_deleted
+from services.offboarding.purge import _purge_batch, purge_deleted, purged_tables
 from tests import factories
 from tests.harness.engines import engine_of
 from tests.services.conftest import Listener, MovedClock
@@ -87,7 +87,7 @@ def count(session: Session, query: str) -> int:
 
 def test_purge_covers_every_table_of_an_organization(session: Session, globex: Organization) -> None:
     every = {table.name for table in Base.metadata.sorted_tables if "organization_id" in table.columns}
-    assert {table.name for table in erased_tables()} == every - {"sessions"}
+    assert {table.name for table in purged_tables()} == every - {"sessions"}
     assert [table for table, rows in rows_of(session, globex).items() if not rows] == []
 
 
@@ -149,8 +149,8 @@ def test_purge_is_done_once(jobs: UnitOfWorkFactory, session: Session, acme: Org
 class TestBatches:
     @pytest.fixture(autouse=True)
     def _small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(purge, "PIECE", 2)
-        monkeypatch.setattr(purge, "REFERENCED_PIECE", 1)
+        monkeypatch.setattr(purge, "BATCH_SIZE", 2)
+        monkeypatch.setattr(purge, "REFERENCED_BATCH_SIZE", 1)
 
     @pytest.mark.parametrize("pieces", range(1, 30, 4))
     def test_purge_resumes_when_killed(
@@ -158,7 +158,7 @@ class TestBatches:
     ) -> None:
         clock.ahead += timedelta(days=31)
         for _ in range(pieces):
-            _erase_a_piece(jobs)
+            _purge_batch(jobs)
         while purge_deleted(jobs):
             pass
         assert {table for table, rows in rows_of(session, acme).items() if rows} == set()
@@ -172,7 +172,7 @@ class TestBatches:
         clock: MovedClock,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(purge, "LONGEST", 0.0)
+        monkeypatch.setattr(purge, "MAX_SECONDS", 0.0)
         clock.ahead += timedelta(days=31)
         sweeps = 0
         while purge_deleted(jobs):
@@ -213,7 +213,7 @@ def test_rows_written_during_the_purge_are_erased_in_the_next_sweep(
     session.commit()
     try:
         assert purge_deleted(jobs)
-        assert "erased in the next sweep" in caplog.text
+        assert "the next sweep deletes it" in caplog.text
     finally:
         session.execute(text("DROP FUNCTION write_meanwhile() CASCADE"))
         session.commit()

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from models.organizations import Organization
 from services.core.unit_of_work import UnitOfWork
-from services.overview import attention, attention_sources, overview
+from services.overview import alert_sources, alerts, summary
 from tests import factories
 from tests.services.conftest import Opener
 from tests.services.test_indexes import MANY
@@ -35,8 +35,8 @@ def statements(uow: UnitOfWork) -> int:
     sent: list[str] = []
     connection = uow.session.connection()
     event.listen(connection, "before_cursor_execute", lambda *told: sent.append(told[2]))
-    overview.show(uow)
-    attention.list_items(uow, attention.AttentionFilters(), None, 100)
+    summary.show(uow)
+    alerts.list_alerts(uow, alerts.AlertFilters(), None, 100)
     return len(sent)
 
 
@@ -72,15 +72,15 @@ def connection(own_database: str) -> Iterator[Connection]:
 @pytest.mark.parametrize(
     ("source", "index"),
     [
-        pytest.param(attention_sources.raised, "attention_items", id="raised items"),
-        pytest.param(attention_sources.failed_targets, "ix_freeze_targets_failed", id="failed targets"),
-        pytest.param(attention_sources.pending_requests, "ix_exceptions_pending", id="requests"),
+        pytest.param(alert_sources.open_alerts, "attention_items", id="raised items"),
+        pytest.param(alert_sources.failed_targets, "ix_freeze_targets_failed", id="failed targets"),
+        pytest.param(alert_sources.pending_requests, "ix_exceptions_pending", id="requests"),
     ],
 )
 def test_attention_items_are_found_by_an_index(
-    connection: Connection, source: Callable[[], attention_sources.Query], index: str
+    connection: Connection, source: Callable[[], alert_sources.Query], index: str
 ) -> None:
     values = {"organization": "org_1", "now": factories.now(), "home": "https://changefreeze.example/"}
-    plan = connection.execute(text(f"EXPLAIN {attention_sources.written(source())}"), values).scalars().all()
+    plan = connection.execute(text(f"EXPLAIN {alert_sources.sql_of(source())}"), values).scalars().all()
     assert any(index in line for line in plan), "\n".join(plan)
     assert not any("Seq Scan on freeze_targets" in line or "Seq Scan on exceptions" in line for line in plan)

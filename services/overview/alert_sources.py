@@ -1,6 +1,6 @@
-"""Where what needs attention is read from: the stored items, and what there is besides, as columns of items.
+"""Sources of alerts: the stored ones, and one query for each type that is derived from the present state.
 
-Each source is a query with the parameters `organization`, `now` and `home` (an address), made once in a process.
+All queries have the same columns, and the parameters `organization`, `now` and `home` (a URL). They are built once.
 """
 
 from typing import Any
@@ -37,26 +37,27 @@ from rules.access.entitlements import PLANS
 from services.installations.views import NOT_REMOVED
 
 _EXPIRES_SOON = "api_keys.expires_at - least(interval '14 days', (api_keys.expires_at - api_keys.created_at) / 4)"
-"""From when on a key is told of: two weeks before its end, or a quarter of its life where that is less."""
+"""Start of the alert for a key: two weeks before it expires, or a quarter of its lifetime if that is shorter."""
 TYPES = ("failed_targets", "pending_request", "expiring_key", "installation_gone", "code_host_limit")
-"""Types of items that are not stored."""
+"""Types of alerts that are not stored."""
 
 NOT_BLOCKED = "%s branches may not be blocked by the freeze “%s”: checks could not be written."
 STILL_BLOCKED = "%s branches may still be blocked by the freeze “%s”, which has ended: checks could not be written."
-TRIED_AGAIN = (
-    " %s: %s They are tried again by themselves; once the cause has gone, POST /v1/freezes/%s/retry does at once."
-)
+RETRIED = " %s: %s They are retried automatically; to retry them now: POST /v1/freezes/%s/retry."
 UNINSTALLED = (
-    "The GitHub App was uninstalled from %s: its freezes have ended, and no check is written. Install it again."
+    "The GitHub App was uninstalled from %s. Its freezes have ended, and no checks are written. Install it again."
 )
-SUSPENDED = "The GitHub App is suspended in %s: no check is written, those that stand stay. Unsuspend it at GitHub."
-REQUESTED = "%s asks that %s may merge during a freeze: “%s”. Grant or deny it: POST /v1/exception-requests/%s/decide."
+SUSPENDED = "The GitHub App is suspended in %s. No checks are written; existing checks stay. Unsuspend it at GitHub."
+REQUESTED = "%s requests to merge %s during a freeze: “%s”. Grant or deny it: POST /v1/exception-requests/%s/decide."
 UNDECIDABLE = (
-    "%s asks that %s may merge during a freeze: “%s”. The plan includes no exceptions any more. Take the request back: "
+    "%s requests to merge %s during a freeze: “%s”. The plan no longer includes exceptions. Withdraw the "
+    "request: "
     "POST /v1/exceptions/%s/revoke."
 )
-EXPIRING = "The API key “%s” expires on %s. Make another one for what uses it, and revoke this one."
-LIMITED = "GitHub limits us in %s until %s; %s branches wait for their checks, which are written then by themselves."
+EXPIRING = "The API key “%s” expires on %s. Create a new key, update the clients that use this one, and revoke it."
+LIMITED = (
+    "GitHub limits our requests for %s until %s. %s branches wait for checks, which are written automatically then."
+)
 
 Query = Select[*tuple[Any, ...]]
 _ORGANIZATION: ColumnElement[str] = literal_column(":organization", String)
@@ -64,37 +65,37 @@ _NOW: Any = literal_column("CAST(:now AS timestamptz)", DateTime(timezone=True))
 _HOME: ColumnElement[str] = literal_column("CAST(:home AS text)", String)
 
 
-def every_source() -> TextualSelect:
-    """Return all of them as one query of id, type, severity, since, subject, message and action."""
-    sources = (raised, failed_targets, pending_requests, expiring_keys, gone_installation, limits)
+def union_of_sources() -> TextualSelect:
+    """Return all sources as one query with the columns id, type, severity, since, subject, message, action."""
+    sources = (open_alerts, failed_targets, pending_requests, expiring_keys, gone_installation, limits)
     every = union_all(*(source() for source in sources))
     columns = {column.key: column.type for column in every.selected_columns if column.key}
-    return text(written(every)).columns(**columns)
+    return text(sql_of(every)).columns(**columns)
 
 
-def written(query: Any) -> str:
-    """Return a query of items as SQL with its parameters by name."""
+def sql_of(query: Any) -> str:
+    """Return a query as SQL with named parameters."""
     named = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
     return str(query.compile(dialect=named, compile_kwargs={"literal_binds": True}))
 
 
-def raised() -> Query:
-    """Return the items that were raised and are open."""
+def open_alerts() -> Query:
+    """Return the stored open alerts."""
     row = AttentionItem
     columns = (row.id, row.type, row.severity, row.since, row.subject, row.message, row.action)
     return select(*columns).where(row.organization_id == _ORGANIZATION, row.cleared_at.is_(None))
 
 
 def failed_targets() -> Query:
-    """Return an item for each freeze: one in force may not block these branches, one that has ended may block them.
+    """Return an alert per freeze with failed targets: not blocked while it is in force, still blocked after its end.
 
-    Of a repository that is not covered any more no check is written: nothing there can be done.
+    Repositories that were removed from the installation are left out, because no checks are written there.
     """
     running = Freeze.is_in_force(_NOW)
     since = case((running, Freeze.started_at), else_=func.coalesce(Freeze.ended_at, Freeze.ends_at))
     first = func.min(Repository.owner + "/" + Repository.name + ":" + WatchedBranch.name)
     message = func.format(
-        case((running, NOT_BLOCKED), else_=STILL_BLOCKED) + TRIED_AGAIN,
+        case((running, NOT_BLOCKED), else_=STILL_BLOCKED) + RETRIED,
         func.count(),
         Freeze.reason,
         first,
@@ -123,18 +124,18 @@ def failed_targets() -> Query:
 
 
 def pending_requests() -> Query:
-    """Return an item for each group of requests whose pull request is open: they are decided together.
+    """Return an alert per group of pending requests of an open pull request: they are decided together.
 
-    Where the plan has lost exceptions nobody can decide any more, and it is said what can be done instead. In a
-    repository that is not covered any more nothing can.
+    If the plan no longer includes exceptions, requests cannot be decided, and the message proposes to revoke them.
+    Repositories that were removed from the installation are left out.
     """
     row = PullRequestException
     deciding = [plan.name for plan in PLANS.values() if "pr_exceptions" in plan.entitlements]
     name = Repository.owner + "/" + Repository.name + "#" + cast(PullRequest.number, String)
-    somebody = func.coalesce(func.min(row.requested_by["name"].astext), "Somebody")
+    requester = func.coalesce(func.min(row.requested_by["name"].astext), "A user")
     message = func.format(
         case((Organization.plan.in_(deciding), REQUESTED), else_=UNDECIDABLE),
-        somebody,
+        requester,
         name,
         func.min(row.reason),
         func.min(row.id),
@@ -165,12 +166,12 @@ def pending_requests() -> Query:
 
 
 def expiring_keys() -> Query:
-    """Return an item for each key that expires soon."""
+    """Return an alert per API key that expires soon."""
     since = literal_column(_EXPIRES_SOON, ApiKey.expires_at.type)
     message = func.format(
         EXPIRING,
         ApiKey.name,
-        _told(ApiKey.expires_at),
+        _format_instant(ApiKey.expires_at),
     )
     subject = ("api_key", ApiKey.id, ApiKey.name)
     action = ("Open the API keys", _HOME)
@@ -184,19 +185,19 @@ def expiring_keys() -> Query:
 
 
 def gone_installation() -> Query:
-    """Return the organisation's installation, where it is suspended or was removed; since when, the audit tells."""
-    told = select(func.max(AuditEntry.at)).where(
+    """Return an alert if the organisation's installation is suspended or removed; the audit has the instant."""
+    changed_at = select(func.max(AuditEntry.at)).where(
         AuditEntry.organization_id == _ORGANIZATION,
         AuditEntry.target_id == cast(Installation.id, String),
         AuditEntry.action == "installation." + Installation.state,
     )
-    words = case((Installation.state == "removed", UNINSTALLED), else_=SUSPENDED)
-    message = func.format(words, Installation.account)
+    template = case((Installation.state == "removed", UNINSTALLED), else_=SUSPENDED)
+    message = func.format(template, Installation.account)
     query = select(
         *_columns(
             "installation_gone",
             literal("critical"),
-            func.coalesce(told.correlate(Installation).scalar_subquery(), Installation.created_at),
+            func.coalesce(changed_at.correlate(Installation).scalar_subquery(), Installation.created_at),
             ("installation", cast(Installation.id, String), Installation.account),
             message,
             ("Connect GitHub", _HOME),
@@ -214,7 +215,7 @@ def gone_installation() -> Query:
 
 
 def limits() -> Query:
-    """Return an installation that the code host has told to hold back, and how many branches wait for that."""
+    """Return an alert if GitHub's rate limit pauses the installation, with the number of branches that wait."""
     waiting = (
         select(func.count())
         .select_from(WatchedBranch)
@@ -227,7 +228,7 @@ def limits() -> Query:
     message = func.format(
         LIMITED,
         Installation.account,
-        _told(Installation.paused_until),
+        _format_instant(Installation.paused_until),
         waiting.correlate(Installation).scalar_subquery(),
     )
     query = select(
@@ -237,7 +238,7 @@ def limits() -> Query:
             func.coalesce(Installation.paused_since, Installation.created_at),
             ("installation", cast(Installation.id, String), Installation.account),
             message,
-            ("See what waits", _HOME),
+            ("See waiting branches", _HOME),
         )
     )
     return query.where(
@@ -245,7 +246,7 @@ def limits() -> Query:
     )
 
 
-def _columns(  # noqa: PLR0917 - an item has these columns
+def _columns(  # noqa: PLR0917 - the columns of an alert
     kind: str,
     severity: ColumnElement[str],
     since: ColumnElement[Any],
@@ -254,7 +255,7 @@ def _columns(  # noqa: PLR0917 - an item has these columns
     action: tuple[str, Any],
     about: Any = None,
 ) -> tuple[ColumnElement[Any], ...]:
-    """Return the columns of an item that is not stored; its id follows from what it is about, else from its subject."""
+    """Return the columns of a derived alert; its id is a digest of `about`, or else of the id of the subject."""
     key = func.convert_to(literal(f"{kind} ") + (subject[1] if about is None else about), "UTF8")
     digest = func.left(func.encode(func.sha256(key), "hex"), 26)
     return (
@@ -268,5 +269,5 @@ def _columns(  # noqa: PLR0917 - an item has these columns
     )
 
 
-def _told(instant: Any) -> ColumnElement[str]:
+def _format_instant(instant: Any) -> ColumnElement[str]:
     return func.to_char(func.timezone("UTC", instant), literal_column("""'YYYY-MM-DD HH24:MI "UTC"'"""))

@@ -1,6 +1,6 @@
-"""The first page's figures: what is frozen, what comes next, what is asked for, and what was done last.
+"""The overview: freezes in force, next windows, pending exceptions, enforcement, alerts and the latest activity.
 
-A handful of queries, each by an index, whatever there is: nothing is asked for each row.
+A fixed number of indexed queries, independent of the amount of data.
 """
 
 from typing import Any
@@ -19,14 +19,12 @@ from services.audit.filters import AuditFilters, shown_since
 from services.core.unit_of_work import UnitOfWork
 from services.enforcement_status.status import LIGHTS, count_by_light, freezable
 from services.freezes import views
-from services.overview.attention import count_items
+from services.overview.alerts import count_alerts
 
-FREEZES, WINDOWS, ACTIVITIES = 5, 5, 10
-"""How many of each are shown."""
-NOUNS = ("freeze", "schedule", "occurrence", "exception", "enforcement")
-"""What the activity tells of: what whoever may see freezes may know."""
-TOLD = [action for action in ACTIONS if action.partition(".")[0] in NOUNS]
-"""The actions of that."""
+MAX_FREEZES, MAX_WINDOWS, MAX_ACTIVITIES = 5, 5, 10
+ACTIVITY_TYPES = ("freeze", "schedule", "occurrence", "exception", "enforcement")
+"""Objects whose audit entries are shown: those that every member with access to freezes may see."""
+ACTIVITY_ACTIONS = [action for action in ACTIONS if action.partition(".")[0] in ACTIVITY_TYPES]
 
 
 def show(uow: UnitOfWork) -> dict[str, Any]:
@@ -39,7 +37,7 @@ def show(uow: UnitOfWork) -> dict[str, Any]:
         "windows": _windows(uow),
         "exceptions": _exceptions(uow),
         "enforcement": {"light": worst(light for light in LIGHTS if light_counts[light]), "counts": light_counts},
-        "attention": count_items(uow),
+        "attention": count_alerts(uow),
         "activity": _activity(uow),
     }
 
@@ -47,7 +45,7 @@ def show(uow: UnitOfWork) -> dict[str, Any]:
 def _freezes(uow: UnitOfWork) -> dict[str, Any]:
     running = (Freeze.organization_id == uow.organization, Freeze.is_in_force(uow.now))
     newest = select(Freeze, func.count().over()).where(*running).order_by(Freeze.started_at.desc(), Freeze.id.desc())
-    rows = uow.session.execute(newest.limit(FREEZES)).all()
+    rows = uow.session.execute(newest.limit(MAX_FREEZES)).all()
     return {
         "in_force": rows[0][1] if rows else 0,
         "newest": views.views(uow, [row[0] for row in rows]) if rows else [],
@@ -55,7 +53,7 @@ def _freezes(uow: UnitOfWork) -> dict[str, Any]:
 
 
 def _frozen(uow: UnitOfWork) -> int:
-    """Count what freezes in force cover, of what a freeze can reach."""
+    """Return the number of freezable branches that freezes in force cover."""
     query = (
         select(func.count(distinct(FreezeTarget.branch_id)))
         .join_from(Freeze, FreezeTarget, FreezeTarget.freeze_id == Freeze.id)
@@ -70,7 +68,7 @@ def _frozen(uow: UnitOfWork) -> int:
 
 
 def _windows(uow: UnitOfWork) -> list[dict[str, Any]]:
-    """Return the planned windows that begin next."""
+    """Return the planned windows that start next."""
     query = (
         select(
             Occurrence.id.label("occurrence_id"),
@@ -87,15 +85,15 @@ def _windows(uow: UnitOfWork) -> list[dict[str, Any]]:
         )
         .where(Schedule.enabled, Schedule.deleted_at.is_(None))
         .order_by(Occurrence.starts_at, Occurrence.id)
-        .limit(WINDOWS)
+        .limit(MAX_WINDOWS)
     )
     return [dict(row) for row in uow.session.execute(query).mappings()]
 
 
 def _exceptions(uow: UnitOfWork) -> dict[str, int]:
-    """Count requests that wait, and exceptions that hold, of open pull requests; those asked for together are one.
+    """Count pending and granted exceptions of open pull requests; those requested together count once.
 
-    What a repository that is not covered any more has of them is of no use to anybody.
+    Repositories that were removed from the installation are left out.
     """
     row, running = PullRequestException, Freeze.is_in_force(uow.now)
     groups = func.count(distinct(row.request_group_id))
@@ -115,10 +113,11 @@ def _exceptions(uow: UnitOfWork) -> dict[str, int]:
 
 
 def _activity(uow: UnitOfWork) -> list[dict[str, Any]]:
-    """Return the last entries of the audit about what is told here, within what the plan shows.
+    """Return the latest audit entries with these actions, within the plan's retention.
 
-    The last of each action are asked for, by an index, however many others were written since. The range of one action
-    keeps the planner to that index: for an equality it would rather walk all entries back, past every other action.
+    The latest entries of each action are read from an index, however many others were written since. The condition on
+    the action is a range (`>=` and `<=`) to keep the planner on that index: for an equality it would rather scan all
+    entries backwards, past every other action.
     """
     columns = (
         AuditEntry.id,
@@ -129,15 +128,15 @@ def _activity(uow: UnitOfWork) -> list[dict[str, Any]]:
         AuditEntry.target,
     )
     since = shown_since(uow.now, uow.plan, AuditFilters())
-    told = func.unnest(literal(TOLD, ARRAY(Text))).table_valued("action").render_derived("told")
+    shown = func.unnest(literal(ACTIVITY_ACTIONS, ARRAY(Text))).table_valued("action").render_derived("shown")
     last = (
         select(*columns)
         .where(AuditEntry.organization_id == uow.organization)
-        .where(AuditEntry.action >= told.c.action, AuditEntry.action <= told.c.action)
+        .where(AuditEntry.action >= shown.c.action, AuditEntry.action <= shown.c.action)
         .order_by(AuditEntry.action.desc(), AuditEntry.at.desc(), AuditEntry.id.desc())
-        .limit(ACTIVITIES)
+        .limit(MAX_ACTIVITIES)
         .lateral()
     )
-    newest = select(last).select_from(told).join(last, true()).where(last.c.at >= since)
-    ordered = newest.order_by(last.c.at.desc(), last.c.id.desc()).limit(ACTIVITIES)
+    newest = select(last).select_from(shown).join(last, true()).where(last.c.at >= since)
+    ordered = newest.order_by(last.c.at.desc(), last.c.id.desc()).limit(MAX_ACTIVITIES)
     return [dict(row) for row in uow.session.execute(ordered).mappings()]

@@ -1,8 +1,8 @@
-"""Listing the audit: the newest first, or in the order of the seals for whoever follows it.
+"""Lists of audit entries: newest first, or in the order of their seals for clients that follow the audit.
 
-The order of seals knows no late comer: an entry gets its number after its commit, and numbers appear in their order. So
-who has read up to a place has read everything before it, also what a transaction of minutes wrote. The list of the
-newest goes by the instant of the change, and shows an entry from its commit on.
+No entry is inserted late into the order of the seals: numbers are assigned after the commit, and appear in order. A
+client that has read up to a position has therefore read everything before it, including entries of long transactions.
+The newest-first list is ordered by the instant of the change, and shows an entry as soon as it is committed.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, func, select, text
 
 from models.audit import AuditEntry, AuditSeal
 from rules.audit.actions import ACTIONS
-from services.audit.filters import AuditFilters, matching, shown_since
+from services.audit.filters import AuditFilters, conditions_for, shown_since
 from services.audit.hash_chain import LATE
 from services.core.pagination import Page, page_of, page_of_listed, sign_cursor
 from services.core.unit_of_work import UnitOfWork
@@ -22,49 +22,50 @@ from services.core.unit_of_work import UnitOfWork
 _OPERATION = "list_audit_entries"
 _BEGINNING = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 _LAST = datetime.max.replace(tzinfo=UTC)
-# What is rare and what is frequent is found in different ways; one plan for all values would fit neither.
-_PLAN_BY_VALUES = text("SET LOCAL plan_cache_mode TO force_custom_plan")
+# Rare and frequent values need different query plans; one generic plan would fit neither.
+_CUSTOM_PLAN = text("SET LOCAL plan_cache_mode TO force_custom_plan")
 _NEWEST = (AuditEntry.at, AuditEntry.id)
 _SEALED = (AuditSeal.sealed_at, AuditSeal.sequence)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """A page of entries, and where to go on with what comes later."""
+    """A page of entries, and the cursor for entries that are sealed later."""
 
     data: Sequence[dict[str, Any]]
     next_cursor: str | None
     follow_cursor: str | None
-    """In the order of seals: the place after the last entry read, also where no page follows yet."""
+    """Only in the order of seals: the position after the last entry read, also if no page follows yet."""
 
 
 def list_entries(
     uow: UnitOfWork, filters: AuditFilters, order: Literal["asc", "desc"], cursor: str | None, limit: int
 ) -> AuditPage:
-    """Return a page of what the plan shows; raises `invalid_cursor`, `invalid_parameter` (no such action).
+    """Return a page of the entries within the plan's retention.
 
-    `desc`: the newest first. `asc`: sealed entries in the order of their seals.
+    `desc`: newest first. `asc`: sealed entries in the order of their seals.
+    Raise `invalid_cursor`, `invalid_parameter` (unknown action).
     """
     ascending = order == "asc"
     sealed = AuditSeal.entry_id == AuditEntry.id
     query = select(AuditEntry, AuditSeal).join(AuditSeal, sealed, isouter=not ascending)
     since = shown_since(uow.now, uow.caller.plan, filters)
-    query = query.where(*matching(since, uow.organization, filters, AuditSeal if ascending else AuditEntry))
+    query = query.where(*conditions_for(since, uow.organization, filters, AuditSeal if ascending else AuditEntry))
     if ascending:
-        query = query.where(*_within(uow, since, filters.until))
-    uow.session.execute(_PLAN_BY_VALUES)
+        query = query.where(*_seal_range(uow, since, filters.until))
+    uow.session.execute(_CUSTOM_PLAN)
     keys = _SEALED if ascending else _NEWEST
     bound = {**asdict(filters), "order": order}
     page = page_of(uow, _OPERATION, bound, query, keys, cursor=cursor, limit=limit, ascending=ascending)
-    data = [_view(entry, seal) for entry, seal in page.data]
-    return AuditPage(data, page.next_cursor, _follow(uow, bound, page, cursor) if ascending else None)
+    data = [_to_json(entry, seal) for entry, seal in page.data]
+    return AuditPage(data, page.next_cursor, _follow_cursor(uow, bound, page, cursor) if ascending else None)
 
 
-def _within(uow: UnitOfWork, since: datetime, until: datetime | None) -> list[ColumnElement[bool]]:
-    """Return between which seals the entries of a time can be, so that no others are looked at.
+def _seal_range(uow: UnitOfWork, since: datetime, until: datetime | None) -> list[ColumnElement[bool]]:
+    """Return conditions on the seals that entries of a time range can have, so that no others are read.
 
-    A seal is never older than its entry. It is little younger, but for the few that are marked as late: the last of
-    those of the time is asked for by their own index.
+    A seal is never older than its entry, and at most `LATE` younger unless it is marked as late. The last late one of
+    the range is found by a partial index.
     """
     of_organization = AuditSeal.organization_id == uow.organization
     conditions = [of_organization, AuditSeal.sealed_at >= since]
@@ -76,7 +77,7 @@ def _within(uow: UnitOfWork, since: datetime, until: datetime | None) -> list[Co
     return conditions
 
 
-def _follow(uow: UnitOfWork, bound: dict[str, Any], page: Page, cursor: str | None) -> str:
+def _follow_cursor(uow: UnitOfWork, bound: dict[str, Any], page: Page, cursor: str | None) -> str:
     if page.data:
         _entry, seal = page.data[-1]
         position: tuple[datetime, int] = (seal.sealed_at, seal.sequence)
@@ -87,7 +88,7 @@ def _follow(uow: UnitOfWork, bound: dict[str, Any], page: Page, cursor: str | No
     return sign_cursor(uow.dependencies.cursor_secret, (_OPERATION, uow.organization, bound), position)
 
 
-def _view(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
+def _to_json(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
     return {
         "id": entry.id,
         "at": entry.at,
@@ -102,6 +103,6 @@ def _view(entry: AuditEntry, seal: AuditSeal | None) -> dict[str, Any]:
 
 
 def list_actions(uow: UnitOfWork, cursor: str | None, limit: int) -> Page:
-    """Return a page of the vocabulary in alphabetical order; raises `invalid_cursor`."""
+    """Return a page of the vocabulary in alphabetical order. Raise `invalid_cursor`."""
     actions = [{"action": action, "meaning": ACTIONS[action]} for action in sorted(ACTIONS)]
     return page_of_listed(uow, "list_audit_actions", actions, cursor, limit)

@@ -1,0 +1,58 @@
+"""The list of alerts: open alerts that are stored, and alerts that are derived from the present state.
+
+Derived alerts are never stored, so they cannot outlive their cause: failed targets, pending requests, expiring keys, a
+removed or suspended installation, GitHub's rate limits. Their ids are derived from their subjects.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from sqlalchemy import func, select
+from sqlalchemy.sql.selectable import Subquery, TextualSelect
+
+from services.alerts.alerts import Severity
+from services.core.pagination import Page, page_of
+from services.core.unit_of_work import UnitOfWork
+from services.overview.alert_sources import union_of_sources
+
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFilters:
+    """Filters of the list; None matches all."""
+
+    type: str | None = None
+    severity: str | None = None
+
+
+def list_alerts(uow: UnitOfWork, filters: AlertFilters, cursor: str | None, limit: int) -> Page:
+    """Return a page of the current alerts, the latest first. Raise `invalid_cursor`."""
+    alerts = _all_alerts(uow)
+    query = select(*alerts.c)
+    if filters.type is not None:
+        query = query.where(alerts.c.type == filters.type)
+    if filters.severity is not None:
+        query = query.where(alerts.c.severity == filters.severity)
+    keys = (alerts.c.since, alerts.c.id)
+    page = page_of(uow, "list_attention_items", filters, query, keys, cursor=cursor, limit=limit)
+    return Page([dict(zip(alerts.c.keys(), row, strict=True)) for row in page.data], page.next_cursor)
+
+
+def count_alerts(uow: UnitOfWork) -> Mapping[str, int]:
+    """Return the number of alerts by severity."""
+    alerts = _all_alerts(uow)
+    query = select(alerts.c.severity, func.count()).group_by("severity")
+    found = {row[0]: row[1] for row in uow.session.execute(query)}
+    return {severity: found.get(severity, 0) for severity in SEVERITIES}
+
+
+def _all_alerts(uow: UnitOfWork) -> Subquery:
+    values = {"organization": uow.organization, "now": uow.now, "home": f"{uow.dependencies.web_url}/"}
+    return _query().bindparams(**values).subquery("items")
+
+
+@cache
+def _query() -> TextualSelect:
+    return union_of_sources()  # cached, because building the query takes longer than running it

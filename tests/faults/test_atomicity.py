@@ -40,14 +40,14 @@ def test_request_is_atomic_when_killed_before_any_statement(own_database: str, r
         assert dying.stdin is not None
         assert dying.stdout is not None
         for line in dying.stdout:
-            told = json.loads(line)
+            event = json.loads(line)
             with engine.connect() as connection:
                 found = tuple(connection.execute(COUNTS).one())
-            if told["killed"]:
+            if event["killed"]:
                 boundaries += 1
-                assert found == (0, 0, 0, 0, 0), f"something was left by a process killed before statement {told}"
+                assert found == (0, 0, 0, 0, 0), f"something was left by a process killed before statement {event}"
             else:
-                assert told["answer"] == 1, "the retry of the same request is answered with 201"
+                assert event["answer"] == 1, "the retry of the same request is answered with 201"
                 assert found == (1, 1, 1, 1, 1)
             dying.stdin.write("go on\n")
     assert dying.returncode == 0

@@ -118,8 +118,8 @@ class Rehearsal:
         assert self.allowed("acme/web") == allowed_so_far
         assert disagreements(self.town) == {}
         assert self.town.conclusions() == self._shown(api="failure", web="failure")
-        told = "SELECT state FROM freeze_targets WHERE freeze_id IN (:api, :web)"
-        assert self.town.sql(told, api=self.api, web=self.web) == [("applied",)] * 2
+        query = "SELECT state FROM freeze_targets WHERE freeze_id IN (:api, :web)"
+        assert self.town.sql(query, api=self.api, web=self.web) == [("applied",)] * 2
 
     def allowed(self, name: str) -> int:
         """Return how often a merge into a repository was allowed since the turn began."""

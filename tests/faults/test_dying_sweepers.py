@@ -89,13 +89,13 @@ def test_sweeper_is_atomic_when_killed_before_any_statement(
         assert dying.stdin is not None
         assert dying.stdout is not None
         for line in dying.stdout:
-            told = json.loads(line)
+            event = json.loads(line)
             with engine.connect() as connection:
                 for query, allowed in STATES.items():
                     found = tuple(connection.execute(query).one())
-                    assert found in allowed, f"{query} after {told}"
+                    assert found in allowed, f"{query} after {event}"
                     met[query].add(found)
-            assert told["killed"] or told["status"] == 0
+            assert event["killed"] or event["status"] == 0
             dying.stdin.write("go on\n")
     assert dying.returncode == 0
     assert met == STATES, "every state was met: some died before each commit, and some behind it"

@@ -99,7 +99,7 @@ class TestEscape:
     @pytest.mark.parametrize("heard", [True, False], ids=["heard of", "found by the full pass"])
     @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way.__name__))
     def test_freeze_cannot_be_escaped(self, town: Town, build: Builder, way: Any, heard: bool) -> None:
-        self.try_it(town, build, way, {"type": "glob", "patterns": ["acme/w*"]}, heard=heard)
+        self.check(town, build, way, {"type": "glob", "patterns": ["acme/w*"]}, heard=heard)
 
     @pytest.mark.parametrize("way", [rename, lose_the_plan], ids=lambda way: str(way.__name__))
     @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ class TestEscape:
     def test_freeze_of_another_scope_cannot_be_escaped(
         self, town: Town, build: Builder, way: Any, scope: dict[str, Any]
     ) -> None:
-        self.try_it(town, build, way, scope, heard=True)
+        self.check(town, build, way, scope, heard=True)
 
-    def try_it(self, town: Town, build: Builder, way: Any, scope: dict[str, Any], *, heard: bool) -> None:
+    def check(self, town: Town, build: Builder, way: Any, scope: dict[str, Any], *, heard: bool) -> None:
         build("api", "web", pulls=1)
         work(town)
         post = Post(town)

@@ -239,8 +239,8 @@ class TestRequests:
     def test_rate_limited_sync_pauses_the_installation_and_waits(self, mirror: Mirror) -> None:
         mirror.at_host("web")
         self.ask(mirror)
-        told = {"message": "You have exceeded a secondary rate limit.", "headers": {"retry-after": "30"}}
-        mirror.town.host.faults.add("error", "/installation/repositories", status=403, count=1, **told)
+        reply = {"message": "You have exceeded a secondary rate limit.", "headers": {"retry-after": "30"}}
+        mirror.town.host.faults.add("error", "/installation/repositories", status=403, count=1, **reply)
         assert self.pending(mirror)
         [[pause]] = mirror.town.sql("SELECT paused_until - clock_timestamp() FROM installations")
         assert timedelta(seconds=20) < pause <= timedelta(seconds=30)

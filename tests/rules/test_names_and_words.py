@@ -74,9 +74,9 @@ class TestCheckText:
     def test_text_of_a_blocked_head_has_freeze_reason_and_end(self) -> None:
         verdict = blocked(freeze(7, reason="Black Friday", ends_at=NOON + timedelta(days=1)))
         assert title(verdict) == "Merging into main is frozen until 2026-11-22 12:00 UTC"
-        told = summary(verdict)
+        text = summary(verdict)
         for word in ("Black Friday", "frz_7", "2026-11-21 12:00 UTC", "2026-11-22 12:00 UTC", "exception"):
-            assert word in told
+            assert word in text
 
     def test_title_has_no_end_when_any_freeze_is_open_ended(self) -> None:
         assert title(blocked(freeze(1, ends_at=NOON), freeze(2))).endswith("until it is lifted")
@@ -86,13 +86,13 @@ class TestCheckText:
         assert instant(later) in title(blocked(freeze(1, ends_at=later), freeze(2, ends_at=NOON)))
 
     def test_text_suggests_no_exception_when_exceptions_are_off(self) -> None:
-        told = summary(blocked(freeze(1), freeze(2, exceptions_allowed=False)))
-        assert "Exceptions are off" in told
-        assert "ask a release manager" not in told
+        text = summary(blocked(freeze(1), freeze(2, exceptions_allowed=False)))
+        assert "Exceptions are off" in text
+        assert "ask a release manager" not in text
 
     def test_freezes_beyond_the_listed_maximum_are_counted(self) -> None:
-        told = summary(blocked(*(freeze(number) for number in range(MAX_LISTED + 3))))
-        assert "and 3 more" in told
+        text = summary(blocked(*(freeze(number) for number in range(MAX_LISTED + 3))))
+        assert "and 3 more" in text
 
     @given(st.text(min_size=8, max_size=1000), st.integers(1, 30))
     def test_check_text_fits_the_limits_of_github_for_any_reason(self, reason: str, count: int) -> None:

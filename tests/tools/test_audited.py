@@ -21,7 +21,7 @@ def entry(action: str = "freeze.extended", target: str = "frz_1", **details: Any
     return AuditedAction(action, "org_1", target, details or CHANGE)
 
 
-def told(operation_id: str, *entries: AuditedAction) -> str | None:
+def fault_of(operation_id: str, *entries: AuditedAction) -> str | None:
     return fault(OPERATIONS[operation_id], entries)
 
 
@@ -49,34 +49,34 @@ def test_success_with_the_audit_action_of_the_contract_is_accepted(operation: Op
 
 
 def test_read_with_an_audit_entry_is_a_fault() -> None:
-    found = told("list_freezes", entry("freeze.started", "x_1", **BEFORE_AND_AFTER))
+    found = fault_of("list_freezes", entry("freeze.started", "x_1", **BEFORE_AND_AFTER))
     assert found == "list_freezes recorded freeze.started, which its x-audit does not name"
 
 
 @pytest.mark.parametrize("instant", ["2027-01-04T08:00:00+00:00", "2027-01-04T08:00:00", "2027-01-04T08:00:00.5+01:00"])
 def test_instant_in_another_format_than_the_api_is_a_fault(instant: str) -> None:
-    found = told("extend_freeze", entry(before={"endsAt": None}, after={"rows": [{"endsAt": instant}]}))
+    found = fault_of("extend_freeze", entry(before={"endsAt": None}, after={"rows": [{"endsAt": instant}]}))
     assert found == f"extend_freeze recorded instants that the API tells otherwise: {instant}"
-    assert told("extend_freeze", entry(before={"endsAt": None}, after={"endsAt": "2027-01-04T08:00:00.5Z"})) is None
+    assert fault_of("extend_freeze", entry(before={"endsAt": None}, after={"endsAt": "2027-01-04T08:00:00.5Z"})) is None
 
 
 def test_repeated_audit_entry_of_a_target_is_a_fault() -> None:
-    assert told("lift_freezes", *(entry("freeze.lifted", target) for target in ("frz_1", "frz_2"))) is None
-    twice = told("lift_freezes", entry("freeze.lifted"), entry("freeze.lifted"))
+    assert fault_of("lift_freezes", *(entry("freeze.lifted", target) for target in ("frz_1", "frz_2"))) is None
+    twice = fault_of("lift_freezes", entry("freeze.lifted"), entry("freeze.lifted"))
     assert twice == "lift_freezes recorded freeze.lifted of one thing more than once"
 
 
 def test_change_without_before_and_after_is_a_fault() -> None:
-    found = told("extend_freeze", entry(reason="none"))
+    found = fault_of("extend_freeze", entry(reason="none"))
     assert found == "extend_freeze recorded freeze.extended without what was before and after"
-    assert told("extend_freeze", entry()) is None
+    assert fault_of("extend_freeze", entry()) is None
 
 
 def test_every_row_of_an_audit_entry_requires_before_and_after() -> None:
-    assert told("create_exception", entry("exception.granted", rows=[CHANGE, CHANGE])) is None
-    assert told("create_exception", entry("exception.granted", rows=[CHANGE, {"after": {}}])) is not None
+    assert fault_of("create_exception", entry("exception.granted", rows=[CHANGE, CHANGE])) is None
+    assert fault_of("create_exception", entry("exception.granted", rows=[CHANGE, {"after": {}}])) is not None
 
 
 def test_event_requires_no_before_and_after() -> None:
     assert "freeze.retried" in EVENTS
-    assert told("retry_freeze", entry("freeze.retried", targets=1)) is None
+    assert fault_of("retry_freeze", entry("freeze.retried", targets=1)) is None

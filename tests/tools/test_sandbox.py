@@ -54,7 +54,7 @@ MADE_ON_THE_WAY = {
 
 def values_in(answer: str) -> dict[str, str]:
     """Return what an answer tells that later commands name."""
-    found = {shown: re.search(told, answer, re.MULTILINE) for shown, told in MADE_ON_THE_WAY.items()}
+    found = {shown: re.search(pattern, answer, re.MULTILINE) for shown, pattern in MADE_ON_THE_WAY.items()}
     return {shown: match[1] for shown, match in found.items() if match}
 
 
@@ -311,7 +311,7 @@ class TestStopping:
         first = run.report["pids"]
         for name, pid in first.items():
             os.kill(pid, signal.SIGKILL)
-            eventually(partial(_runs_anew, run, name, pid))
+            eventually(partial(_is_restarted, run, name, pid))
         acme = run.report["organizations"]["acme"]
         address, headers = run.report["baseUrl"], {"Authorization": f"Bearer {acme['keys']['all']}"}
         scope = {"scope": {"type": "repositories", "repositories": ["acme/web"]}}
@@ -408,5 +408,5 @@ def _enforced(address: str, headers: dict[str, str]) -> bool:
     return all(freeze["enforcedAt"] for freeze in freezes)
 
 
-def _runs_anew(run: Run, name: str, pid: int) -> bool:
+def _is_restarted(run: Run, name: str, pid: int) -> bool:
     return bool(run.report["pids"][name] != pid)

@@ -133,10 +133,10 @@ class TestReplies:
 
     def test_smtp_error_omits_the_text_of_the_server(self, box: Handle) -> None:
         box.mailbox.replies["RCPT"].append("550 ada@example.com wants no token=1")
-        told = str(failing(mail_server(box)))
-        assert "550" in told
-        assert "ada" not in told
-        assert "token" not in told
+        error = str(failing(mail_server(box)))
+        assert "550" in error
+        assert "ada" not in error
+        assert "token" not in error
 
     def test_refused_smtp_connection_is_an_error_of_the_server(self) -> None:
         with socket.socket() as unused:

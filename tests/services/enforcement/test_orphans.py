@@ -19,8 +19,8 @@ from tools.fake_github.model.world import Actor
 __all__ = ["fake_github", "private_key", "town"]
 
 OWN = {"type": "repositories", "repositories": ["acme/web", "acme/api"]}
-TOLD = [("orphaned_requirement", "acme/web", "https://github.com/acme/web/settings/rules")]
-TOLD_ABOVE = [("orphaned_requirement", "acme/web", "https://github.com/organizations/acme/settings/rules")]
+ALERT = [("orphaned_requirement", "acme/web", "https://github.com/acme/web/settings/rules")]
+ORGANIZATION_ALERT = [("orphaned_requirement", "acme/web", "https://github.com/organizations/acme/settings/rules")]
 
 
 def enforced(town: Town, scope: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def sync(town: Town) -> None:
     assert repository_sync.sync_due(town.jobs, town.github)
 
 
-def look(town: Town) -> None:
+def report(town: Town) -> None:
     caller = Caller(town.organization.id, CODE_HOST, "code_host")
     report_orphans(town.jobs, town.github, caller, next(iter(town.host.world.installations)))
 
@@ -69,10 +69,10 @@ class TestRepositoryRuleset:
     def test_orphaned_ruleset_has_an_alert_until_the_repository_is_covered(self, town: Town) -> None:
         enforced(town, OWN)
         select(town, "api")
-        assert attention(town) == TOLD
+        assert attention(town) == ALERT
         sync(town)
         settle(town)
-        assert attention(town) == TOLD
+        assert attention(town) == ALERT
         select(town, "api", "web")
         assert attention(town) == []
         assert names(town.host) == {"web": ["Change freeze: main"], "api": ["Change freeze: main"]}
@@ -81,11 +81,11 @@ class TestRepositoryRuleset:
         """A public repository is shown to us though it is not covered."""
         enforced(town, OWN)
         town.sql("UPDATE repositories SET removed_at = clock_timestamp() WHERE name = 'web'")
-        look(town)
-        assert attention(town) == TOLD
+        report(town)
+        assert attention(town) == ALERT
         [number] = [each.id for each in town.host.world.rulesets.values() if each.source_id == web(town)]
         town.person("DELETE", f"/repos/acme/web/rulesets/{number}").raise_for_status()
-        look(town)
+        report(town)
         assert attention(town) == []
         assert len(town.sql("SELECT 1 FROM written_rulesets")) == 1
 
@@ -108,11 +108,11 @@ class TestOrganizationRuleset:
     def test_organization_ruleset_drops_the_uncovered_repository_after_a_delay(self, town: Town) -> None:
         enforced(town, ORGANIZATION)
         select(town, "api")
-        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+        assert (attention(town), covered_above(town)) == (ORGANIZATION_ALERT, 2)
         settle(town)
         assert (attention(town), covered_above(town)) == ([], 1)
-        told = town.sql("SELECT action, source FROM audit_entries WHERE action LIKE 'ruleset.%' ORDER BY at")
-        assert told[-1] == ("ruleset.updated", "system")
+        changes = town.sql("SELECT action, source FROM audit_entries WHERE action LIKE 'ruleset.%' ORDER BY at")
+        assert changes[-1] == ("ruleset.updated", "system")
         assert len(town.sql("SELECT 1 FROM written_rulesets")) == 1
 
     def test_organization_ruleset_is_deleted_when_no_repository_is_left(self, town: Town) -> None:
@@ -127,7 +127,7 @@ class TestOrganizationRuleset:
         freeze = town.freeze()
         select(town, "api")
         settle(town)
-        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+        assert (attention(town), covered_above(town)) == (ORGANIZATION_ALERT, 2)
         town.lift(freeze)
         sync(town)
         assert (attention(town), covered_above(town)) == ([], 1)
@@ -137,7 +137,7 @@ class TestOrganizationRuleset:
         permit(town, administration="write", organization_administration="read")
         select(town, "api")
         settle(town)
-        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+        assert (attention(town), covered_above(town)) == (ORGANIZATION_ALERT, 2)
 
     @pytest.mark.parametrize("hidden", ["permission", "fault"])
     def test_alert_stays_open_when_the_organization_ruleset_is_unreadable(self, town: Town, hidden: str) -> None:
@@ -148,7 +148,7 @@ class TestOrganizationRuleset:
         else:
             town.host.faults.add("error", "GET /orgs/acme/rulesets", status=502)
         settle(town)
-        assert (attention(town), covered_above(town)) == (TOLD_ABOVE, 2)
+        assert (attention(town), covered_above(town)) == (ORGANIZATION_ALERT, 2)
 
 
 def web(town: Town) -> int:

@@ -63,7 +63,7 @@ def accept(uow_factory: UnitOfWorkFactory, caller: Caller, invitation: Invitatio
         invitations.accept(uow, invitation.id, token)
 
 
-def looks(uow: UnitOfWork, token: str) -> bool:
+def is_valid(uow: UnitOfWork, token: str) -> bool:
     return one_time_tokens.peek(uow, "invitation", token) is not None
 
 
@@ -73,7 +73,7 @@ def test_accepted_invitation_invalidates_all_its_tokens(
     tokens = [issue(uow, invitation) for _ in range(2)]
     accept(uow_factory, as_eve, invitation, tokens[0])
     with uow() as opened:
-        assert [looks(opened, token) for token in tokens] == [False, False]
+        assert [is_valid(opened, token) for token in tokens] == [False, False]
     assert session.get(Membership, (invitation.organization_id, as_eve.principal_id)) is not None
 
 
@@ -91,7 +91,7 @@ def test_token_of_another_invitation_is_rejected_and_stays_valid(
             accept(uow_factory, as_eve, invitation, token)
         assert refused.value.code == "invitation_not_found"
     with uow() as opened:
-        assert looks(opened, other)
+        assert is_valid(opened, other)
     assert session.get(Membership, (acme.id, as_eve.principal_id)) is None
 
 

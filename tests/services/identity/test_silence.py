@@ -18,7 +18,7 @@ from tests.harness.passwords import HASHER, hash_password
 from tests.services.identity.conftest import PASSWORD, Opener
 
 Work = Callable[[UnitOfWork, str], object]
-NOBODY = "nobody@example.com"
+UNKNOWN = "nobody@example.com"
 
 
 @pytest.fixture
@@ -53,19 +53,19 @@ def wrong(uow: UnitOfWork, email: str) -> object:
 def test_known_and_unknown_addresses_run_the_same_statements(
     work: Work, uow: Opener, written: list[str], eve: User
 ) -> None:
-    told: list[object] = []
-    for email in (eve.email, NOBODY):
+    results: list[object] = []
+    for email in (eve.email, UNKNOWN):
         with uow() as opened:
-            told.append(work(opened, email))
-        told.append(sorted(written))
+            results.append(work(opened, email))
+        results.append(sorted(written))
         written.clear()
-    assert told[:2] == told[2:]
-    assert told[1]
+    assert results[:2] == results[2:]
+    assert results[1]
 
 
 @pytest.mark.parametrize("work", [signed_up, forgotten])
 def test_known_and_unknown_addresses_both_wake_the_mail_queue(work: Work, uow: Opener, eve: User) -> None:
-    for email in (eve.email, NOBODY):
+    for email in (eve.email, UNKNOWN):
         with uow() as opened:
             work(opened, email)
             assert opened.wakeups == {"mail"}
@@ -123,7 +123,7 @@ def test_sign_in_is_rate_limited_and_not_counted_when_hashing_is_busy(uow: Opene
 def test_email_confirmation_is_rate_limited_when_hashing_is_busy(uow: Opener, session: Session) -> None:
     with uow() as opened:
         details = {"name": "Nobody", "passwordHash": hash_password(PASSWORD)}
-        token = one_time_tokens.issue(opened, "verify_email", NOBODY, registration.LINK_LIFETIME, details=details)
+        token = one_time_tokens.issue(opened, "verify_email", UNKNOWN, registration.LINK_LIFETIME, details=details)
     with ExitStack() as crowd, uow() as opened:
         for _ in range(MAX_WAITING):
             crowd.enter_context(HASHER.slot())
@@ -132,4 +132,4 @@ def test_email_confirmation_is_rate_limited_when_hashing_is_busy(uow: Opener, se
     assert (refused.value.code, refused.value.retry_after) == ("rate_limited", 1)
     assert session.query(ThrottledAttempt).count() == 0
     with uow() as opened:
-        assert registration.verify_email(opened, token, PASSWORD).email == NOBODY
+        assert registration.verify_email(opened, token, PASSWORD).email == UNKNOWN

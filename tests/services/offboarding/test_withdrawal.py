@@ -57,8 +57,8 @@ def test_withdrawal_accepts_rulesets_already_removed(town: Town, written: int) -
 
 def test_withdrawal_reports_and_retries_failed_removals(town: Town, written: int) -> None:
     fault = town.host.faults.add("error", "DELETE /repos/acme/web/rulesets", status=403, message="Not allowed")
-    [told] = leave(town)
-    assert told.startswith("acme/web: ")
+    [message] = leave(town)
+    assert message.startswith("acme/web: ")
     town.host.faults.clear(fault.id)
     assert leave(town) == []
     assert written not in town.host.world.rulesets

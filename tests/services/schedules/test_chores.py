@@ -57,19 +57,19 @@ def busy(own_database: str) -> Iterator[UnitOfWorkFactory]:
 def test_periodic_tasks_scan_no_whole_table_of_windows_or_freezes(
     busy: UnitOfWorkFactory, chore: Callable[[UnitOfWorkFactory], object]
 ) -> None:
-    asked: list[tuple[str, Any]] = []
+    selects: list[tuple[str, Any]] = []
 
     def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         if statement.lstrip().startswith("SELECT"):
-            asked.append((statement, parameters))
+            selects.append((statement, parameters))
 
     event.listen(busy.engine, "before_cursor_execute", remember)
     chore(busy)
     event.remove(busy.engine, "before_cursor_execute", remember)
     with busy.engine.connect() as connection:
-        for statement, parameters in asked:
+        for statement, parameters in selects:
             plan = connection.exec_driver_sql(f"EXPLAIN {statement}", parameters).scalars().all()
-            told = "\n".join(plan)
-            assert "Seq Scan on occurrences" not in told, f"{statement}\n{told}"
-            assert "Seq Scan on freezes" not in told, f"{statement}\n{told}"
-    assert any("occurrences" in statement or "freezes" in statement for statement, _ in asked)
+            explained = "\n".join(plan)
+            assert "Seq Scan on occurrences" not in explained, f"{statement}\n{explained}"
+            assert "Seq Scan on freezes" not in explained, f"{statement}\n{explained}"
+    assert any("occurrences" in statement or "freezes" in statement for statement, _ in selects)

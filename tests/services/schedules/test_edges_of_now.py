@@ -81,9 +81,9 @@ class TestPreviewOfAnEditedSchedule:
         office.at("2026-11-21 12:30").update(made, window={"start_time": "11:00", "end_time": "17:00"})
         with office.uow_factory.open(office.caller) as uow:
             shown = previews.preview_saved(uow, made, 100)["occurrences"]
-        told = [(row["id"], row["starts_at"], row["ends_at"], row["state"]) for row in shown]
+        rows = [(row["id"], row["starts_at"], row["ends_at"], row["state"]) for row in shown]
         begun, following, *_ = office.rows(made)
-        assert told[:2] == [
+        assert rows[:2] == [
             (begun.id, utc("2026-11-21 12:00"), utc("2026-11-21 18:00"), "active"),
             (following.id, utc("2026-11-22 11:00"), utc("2026-11-22 17:00"), "planned"),
         ]
@@ -143,7 +143,7 @@ class TestConcurrency:
             with office.uow_factory.open(office.caller) as uow:
                 changes.update(uow, made, {"window": NOON_TO_SIX | {"start_time": "14:00"}})
                 skipping = beside.submit(office.skip_next, made)
-                while not _somebody_waits(office):
+                while not _is_waiting(office):
                     assert not skipping.done()
             skipping.result(10)
         assert office.windows(made, "skipped") == ["11-21 14:00 to 11-21 18:00"]
@@ -189,7 +189,7 @@ class TestConcurrency:
         assert [day["occurrences"] for day in days] == [[]] * 30
 
 
-def _somebody_waits(office: Office) -> bool:
+def _is_waiting(office: Office) -> bool:
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     office.session.rollback()
     return bool(office.session.scalar(text(waiting)))

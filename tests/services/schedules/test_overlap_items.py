@@ -33,14 +33,14 @@ def add(session: Session, of: Organization, *hours: tuple[float, float], **colum
     return made
 
 
-def told(session: Session) -> list[tuple[str, str]]:
-    """Return whom open items are about, and what they say."""
+def open_alerts(session: Session) -> list[tuple[str, str]]:
+    """Return the subject and the message of each open alert."""
     session.rollback()
     query = "SELECT subject ->> 'name', message FROM attention_items WHERE cleared_at IS NULL ORDER BY since, key"
     return [(name, message) for name, message in session.execute(text(query))]
 
 
-def look_again(jobs: UnitOfWorkFactory, clock: MovableClock) -> None:
+def compare_again(jobs: UnitOfWorkFactory, clock: MovableClock) -> None:
     clock.offset += RECHECK_INTERVAL
     find_overlaps(jobs)
 
@@ -50,7 +50,7 @@ def test_later_schedule_has_an_overlap_alert_that_names_the_earlier(
 ) -> None:
     add(session, acme, (5, 6), name="Release night")
     find_overlaps(jobs)
-    [(subject, message)] = told(session)
+    [(subject, message)] = open_alerts(session)
     assert subject == "Release night"
     assert message.startswith("Windows of Release night overlap with those of Weekends from ")
     row = session.execute(text("SELECT type, severity, action FROM attention_items")).one()
@@ -62,15 +62,15 @@ def test_overlap_alert_follows_the_shared_branches(
 ) -> None:
     add(session, acme, (5, 6), name="API", scope=API)
     find_overlaps(jobs)
-    assert told(session) == []
+    assert open_alerts(session) == []
     branch = factories.watched(session, acme, "acme/api-v2")
     session.commit()
-    look_again(jobs, clock)
-    assert [subject for subject, _ in told(session)] == ["API"]
+    compare_again(jobs, clock)
+    assert [subject for subject, _ in open_alerts(session)] == ["API"]
     branch.unwatched_at = factories.now()
     session.commit()
-    look_again(jobs, clock)
-    assert told(session) == []
+    compare_again(jobs, clock)
+    assert open_alerts(session) == []
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_overlap_alert_is_resolved_when_either_schedule_no_longer_applies(
 ) -> None:
     later = add(session, acme, (5, 6))
     find_overlaps(jobs)
-    assert len(told(session)) == 1
+    assert len(open_alerts(session)) == 1
     for name, value in change.items():
         setattr(later if whose == "later" else weekends, name, value)
     session.commit()
-    look_again(jobs, clock)
-    assert told(session) == []
+    compare_again(jobs, clock)
+    assert open_alerts(session) == []
 
 
 @pytest.mark.parametrize("allowing", ["earlier", "later"])
@@ -108,7 +108,7 @@ def test_allowed_overlap_has_no_alert(
     weekends.allow_overlap = allowing == "earlier"
     add(session, acme, (5, 6), allow_overlap=allowing == "later")
     find_overlaps(jobs)
-    assert told(session) == []
+    assert open_alerts(session) == []
 
 
 def test_several_overlaps_of_a_schedule_are_one_alert(
@@ -117,7 +117,7 @@ def test_several_overlaps_of_a_schedule_are_one_alert(
     add(session, acme, (20, 21), name="Release night")
     add(session, acme, (5, 21), name="Year's end", scope=WEB)
     find_overlaps(jobs)
-    [(subject, message)] = told(session)
+    [(subject, message)] = open_alerts(session)
     assert subject == "Year's end"
     assert "those of Weekends and 1 more from" in message
 

@@ -38,12 +38,12 @@ class TestExtending:
         made = office.at("2026-11-21 12:00").create(**terms)
         for day in range(1, 9):
             assert extend_plans(office.at(f"2026-11-{21 + day} 18:00").jobs) == 1
-        anew = office.create(**terms, allow_overlap=True)
+        other = office.create(**terms, allow_overlap=True)
         now = office.clock.at
         assert now is not None
-        planned = [[(row.starts_at, row.ends_at, row.skip_reason) for row in office.rows(one)] for one in (made, anew)]
+        planned = [[(row.starts_at, row.ends_at, row.skip_reason) for row in office.rows(one)] for one in (made, other)]
         assert [row for row in planned[0] if row[0] > now] == [row for row in planned[1] if row[0] > now]
-        grown, whole = (office.schedule(one).windows for one in (made, anew))
+        grown, whole = (office.schedule(one).windows for one in (made, other))
         assert grown is not None
         assert whole is not None
         assert grown[1:] == whole[1:]

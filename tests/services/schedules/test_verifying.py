@@ -33,7 +33,7 @@ def probes(planned: Planned) -> set[str]:
     return set(planned.session.scalars(waiting))
 
 
-def look(planned: Planned, after: timedelta) -> list[str]:
+def compare_at(planned: Planned, after: timedelta) -> list[str]:
     """Compare so long after the start, and return the types of the open items."""
     planned.come(after)
     assert compare_windows(planned.jobs) is True
@@ -41,8 +41,8 @@ def look(planned: Planned, after: timedelta) -> list[str]:
 
 
 @pytest.fixture
-def asked(planned: Planned) -> Planned:
-    """Return the schedule ten minutes before its window, its branches just asked to be probed."""
+def requested(planned: Planned) -> Planned:
+    """Return the schedule ten minutes before its window, the probes of its branches just requested."""
     planned.come(-10 * MINUTE)
     assert verify_windows(planned.jobs) == 1
     return planned
@@ -78,12 +78,12 @@ class TestProbes:
 
 
 class TestAlert:
-    def test_alert_names_branches_that_would_not_block(self, asked: Planned) -> None:
-        light(asked, asked.web, "red")
-        light(asked, asked.api, "amber")
-        assert look(asked, -9 * MINUTE) == ["window_not_enforced"]
-        [(_kind, message)] = asked.attention()
-        assert message.startswith(f"The window of Weekends from {asked.starts_at:%Y-%m-%d %H:%M} to ")
+    def test_alert_names_branches_that_would_not_block(self, requested: Planned) -> None:
+        light(requested, requested.web, "red")
+        light(requested, requested.api, "amber")
+        assert compare_at(requested, -9 * MINUTE) == ["window_not_enforced"]
+        [(_kind, message)] = requested.attention()
+        assert message.startswith(f"The window of Weekends from {requested.starts_at:%Y-%m-%d %H:%M} to ")
         assert message.endswith("is not known to block 1 of 2 branches: acme/web:main.")
 
     def test_alert_waits_for_the_probe(self, planned: Planned) -> None:
@@ -91,39 +91,39 @@ class TestAlert:
         light(planned, planned.api, "green", planned.starts_at - HOUR)
         planned.come(-10 * MINUTE)
         verify_windows(planned.jobs)
-        assert look(planned, -9 * MINUTE) == []
-        assert look(planned, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
+        assert compare_at(planned, -9 * MINUTE) == []
+        assert compare_at(planned, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
 
-    def test_alert_is_opened_for_branches_without_a_probe_in_time(self, asked: Planned) -> None:
-        assert look(asked, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
-        assert "2 of 2 branches" in asked.attention()[0][1]
+    def test_alert_is_opened_for_branches_without_a_probe_in_time(self, requested: Planned) -> None:
+        assert compare_at(requested, -10 * MINUTE + PROBE_TIMEOUT) == ["window_not_enforced"]
+        assert "2 of 2 branches" in requested.attention()[0][1]
 
-    def test_alert_is_resolved_when_the_branch_blocks_during_the_window(self, asked: Planned) -> None:
-        light(asked, asked.web, "red")
-        light(asked, asked.api, "green")
-        look(asked, -9 * MINUTE)
-        asked.come()
-        asked.begin()
-        assert look(asked, MINUTE) == ["window_not_enforced"]
-        light(asked, asked.web, "green")
-        assert look(asked, 2 * MINUTE) == []
+    def test_alert_is_resolved_when_the_branch_blocks_during_the_window(self, requested: Planned) -> None:
+        light(requested, requested.web, "red")
+        light(requested, requested.api, "green")
+        compare_at(requested, -9 * MINUTE)
+        requested.come()
+        requested.begin()
+        assert compare_at(requested, MINUTE) == ["window_not_enforced"]
+        light(requested, requested.web, "green")
+        assert compare_at(requested, 2 * MINUTE) == []
 
-    def test_alert_is_resolved_when_the_window_is_over(self, asked: Planned) -> None:
-        light(asked, asked.web, "red")
-        look(asked, -9 * MINUTE)
-        asked.come()
-        asked.begin()
-        asked.come(HOUR)
-        end_freezes(asked.jobs)
-        assert look(asked, HOUR + MINUTE) == []
+    def test_alert_is_resolved_when_the_window_is_over(self, requested: Planned) -> None:
+        light(requested, requested.web, "red")
+        compare_at(requested, -9 * MINUTE)
+        requested.come()
+        requested.begin()
+        requested.come(HOUR)
+        end_freezes(requested.jobs)
+        assert compare_at(requested, HOUR + MINUTE) == []
 
-    def test_alert_is_resolved_when_the_window_is_no_longer_planned(self, asked: Planned) -> None:
-        light(asked, asked.web, "red")
-        assert look(asked, -9 * MINUTE) == ["window_not_enforced"]
-        asked.session.delete(asked.occurrence)
-        asked.session.commit()
-        assert look(asked, -8 * MINUTE) == []
+    def test_alert_is_resolved_when_the_window_is_no_longer_planned(self, requested: Planned) -> None:
+        light(requested, requested.web, "red")
+        assert compare_at(requested, -9 * MINUTE) == ["window_not_enforced"]
+        requested.session.delete(requested.occurrence)
+        requested.session.commit()
+        assert compare_at(requested, -8 * MINUTE) == []
 
-    def test_windows_are_compared_at_most_every_half_minute(self, asked: Planned) -> None:
-        asked.come(-9 * MINUTE)
-        assert [compare_windows(asked.jobs) for _ in range(2)] == [True, False]
+    def test_windows_are_compared_at_most_every_half_minute(self, requested: Planned) -> None:
+        requested.come(-9 * MINUTE)
+        assert [compare_windows(requested.jobs) for _ in range(2)] == [True, False]

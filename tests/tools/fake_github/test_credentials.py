@@ -45,7 +45,7 @@ def test_app_is_authenticated_by_its_signed_token(http: httpx.Client, app_key: t
 
 
 @pytest.mark.parametrize(
-    ("changes", "status", "told"),
+    ("changes", "status", "expected"),
     [
         ({"life": 1200}, 401, "too far in the future"),
         ({"life": -5}, 401, "('exp')"),
@@ -55,11 +55,11 @@ def test_app_is_authenticated_by_its_signed_token(http: httpx.Client, app_key: t
     ],
 )
 def test_app_token_with_invalid_times_or_issuer_is_rejected(
-    http: httpx.Client, app_key: tuple[str, str], changes: dict[str, Any], status: int, told: str
+    http: httpx.Client, app_key: tuple[str, str], changes: dict[str, Any], status: int, expected: str
 ) -> None:
     answer = http.get("/app", headers=bearer(app_token(app_key[0], **changes)))
     assert answer.status_code == status
-    assert told in answer.json()["message"]
+    assert expected in answer.json()["message"]
 
 
 def test_app_token_with_wrong_or_no_signature_is_rejected(http: httpx.Client) -> None:

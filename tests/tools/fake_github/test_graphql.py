@@ -176,7 +176,7 @@ def test_every_check_run_of_a_name_is_listed_on_request(web: RepositoryBuilder, 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("{repository(owner:1,name:2){id}}", "String cannot represent a non string value"),
         ("{nothing}", "Cannot query field 'nothing'"),
@@ -187,8 +187,8 @@ def test_every_check_run_of_a_name_is_listed_on_request(web: RepositoryBuilder, 
         ("query($id:ID!){node(id:$id){id}}", "to be provided"),
     ],
 )
-def test_invalid_query_gets_an_error(web: RepositoryBuilder, bot: GitHub[Any], text: str, told: str) -> None:
-    assert told in send(bot, text)["errors"][0]["message"]
+def test_invalid_query_gets_an_error(web: RepositoryBuilder, bot: GitHub[Any], text: str, expected: str) -> None:
+    assert expected in send(bot, text)["errors"][0]["message"]
 
 
 def test_query_over_half_a_million_nodes_is_rejected(web: RepositoryBuilder, bot: GitHub[Any]) -> None:

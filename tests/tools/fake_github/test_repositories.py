@@ -105,7 +105,7 @@ def test_pull_requests_are_listed_by_state_base_head_and_order(web: RepositoryBu
 def test_pull_request_is_not_opened_twice_or_without_commits(web: RepositoryBuilder, person: GitHub[Any]) -> None:
     pull = web.pull_request()
     web.branch("same")
-    for head, told in ((pull.head_ref, "A pull request already exists for acme:"), ("same", "No commits between")):
+    for head, reason in ((pull.head_ref, "A pull request already exists for acme:"), ("same", "No commits between")):
         with pytest.raises(RequestFailed) as refused:
             person.rest.pulls.create("acme", "web", title="Again", head=head, base="main")
-        assert told in refused.value.response.json()["errors"][0]["message"]
+        assert reason in refused.value.response.json()["errors"][0]["message"]

@@ -161,9 +161,9 @@ def test_transfer_is_delivered_only_to_the_new_owner(
     github.organization("globex").installed(installation_id=1002)
     person.rest.repos.transfer(*PLACE, data={"new_owner": "globex"})
     github.sender.drain()
-    told = mailbox.bodies("repository")
-    assert [body["installation"]["id"] for body in told] == [1002]
-    assert told[0]["changes"]["owner"]["from"]["organization"]["login"] == "acme"
+    repository_events = mailbox.bodies("repository")
+    assert [body["installation"]["id"] for body in repository_events] == [1002]
+    assert repository_events[0]["changes"]["owner"]["from"]["organization"]["login"] == "acme"
 
 
 def test_suspended_installation_receives_no_webhooks(

@@ -12,7 +12,7 @@ def test_unknown_action_and_reversed_range_are_reported_together(acme: Tenant, p
     asked = {"action": "freeze.begun", "from": "2026-11-02T00:00:00Z", "to": "2026-11-01T00:00:00Z"}
     error: dict[str, Any] = refusal(acme.key("audit:read").get(path, **asked), 400, "invalid_parameter")
     assert [detail["path"] for detail in error["details"]] == ["action", "to"]
-    assert "1 more fault" in error["message"]
+    assert "1 more error" in error["message"]
 
 
 @pytest.mark.parametrize(

@@ -44,4 +44,4 @@ def test_the_rules_of_many_branches_that_are_yet_to_come_are_read_within_one_lea
     town.jobs.clock = Waiting(town)
     town.host.calls.reset()
     assert probe_due(town.jobs, town.github)
-    assert town.sql("SELECT count(verified_at), count(probe_due_at) FROM branch_enforcement") == [(8, 0)]
+    assert town.sql("SELECT count(verified_at), count(due_at) FROM branch_enforcement") == [(8, 0)]

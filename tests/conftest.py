@@ -30,7 +30,7 @@ from sqlalchemy import make_url
 from app.commands.migrate import migrate
 from tests.harness.contracts import validate_contracts_once
 from tests.harness.engines import dispose_engines
-from tests.support.seeds import exploring
+from tests.harness.random_seed import exploring
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey
 
 # Speed is for `make bench`, since machines are busy; and what passed once passes again (`TEST_SEED=random` explores).

@@ -11,10 +11,10 @@ import pytest
 from app.main import create_app
 from schemas.contract import Contract, parse_contract
 from tests.app.edge.machinery import things
-from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import client_of, serving
-from tests.support.tenants import Tenant, tenant
+from tests.harness.clock import MovableClock
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import client_of, serving
+from tests.harness.tenants import Tenant, tenant
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,11 @@ from sqlalchemy import delete
 
 from app.main import create_app
 from models.identity import ThrottledAttempt
-from tests.support.accounts import SECRET_KEY, Town, found_town
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import client_of, serving
-from tests.support.sessions import committing
-from tests.support.tenants import Tenant, tenant
+from tests.harness.accounts import SECRET_KEY, Town, found_town
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import client_of, serving
+from tests.harness.sessions import committing
+from tests.harness.tenants import Tenant, tenant
 
 
 class NoWakeups:

@@ -1,7 +1,7 @@
 """Every operation with every kind of credential: exactly the code that the contract's policy says.
 
 The matrix makes itself: operations, scopes and least roles are read from the contract, kinds of credential from
-`tests/support/credentials.py`; what is expected follows from a model of a few lines below, and not from the code that
+`tests/harness/credentials.py`; what is expected follows from a model of a few lines below, and not from the code that
 decides. An operation whose security the model does not know fails.
 
 Each request has one fault that lies behind the authorisation, an unknown query parameter: whoever is let in is told of
@@ -22,10 +22,10 @@ from app.main import create_app
 from schemas.contract import Operation, load_contract, resolve
 from tests.contract.conftest import NoWakeups
 from tests.factories import ROLES
-from tests.support.conformance import assert_conforms
-from tests.support.credentials import Credential, everybody
-from tests.support.product import product_config, product_parts
-from tests.support.serving import serving
+from tests.harness.contract_assertions import assert_conforms
+from tests.harness.credentials import Credential, everybody
+from tests.harness.product import product_config, product_parts
+from tests.harness.servers import serving
 
 CONTRACT = load_contract()
 SCOPES = tuple(CONTRACT.document["components"]["securitySchemes"]["ApiKey"]["x-scopes"])

@@ -11,9 +11,9 @@ import pytest
 from schemas.contract import Operation, load_contract, resolve
 from services.identity.api_key_secrets import new_secret
 from tests.factories import SCOPES
-from tests.support.conformance import assert_conforms, assert_envelope
-from tests.support.serving import client_of
-from tests.support.tenants import Tenant
+from tests.harness.contract_assertions import assert_conforms, assert_envelope
+from tests.harness.servers import client_of
+from tests.harness.tenants import Tenant
 
 CONTRACT = load_contract()
 OPERATIONS = list(CONTRACT.operations.values())

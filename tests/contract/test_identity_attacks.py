@@ -23,7 +23,7 @@ from services.core.encryption import decrypt
 from services.identity.access_tokens import TOKEN_TYPE
 from services.identity.signing_keys import USE
 from tests import factories
-from tests.support.accounts import SECRET_KEY, Town, ask, code
+from tests.harness.accounts import SECRET_KEY, Town, ask, code
 
 CONTRACT = load_contract()
 INVALID = (401, "invalid_token")

@@ -15,7 +15,7 @@ from models.organizations import Membership
 from rules.ids import new_id
 from services.core.tokens import new_one_time_token, token_hash
 from tests import factories
-from tests.support.accounts import PASSWORD, Town, account, ask, code, mailed, mailed_token, signs_in
+from tests.harness.accounts import PASSWORD, Town, account, ask, code, mailed, mailed_token, signs_in
 
 INVALID = (401, "invalid_token")
 ANOTHER = "eight green bicycles"

@@ -16,9 +16,9 @@ from schemas.contract import CONTRACT_PATH
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.contract.conftest import NoWakeups
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import serving
-from tests.support.sessions import committing
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import serving
+from tests.harness.sessions import committing
 
 pytestmark = pytest.mark.slow
 PROGRAM = Path(__file__).with_name("device_sign_in.mjs")

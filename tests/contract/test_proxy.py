@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests import factories
-from tests.support.sessions import committing
+from tests.harness.sessions import committing
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 PATIENCE = 10.0

@@ -33,10 +33,10 @@ from models.organizations import SigningKey
 from services.core.encryption import decrypt
 from services.identity.signing_keys import USE
 from tests.conftest import as_libpq
-from tests.support.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
-from tests.support.product import product_config, product_parts
-from tests.support.serving import serving
-from tests.support.sessions import committing
+from tests.harness.accounts import PASSWORD, SECRET_KEY, ask, mailed_token, token_of
+from tests.harness.product import product_config, product_parts
+from tests.harness.servers import serving
+from tests.harness.sessions import committing
 
 ADDRESS = "grace@example.com"
 WRONG = "nine purple wheelbarrows"

@@ -12,7 +12,7 @@ from rules.ids import new_id
 from schemas.contract import Operation, load_contract
 from services.core.tokens import new_session_token
 from tests import factories
-from tests.support.accounts import PASSWORD, Town, account, ask, code, mailed_token, signs_in
+from tests.harness.accounts import PASSWORD, Town, account, ask, code, mailed_token, signs_in
 
 CONTRACT = load_contract()
 ORIGIN = factories.ISSUER

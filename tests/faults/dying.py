@@ -18,7 +18,7 @@ from sqlalchemy import Engine, event
 from app.config import load_config
 from app.edge.connexion_adapter import Application
 from app.main import Parts, create_app
-from tests.support.serving import serving
+from tests.harness.servers import serving
 
 FREEZE = {"scope": {"type": "organization"}, "reason": "Release 4.2 is being rolled out", "impactAcknowledged": True}
 KEPT = "one-logical-request"

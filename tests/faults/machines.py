@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests import factories
+from tests.harness.contributors import Contributors
+from tests.harness.random_seed import chosen_seed
+from tests.harness.webhook_queue import Post, work
 from tests.jobs.conftest import Town
 from tests.services.conftest import MovedClock
-from tests.support.contributors import Contributors
-from tests.support.post import Post, work
-from tests.support.seeds import chosen_seed
 from tools.fake_github.model.records import Repository
 
 BASES = ("main", "release/1", "release/2")

@@ -18,9 +18,9 @@ from sqlalchemy.exc import DBAPIError
 
 from integrations.github import GitHub
 from tests.faults.test_new_branches import push
+from tests.harness.webhook_queue import Post, disagreements, work
 from tests.jobs.conftest import Builder, Town
 from tests.services.conftest import MovedClock
-from tests.support.post import Post, disagreements, work
 
 DENIED = "Resource not accessible by integration"
 FAILURES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -15,10 +15,10 @@ from integrations.github import GitHub
 from services.pull_request_exceptions.expiry import end_exceptions
 from tests.faults.test_call_sites import each_failure, fail_at_every_call, lose_the_database_at_every_statement
 from tests.faults.test_new_branches import push
+from tests.harness.webhook_queue import Post, disagreements, work
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.pull_request_exceptions.granting import grant, tell
 from tests.services.conftest import MovedClock
-from tests.support.post import Post, disagreements, work
 
 OTHER = {1: 2, 2: 1}
 

@@ -26,9 +26,9 @@ from services.pull_request_exceptions.decisions import ExceptionDecision, decide
 from services.pull_request_exceptions.expiry import end_exceptions
 from services.pull_request_exceptions.requests import ExceptionInput, request
 from tests.faults.machines import BASES, TownMachine, explore, some
+from tests.harness.exceptions_model import Frozen, Granted, Model, only
+from tests.harness.webhook_queue import look_everywhere, work
 from tests.jobs.conftest import Town
-from tests.support.exceptions_model import Frozen, Granted, Model, only
-from tests.support.post import look_everywhere, work
 from tools.fake_github.model import queue
 from tools.fake_github.model.protection import merge_violations
 from tools.fake_github.model.records import PullRequest, Repository

@@ -8,8 +8,8 @@ from rules.errors import ServiceError
 from services.core.unit_of_work import Caller, UnitOfWork
 from services.freezes import end, views
 from services.repositories import branches, enabling, watching
+from tests.harness.webhook_queue import Post, disagreements, look_everywhere, work
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.support.post import Post, disagreements, look_everywhere, work
 from tools.fake_github.model import installations, repositories
 from tools.fake_github.model.world import Actor
 

@@ -10,8 +10,8 @@ from services.core.unit_of_work import Caller
 from services.repositories import enabling, watching
 from tests import factories
 from tests.faults.test_new_branches import cut, propose, push, targets
+from tests.harness.webhook_queue import Post, disagreements, look_everywhere, work
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.support.post import Post, disagreements, look_everywhere, work
 from tools.fake_github.model import checks, repositories
 from tools.fake_github.model.installations import register_app
 from tools.fake_github.model.records import CheckRun, PullRequest, Repository

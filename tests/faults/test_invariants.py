@@ -36,9 +36,9 @@ from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from tests import factories
 from tests.faults.machines import BASES, TownMachine, explore, some
+from tests.harness.webhook_queue import Post, blocking, disagreements, look_everywhere, work
 from tests.jobs.conftest import ADA, Town
 from tests.jobs.passes import intend
-from tests.support.post import Post, blocking, disagreements, look_everywhere, work
 from tools.fake_github.model import checks, pulls
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.world import Actor

@@ -12,9 +12,9 @@ from services.reconcile.evaluation import evaluate
 from services.reconcile.heads import gather_heads
 from services.reconcile.leases import LeasedBranch, acquire, leased_transaction
 from tests import factories
+from tests.harness.random_seed import chosen_seed
+from tests.harness.webhook_queue import Post, look_everywhere, work
 from tests.jobs.conftest import Builder, Town
-from tests.support.post import Post, look_everywhere, work
-from tests.support.seeds import chosen_seed
 from tools.fake_github.model import branches, checks, queue
 from tools.fake_github.model.records import PullRequest, Repository
 from tools.fake_github.model.refusals import Refusal

@@ -9,8 +9,8 @@ from rules.rulesets.rulesets import desired_ruleset
 from services.core.unit_of_work import Caller
 from services.repositories import enabling
 from tests.factories import audit_actions
+from tests.harness.webhook_queue import Post, disagreements, look_everywhere, work
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.support.post import Post, disagreements, look_everywhere, work
 
 PATTERN = "release/*"
 CHECK = f"change-freeze/{PATTERN}"

@@ -11,8 +11,8 @@ from services.core.unit_of_work import Caller
 from services.repositories import enabling, watching
 from tests.faults.test_healing import find_out, heard_or_not
 from tests.faults.test_new_branches import cut, propose, push, targets
+from tests.harness.webhook_queue import Post, look_everywhere, work
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.support.post import Post, look_everywhere, work
 from tools.fake_github.model import queue
 from tools.fake_github.model.world import Actor
 

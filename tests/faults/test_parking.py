@@ -11,9 +11,9 @@ from services.core.unit_of_work import Caller
 from services.freezes import targets as freeze_targets
 from services.freezes import views
 from tests.faults.test_healing import find_out, heard_or_not
+from tests.harness.webhook_queue import Post, disagreements, look_everywhere, work
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.services.conftest import MovedClock
-from tests.support.post import Post, disagreements, look_everywhere, work
 from tools.fake_github.model import installations
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor

@@ -11,7 +11,7 @@ from tests.faults.suite.runner import attempt, rest
 from tests.faults.suite.stack import Stack, running
 from tests.faults.suite.table import complaints
 from tests.faults.suite.trial import Fault, catalogue
-from tests.support.seeds import chosen_seed
+from tests.harness.random_seed import chosen_seed
 from tools.fake_github.model import checks
 from tools.fake_github.model.world import Actor
 

@@ -17,7 +17,7 @@ from services.core.encryption import decrypt
 from services.mail.outbox import USE, associated_data
 from tests import factories
 from tests.harness.passwords import hash_password
-from tests.support.second_opinion import checked_client
+from tests.harness.response_conformance import checked_client
 
 PASSWORD = "seven green bicycles"
 EVE = {"name": "Eve Adams", "email": "eve@example.com", "password": PASSWORD}

@@ -26,13 +26,13 @@ from app.main import create_app
 from tests import factories
 from tests.handlers.accounts import Client, client
 from tests.handlers.callers import Tenant
-from tests.handlers.connecting import BACK, Town
-from tests.support.audited import AuditWatch
-from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.second_opinion import checked_client, watching
-from tests.support.serving import serving
-from tests.support.sessions import committing
+from tests.handlers.installation_connection import BACK, Town
+from tests.harness.audit_watch import AuditWatch
+from tests.harness.clock import MovableClock
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.response_conformance import checked_client, watching
+from tests.harness.servers import serving
+from tests.harness.sessions import committing
 from tools.fake_github import FakeGitHub, Handle, serve
 from tools.fake_github.model.installations import client_id_of
 from tools.fake_github.oauth import APP_CLIENT_SECRET

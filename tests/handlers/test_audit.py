@@ -17,9 +17,9 @@ from services.audit.hash_chain import LATE, seal_entries
 from services.core.clock import DatabaseClock
 from services.core.unit_of_work import UnitOfWorkFactory
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
 from tests.harness.engines import engine_of
 
 PATH = "/v1/audit"

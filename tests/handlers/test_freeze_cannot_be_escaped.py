@@ -14,7 +14,7 @@ from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
-from tests.support.seeds import chosen_seed
+from tests.harness.random_seed import chosen_seed
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rules.access.login_sessions import COOKIE
 from services.core.tokens import new_session_token, token_hash
 from tests import factories
 from tests.handlers.callers import Caller
-from tests.handlers.connecting import Town
+from tests.handlers.installation_connection import Town
 
 PAGE = "/installed"
 WEB_ORIGIN = "http://127.0.0.1:8080"

@@ -11,8 +11,8 @@ from models.audit import AuditEntry
 from models.organizations import Membership
 from rules.ids import new_id
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, at_once, refusal
-from tests.handlers.guards import takes_credentials
 from tests.handlers.people import Person, member, newcomer, signed_in, through_pages
 
 MEMBERS = "/v1/members"

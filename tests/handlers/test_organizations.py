@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from models.audit import AuditEntry
 from models.organizations import Membership, Organization
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.guards import takes_credentials
 from tests.handlers.people import member, newcomer, sign_ins, signed_in, through_pages
 
 BOOTSTRAP = "/v1/onboarding/bootstrap"

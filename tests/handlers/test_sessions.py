@@ -14,8 +14,8 @@ from tests import factories
 from tests.handlers.accounts import HERE, Client, account
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.support.clocks import MovableClock
 
 Later = Callable[..., None]
 

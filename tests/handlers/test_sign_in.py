@@ -20,9 +20,9 @@ from services.core.tokens import new_session_token
 from tests import factories
 from tests.handlers.accounts import HERE, PASSWORD, Client, account, client
 from tests.handlers.callers import Tenant, at_once, closed, refusal
-from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import serving
+from tests.harness.clock import MovableClock
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import serving
 
 Later = Callable[..., None]
 FROM_HERE = {"Origin": HERE}

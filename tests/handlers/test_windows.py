@@ -18,11 +18,11 @@ from services.core.unit_of_work import Dependencies, UnitOfWorkFactory
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
-from tests.support.clocks import MovableClock
 
 REASON = "The release was moved to this weekend"
 UNKNOWN = "sch_00000000000000000000000000"

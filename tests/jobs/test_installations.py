@@ -13,8 +13,8 @@ from rules.rulesets.app_permissions import NEEDED
 from services.core.unit_of_work import Caller, Dependencies, UnitOfWorkFactory
 from services.installations import claims, views
 from services.overview.alerts import AlertFilters, list_alerts
+from tests.harness.webhook_queue import Post, disagreements, work
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.support.post import Post, disagreements, work
 from tools.fake_github.model.installations import accept_permissions, client_id_of, suspend, uninstall
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor

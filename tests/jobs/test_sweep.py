@@ -21,9 +21,9 @@ from services.maintenance.tasks import end_freezes, full_resync, purge_expired
 from services.repository_sync.sync import request_sync
 from services.webhooks.deliveries import receive
 from tests import factories
+from tests.harness.webhook_queue import Post, work
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.services.conftest import Listener, MovedClock
-from tests.support.post import Post, work
 
 NEVER = timedelta(days=1000)
 SweeperOf = Callable[..., Sweeper]

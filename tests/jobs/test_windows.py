@@ -16,9 +16,9 @@ from models.schedules import Occurrence
 from services.maintenance.tasks import end_freezes
 from services.schedules.occurrence_start import start_windows
 from tests import factories
+from tests.harness.webhook_queue import work
 from tests.jobs.conftest import Builder, Town
 from tests.services.conftest import Listener, MovedClock
-from tests.support.post import work
 
 NEVER = timedelta(days=1000)
 HUNG = 6.0

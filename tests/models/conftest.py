@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy.orm import Session
 
-from tests.support.sessions import committing
+from tests.harness.sessions import committing
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from redis import Redis
 
-from tests.support.processes import eventually, is_gone
+from tests.harness.processes import eventually, is_gone
 from tools.embedded import EmbeddedPostgres, EmbeddedValkey, ServerError, paths
 
 ROOT = Path(__file__).parent.parent.parent

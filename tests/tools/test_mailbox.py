@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.support.mail import mailbox
+from tests.harness.mail import mailbox
 from tools.mailbox import Handle
 
 LETTER = (

@@ -11,8 +11,8 @@ from app.commands.plan import main, read_arguments
 from models.audit import AuditEntry
 from models.organizations import Organization
 from tests import factories
-from tests.support.product import address_of
-from tests.support.sessions import committing
+from tests.harness.product import address_of
+from tests.harness.sessions import committing
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from models.audit import AuditEntry
 from models.organizations import LoginSession, Organization, SigningKey, User
 from tests import factories
 from tests.factories import SECRET_KEY
-from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import serving
-from tests.support.sessions import committing
+from tests.harness.clock import MovableClock
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import serving
+from tests.harness.sessions import committing
 
 BY = ("--by", "grace@example.com")
 WHY = ("--reason", "Ticket 4711: a freeze that stays")

@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from services.identity.access_tokens import TOKEN_TYPE, new_key_pair
 from services.identity.api_key_secrets import looks_like_secret, new_secret, secret_hash
-from tests.support.clocks import MovableClock
-from tests.support.tenants import BASE_URL, Tenant, person, tenant, test_signer, token
+from tests.harness.clock import MovableClock
+from tests.harness.tenants import BASE_URL, Tenant, person, tenant, test_signer, token
 
 
 def get(http: httpx.Client, path: str, credential: str | None, method: str = "GET") -> httpx.Response:

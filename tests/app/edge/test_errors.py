@@ -12,9 +12,9 @@ from app.main import create_app
 from rules.errors import ServiceError
 from schemas.contract import Contract
 from tests.app.edge.machinery import things
-from tests.support.clocks import MovableClock
-from tests.support.product import product_config, product_parts
-from tests.support.serving import serving
+from tests.harness.clock import MovableClock
+from tests.harness.product import product_config, product_parts
+from tests.harness.servers import serving
 
 
 def error(response: httpx.Response) -> dict[str, object]:

@@ -12,9 +12,9 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.maintenance.tasks import purge_expired
 from tests.app.conftest import RecordedWakeups
 from tests.app.edge.machinery import things
+from tests.harness.clock import MovableClock
 from tests.harness.engines import owner_engine_of
-from tests.support.clocks import MovableClock
-from tests.support.tenants import Tenant, tenant
+from tests.harness.tenants import Tenant, tenant
 
 BODY = {"name": "a thing", "scope": {"type": "organization"}}
 

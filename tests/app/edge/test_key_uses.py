@@ -14,11 +14,11 @@ import pytest
 from app.database import Reads
 from app.edge.key_uses import KeyUses
 from app.main import create_app
-from tests.support.clocks import MovableClock
-from tests.support.processes import eventually
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import client_of, serving
-from tests.support.tenants import Tenant, tenant
+from tests.harness.clock import MovableClock
+from tests.harness.processes import eventually
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import client_of, serving
+from tests.harness.tenants import Tenant, tenant
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
 

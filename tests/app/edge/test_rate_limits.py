@@ -10,7 +10,7 @@ from redis.asyncio import Redis as AsyncRedis
 from app.edge.rate_limits import RateLimits, raise_if_exceeded
 from rules.access.permissions import Principal
 from rules.errors import ServiceError
-from tests.support.tenants import Tenant
+from tests.harness.tenants import Tenant
 
 KEY = Principal("api_key", "key_1", "a key", "org_1")
 OTHER_KEY = Principal("api_key", "key_2", "another", "org_1")

@@ -12,9 +12,9 @@ import pytest
 from app.main import Parts, create_app
 from schemas.contract import Contract
 from tests.app.edge.machinery import things
-from tests.support.product import product_config, product_parts
-from tests.support.serving import serving
-from tests.support.tenants import Tenant, tenant
+from tests.harness.product import product_config, product_parts
+from tests.harness.servers import serving
+from tests.harness.tenants import Tenant, tenant
 
 BODY = {"name": "a thing", "scope": {"type": "organization"}}
 

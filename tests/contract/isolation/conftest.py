@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from tests.support.estates import Estate, estate
-from tests.support.sessions import committing
+from tests.harness.sessions import committing
+from tests.harness.tenant_fixtures import Estate, estate
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import httpx
 import psycopg
 import pytest
 
-from tests.contract.isolation.belongings import rows_of
-from tests.contract.isolation.places import CREDENTIALLED, Place, places, send
-from tests.support.estates import Estate
+from tests.contract.isolation.object_references import CREDENTIALLED, Place, places, send
+from tests.contract.isolation.table_owners import rows_of
+from tests.harness.tenant_fixtures import Estate
 
 FIND_NOTHING = {"list_audit_entries", "export_audit"}
 """Lists by the id of what may be gone long since: they show what there is of it, which is nothing of others."""

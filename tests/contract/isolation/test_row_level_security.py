@@ -10,8 +10,8 @@ from psycopg import sql as composing
 
 from app.database import make_engine
 from models.base import Base
-from tests.contract.isolation.belongings import BELONG_TO_NOBODY, NEVER_SEEN, owned_tables, rows_of
-from tests.support.estates import Estate
+from tests.contract.isolation.table_owners import BELONG_TO_NOBODY, NEVER_SEEN, owned_tables, rows_of
+from tests.harness.tenant_fixtures import Estate
 
 
 class TestRowLevelSecurity:

@@ -10,7 +10,7 @@ from tests.faults.suite.runner import Outcome, attempt, rest
 from tests.faults.suite.stack import running
 from tests.faults.suite.table import complaints, line, table
 from tests.faults.suite.trial import Fault, catalogue
-from tests.support.seeds import USUAL
+from tests.harness.random_seed import USUAL
 
 
 def arguments() -> argparse.Namespace:

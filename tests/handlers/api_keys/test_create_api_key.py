@@ -11,10 +11,10 @@ from models.requests import IdempotencyKey
 from services.identity.api_key_secrets import looks_like_secret
 from tests import factories
 from tests.factories import ROLES, SCOPES
-from tests.handlers.api_keys.asking import PATH, SECOND, USED, WANTED, audited, instant, listed, made
+from tests.handlers.access_checks import takes_credentials
+from tests.handlers.api_keys.requests import PATH, SECOND, USED, WANTED, audited, instant, listed, made
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.guards import takes_credentials
-from tests.support.clocks import MovableClock
+from tests.harness.clock import MovableClock
 
 
 class TestCreateApiKey:

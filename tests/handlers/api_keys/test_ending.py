@@ -9,10 +9,10 @@ from models.api_keys import ApiKeySecret
 from models.requests import IdempotencyKey
 from tests import factories
 from tests.factories import SCOPES
-from tests.handlers.api_keys.asking import PATH, SECOND, USED, audited, instant, listed, made, rotated, works
+from tests.handlers.access_checks import takes_credentials
+from tests.handlers.api_keys.requests import PATH, SECOND, USED, audited, instant, listed, made, rotated, works
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.guards import takes_credentials
-from tests.support.clocks import MovableClock
+from tests.harness.clock import MovableClock
 
 
 class TestRotateApiKey:

@@ -7,9 +7,9 @@ from sqlalchemy.orm import Session
 from models.organizations import Membership
 from tests import factories
 from tests.factories import SCOPES
-from tests.handlers.api_keys.asking import PATH, SECOND, listed, made
+from tests.handlers.access_checks import takes_credentials
+from tests.handlers.api_keys.requests import PATH, SECOND, listed, made
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.guards import takes_credentials
 
 
 class TestListApiKeyScopes:

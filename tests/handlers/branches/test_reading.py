@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
+from tests.handlers.access_checks import takes_credentials, what_the_code_host_refuses
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
 from tools.fake_github import FakeGitHub
 
 

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 from models.freezes import FreezeTarget
 from models.repositories import Repository, WatchedBranch
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
 
 
 class TestWatchBranch:

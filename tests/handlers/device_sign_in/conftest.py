@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from models.organizations import User
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
-from tests.handlers.device_sign_in.asking import Device, signed_in
+from tests.handlers.device_sign_in.requests import Device, signed_in
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rules.access.user_codes import new_user_code
 from services.core.tokens import new_session_token
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.device_sign_in.asking import APPROVE, MINUTES_15, Device, Later, decide, oauth_error, signed_in
+from tests.handlers.device_sign_in.requests import APPROVE, MINUTES_15, Device, Later, decide, oauth_error, signed_in
 
 
 class TestDeviceApprove:

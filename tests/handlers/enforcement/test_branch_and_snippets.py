@@ -5,8 +5,8 @@ from sqlalchemy.orm import Session
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.guards import takes_credentials
 
 
 class TestGetBranchEnforcement:

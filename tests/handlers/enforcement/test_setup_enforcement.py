@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 
 from models.repositories import Repository, WatchedBranch
 from tests import factories
+from tests.handlers.access_checks import takes_credentials, what_the_code_host_refuses
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.enforcement.asking import EVERYWHERE
-from tests.handlers.guards import takes_credentials, what_the_code_host_refuses
+from tests.handlers.enforcement.requests import EVERYWHERE
 from tools.fake_github import FakeGitHub
 
 PLAN, APPLY = {**EVERYWHERE, "mode": "plan"}, {**EVERYWHERE, "mode": "apply"}

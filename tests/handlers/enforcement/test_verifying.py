@@ -7,10 +7,10 @@ from models.pull_requests import HeadCheck
 from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.enforcement.asking import EVERYWHERE, details_of
-from tests.handlers.guards import takes_credentials
+from tests.handlers.enforcement.requests import EVERYWHERE, details_of
 
 
 class TestVerifyEnforcement:

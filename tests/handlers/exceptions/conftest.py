@@ -9,7 +9,7 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant
-from tests.handlers.exceptions.asking import requested
+from tests.handlers.exceptions.requests import requested
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.exceptions.asking import FIELDS, LONG_AGO, REASON, THIS, entries, ids, in_hours, rows, text
+from tests.handlers.exceptions.requests import FIELDS, LONG_AGO, REASON, THIS, entries, ids, in_hours, rows, text
 
 asking = pytest.mark.parametrize("path", ["/v1/exceptions", "/v1/exception-requests"])
 

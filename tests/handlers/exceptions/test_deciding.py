@@ -14,7 +14,7 @@ from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.exceptions.asking import (
+from tests.handlers.exceptions.requests import (
     DENY,
     GRANT,
     LONG_AGO,

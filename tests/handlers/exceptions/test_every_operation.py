@@ -12,9 +12,9 @@ from models.repositories import Repository
 from rules.ids import new_id
 from schemas.contract import load_contract
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.exceptions.asking import THIS, UNKNOWN, decide, settle
-from tests.handlers.guards import takes_credentials
+from tests.handlers.exceptions.requests import THIS, UNKNOWN, decide, settle
 
 CALLS: dict[str, Callable[[Caller, str], httpx.Response]] = {
     "list_exceptions": lambda caller, _id: caller.get("/v1/exceptions"),

@@ -13,8 +13,8 @@ from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.exceptions.asking import ids, requested, text
-from tests.support.clocks import MovableClock
+from tests.handlers.exceptions.requests import ids, requested, text
+from tests.harness.clock import MovableClock
 
 
 class TestGetException:

@@ -12,7 +12,7 @@ from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.exceptions.asking import THIS, decide, entries, requested, rows
+from tests.handlers.exceptions.requests import THIS, decide, entries, requested, rows
 
 
 class TestRevokeException:

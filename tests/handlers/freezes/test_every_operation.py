@@ -11,9 +11,9 @@ from models.freezes import Freeze
 from rules.ids import new_id
 from schemas.contract import load_contract
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.freezes.asking import EVERYTHING, FIRST, REASON, UNKNOWN
-from tests.handlers.guards import takes_credentials
+from tests.handlers.freezes.requests import EVERYTHING, FIRST, REASON, UNKNOWN
 
 CALLS: dict[str, Callable[[Caller, str], httpx.Response]] = {
     "preview_scope": lambda caller, _id: caller.post("/v1/scope/preview", {"scope": EVERYTHING}),

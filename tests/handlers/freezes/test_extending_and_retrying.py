@@ -12,7 +12,7 @@ from models.repositories import WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.freezes.asking import in_hours, paths
+from tests.handlers.freezes.requests import in_hours, paths
 
 
 class TestExtendFreeze:

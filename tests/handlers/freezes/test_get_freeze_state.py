@@ -11,7 +11,7 @@ from models.repositories import Repository, WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.freezes.asking import REASON, paths, text
+from tests.handlers.freezes.requests import REASON, paths, text
 
 
 class TestGetFreezeState:

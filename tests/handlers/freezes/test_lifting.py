@@ -14,7 +14,7 @@ from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.freezes.asking import EVERYTHING, paths
+from tests.handlers.freezes.requests import EVERYTHING, paths
 
 
 class TestLiftFreeze:

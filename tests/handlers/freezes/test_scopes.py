@@ -11,7 +11,7 @@ from models.freezes import Freeze
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.freezes.asking import EVERYTHING, FIRST, paths
+from tests.handlers.freezes.requests import EVERYTHING, FIRST, paths
 
 SCOPE_FAULTS: list[tuple[Any, int, str, list[str]]] = [
     (None, 422, "validation_failed", ["/scope"]),

@@ -17,10 +17,10 @@ from models.installations import Installation, RepositorySync
 from models.repositories import Repository
 from rules.rulesets.app_permissions import NEEDED
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.connecting import BACK, CLAIM, URL, Town
-from tests.handlers.guards import takes_credentials
+from tests.handlers.installation_connection import BACK, CLAIM, URL, Town
 from tools.fake_github.model.installations import install, suspend
 from tools.fake_github.model.world import Actor
 

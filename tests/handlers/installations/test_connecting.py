@@ -11,9 +11,9 @@ from models.requests import IdempotencyKey
 from rules.rulesets.app_permissions import NEEDED
 from schemas.contract import load_contract
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
-from tests.handlers.connecting import ONBOARDING, STATUS, URL, Town
-from tests.handlers.guards import takes_credentials
+from tests.handlers.installation_connection import ONBOARDING, STATUS, URL, Town
 
 
 class TestGetInstallUrl:

@@ -12,9 +12,9 @@ from models.identity import Invitation, OneTimeToken
 from models.organizations import Membership
 from rules.ids import new_id
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
-from tests.handlers.guards import takes_credentials
-from tests.handlers.invitations.asking import (
+from tests.handlers.invitations.requests import (
     GRACE,
     INVITATIONS,
     PENDING,

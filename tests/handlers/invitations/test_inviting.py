@@ -15,10 +15,10 @@ from models.requests import IdempotencyKey
 from rules.ids import new_id
 from services.organizations.inviting import MAX_PER_ADDRESS, MAX_PER_DAY
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
-from tests.handlers.invitations.asking import (
+from tests.handlers.invitations.requests import (
     GRACE,
     INVITATIONS,
     PENDING,

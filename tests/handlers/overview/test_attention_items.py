@@ -19,7 +19,7 @@ from services.overview import alert_sources
 from services.schedules import alerts, overlap_alerts
 from tests import factories
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.overview.asking import ATTENTION, items, only, raised, told
+from tests.handlers.overview.requests import ATTENTION, items, only, raised, told
 
 
 class TestListAttentionItems:

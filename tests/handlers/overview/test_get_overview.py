@@ -11,7 +11,7 @@ from models.repositories import WatchedBranch
 from rules.ids import new_id
 from tests import factories
 from tests.handlers.callers import EVERYTHING, Caller, Tenant, refusal
-from tests.handlers.overview.asking import OVERVIEW, items, raised, told
+from tests.handlers.overview.requests import OVERVIEW, items, raised, told
 
 
 class TestGetOverview:

@@ -11,7 +11,7 @@ from models.pull_requests import PullRequest
 from models.repositories import Repository, WatchedBranch
 from tests import factories
 from tests.handlers.callers import Caller, Tenant
-from tests.handlers.overview.asking import items, only, told
+from tests.handlers.overview.requests import items, only, told
 
 
 @pytest.fixture

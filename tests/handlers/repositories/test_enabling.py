@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 
 from models.freezes import FreezeTarget
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import EVERYTHING, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
-from tests.handlers.repositories.asking import names, rows_of
+from tests.handlers.repositories.requests import names, rows_of
 from tools.fake_github import FakeGitHub
 
 

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy.orm import Session
 
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.guards import takes_credentials
-from tests.handlers.repositories.asking import rows_of
+from tests.handlers.repositories.requests import rows_of
 
 
 class TestUpdateRepository:

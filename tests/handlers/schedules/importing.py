@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from models.schedules import Schedule
 from tests import factories
 from tests.handlers.callers import Caller
-from tests.handlers.schedules.asking import EVERYTHING
+from tests.handlers.schedules.requests import EVERYTHING
 from tests.integrations.calendars.vectors import calendar
 
 IMPORT = "/v1/schedules/import"

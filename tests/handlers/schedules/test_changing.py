@@ -11,7 +11,7 @@ from models.repositories import WatchedBranch
 from models.schedules import Occurrence
 from tests import factories
 from tests.handlers.callers import Tenant, at_once, refusal
-from tests.handlers.schedules.asking import (
+from tests.handlers.schedules.requests import (
     DAILY,
     EVERYTHING,
     FIELDS,

@@ -14,7 +14,7 @@ from models.repositories import WatchedBranch
 from models.schedules import Occurrence, Schedule
 from tests import factories
 from tests.handlers.callers import Tenant, at_once, refusal
-from tests.handlers.schedules.asking import EVERYTHING, FIELDS, FIRST, REASON, SOON, created, details, rows, starts
+from tests.handlers.schedules.requests import EVERYTHING, FIELDS, FIRST, REASON, SOON, created, details, rows, starts
 
 
 class TestCreateSchedule:

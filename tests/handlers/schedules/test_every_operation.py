@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 
 from rules.ids import new_id
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.guards import takes_credentials
-from tests.handlers.schedules.asking import FIRST, UNKNOWN, created
+from tests.handlers.schedules.requests import FIRST, UNKNOWN, created
 
 Call = Callable[[Caller, str], httpx.Response]
 CALLS: dict[str, tuple[str, str, Call]] = {

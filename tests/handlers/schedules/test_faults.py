@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.schedules.asking import DAILY, EVERYTHING, FIRST, NOON, created, rows
+from tests.handlers.schedules.requests import DAILY, EVERYTHING, FIRST, NOON, created, rows
 
 FAULTS: list[tuple[str, Any, int, str, str]] = [
     ("name", None, 422, "validation_failed", "/name"),

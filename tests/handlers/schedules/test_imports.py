@@ -13,10 +13,9 @@ from integrations.calendars.found import Options, Reading
 from models.audit import AuditEntry
 from models.schedules import Occurrence
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, at_once, refusal
 from tests.handlers.conftest import RecordedWakeups
-from tests.handlers.guards import takes_credentials
-from tests.handlers.schedules.asking import EVERYTHING
 from tests.handlers.schedules.importing import (
     IMPORT,
     NEXT_YEAR,
@@ -30,6 +29,7 @@ from tests.handlers.schedules.importing import (
     of_file,
     only,
 )
+from tests.handlers.schedules.requests import EVERYTHING
 
 
 class TestImportSchedules:

@@ -10,8 +10,8 @@ from models.schedules import Schedule
 from services.schedules.month_calendar import MAX_PER_DAY
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.schedules.asking import rows
-from tests.handlers.schedules.looking_ahead import DAY, add, listed, month
+from tests.handlers.schedules.preview_requests import DAY, add, listed, month
+from tests.handlers.schedules.requests import rows
 
 
 class TestListOccurrences:

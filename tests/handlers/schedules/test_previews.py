@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 from models.schedules import Occurrence, Schedule
 from rules.ids import new_id
 from tests import factories
+from tests.handlers.access_checks import takes_credentials
 from tests.handlers.callers import Caller, Tenant, refusal
-from tests.handlers.guards import takes_credentials
-from tests.handlers.schedules.asking import DAILY, FIRST, NIGHT, NOON, SOON, UNKNOWN, created, rows, starts
-from tests.handlers.schedules.looking_ahead import DAY, DRAFT, preview
-from tests.support.clocks import MovableClock
+from tests.handlers.schedules.preview_requests import DAY, DRAFT, preview
+from tests.handlers.schedules.requests import DAILY, FIRST, NIGHT, NOON, SOON, UNKNOWN, created, rows, starts
+from tests.harness.clock import MovableClock
 
 CALLS: dict[str, Callable[[Caller, str], httpx.Response]] = {
     "preview_schedule_draft": lambda caller, _: caller.post("/v1/schedules/preview", DRAFT),

@@ -9,7 +9,7 @@ from models.repositories import WatchedBranch
 from models.schedules import Schedule
 from tests import factories
 from tests.handlers.callers import Tenant, refusal
-from tests.handlers.schedules.asking import FIELDS, NOON, SOON, created, running, starts
+from tests.handlers.schedules.requests import FIELDS, NOON, SOON, created, running, starts
 
 
 class TestListSchedules:

@@ -12,7 +12,7 @@ import pytest
 from integrations.mail import smtp
 from integrations.mail.smtp import DelayedError, Envelope, MailError, MailServer, RefusedError, ServerError
 from integrations.mail.templates import Letter
-from tests.support.mail import SENDER, Certified, certified, mail_server, mailbox
+from tests.harness.mail import SENDER, Certified, certified, mail_server, mailbox
 from tools.mailbox import Handle
 
 LETTER = Letter("Grüße", "Read this:\nhttps://example.com/?token=1&a=b\n\n.\nEnd\n", "<p>Read <b>this</b></p>")

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.harness.webhook_queue import Post, look_everywhere
 from tests.jobs.bypass_detection.pushes import Clocks, Notice, examine
 from tests.jobs.conftest import Builder, Town
-from tests.support.post import Post, look_everywhere
 from tools.fake_github.model.records import PullRequest
 
 

@@ -9,6 +9,7 @@ from integrations.github import BranchHeads
 from jobs.registry import jobs_with_work
 from services.bypass_detection.detection import TIPS, record_branch_tips
 from services.core.unit_of_work import SYSTEM_CALLER
+from tests.harness.webhook_queue import Post, look_everywhere
 from tests.jobs.bypass_detection.pushes import (
     Clocks,
     Notice,
@@ -22,7 +23,6 @@ from tests.jobs.bypass_detection.pushes import (
     told,
 )
 from tests.jobs.conftest import Builder, Town
-from tests.support.post import Post, look_everywhere
 from tools.fake_github.model.records import PullRequest
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from services.core.unit_of_work import Caller
 from services.maintenance.tasks import purge_expired
+from tests.harness.webhook_queue import Post, look_everywhere
 from tests.jobs.bypass_detection.pushes import (
     MAIN,
     Clocks,
@@ -21,7 +22,6 @@ from tests.jobs.bypass_detection.pushes import (
     told,
 )
 from tests.jobs.conftest import ADA, Builder, Town
-from tests.support.post import Post, look_everywhere
 from tools.fake_github.model.queue import enqueue
 from tools.fake_github.model.records import PullRequest
 from tools.fake_github.model.world import Actor

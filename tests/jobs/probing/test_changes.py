@@ -10,6 +10,7 @@ from services.enforcement.probe_queue import PROBES
 from services.maintenance.tasks import full_resync
 from services.repositories.enabling import disable
 from services.repositories.watching import unwatch, watch_branch
+from tests.harness.webhook_queue import Post, work
 from tests.jobs.conftest import ADA, Builder, Town
 from tests.jobs.probing.requests import (
     CHECK,
@@ -24,7 +25,6 @@ from tests.jobs.probing.requests import (
     remove,
     seen,
 )
-from tests.support.post import Post, work
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model.rulesets import update_ruleset
 from tools.fake_github.model.world import Actor

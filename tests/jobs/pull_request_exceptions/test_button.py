@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.harness.webhook_queue import Post
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.pull_request_exceptions.granting import check, grant
-from tests.support.post import Post
 from tools.fake_github.model.records import PullRequest
 
 CHECK = "change-freeze/main"

@@ -14,9 +14,9 @@ from services.pull_request_exceptions import expiry
 from services.pull_request_exceptions.expiry import end_exceptions, end_on_branch, next_end
 from tests import factories
 from tests.faults.test_new_branches import push
+from tests.harness.webhook_queue import work
 from tests.jobs.conftest import Builder, Town
 from tests.jobs.pull_request_exceptions.granting import check, grant, now, pass_by, row, row_of, told
-from tests.support.post import work
 from tools.fake_github.model.records import PullRequest
 
 

@@ -13,10 +13,10 @@ from services.pull_requests.pull_requests import lookup
 from tests import factories
 from tests.faults.test_merge_queue import enqueue, groups
 from tests.faults.test_new_branches import push
+from tests.harness.webhook_queue import Post, work
 from tests.jobs.conftest import ADA, REASON, Builder, Town
 from tests.jobs.pull_request_exceptions.granting import check, grant, tell
 from tests.services.conftest import MovedClock
-from tests.support.post import Post, work
 from tools.fake_github.model.records import PullRequest
 
 

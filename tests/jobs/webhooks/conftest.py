@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.harness.webhook_queue import Post, work
 from tests.jobs.conftest import Builder, Town
-from tests.support.post import Post, work
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.harness.random_seed import chosen_seed
+from tests.harness.webhook_queue import Post, disagreements, look_everywhere, work
 from tests.jobs.conftest import Town
-from tests.jobs.webhooks.happenings import change, cut, head_of, propose, push
-from tests.support.post import Post, disagreements, look_everywhere, work
-from tests.support.seeds import chosen_seed
+from tests.jobs.webhooks.github_actions import change, cut, head_of, propose, push
 from tools.fake_github.webhooks.sender import Delivery
 
 Arrival = Callable[[Post, random.Random], None]

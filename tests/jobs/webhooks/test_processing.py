@@ -6,9 +6,9 @@ from rules.access.permissions import CODE_HOST
 from services.core.unit_of_work import Caller
 from services.webhooks.deliveries import MAX_ATTEMPTS
 from tests import factories
+from tests.harness.webhook_queue import Post, disagreements, work
 from tests.jobs.conftest import Town
-from tests.jobs.webhooks.happenings import change, cut, head_of, propose, push
-from tests.support.post import Post, disagreements, work
+from tests.jobs.webhooks.github_actions import change, cut, head_of, propose, push
 from tools.fake_github.model import installations, repositories
 from tools.fake_github.model.records import Installation
 from tools.fake_github.model.world import Actor

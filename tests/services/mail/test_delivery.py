@@ -23,8 +23,8 @@ from services.mail.outbox import enqueue_mail
 from services.maintenance.tasks import purge_expired
 from tests import factories
 from tests.harness.engines import engine_of
+from tests.harness.mail import mail_server, mailbox
 from tests.services.conftest import Listener, MovedClock
-from tests.support.mail import mail_server, mailbox
 from tools.mailbox import Handle
 
 ADA, EVE = "ada@example.com", "eve@example.com"

@@ -23,10 +23,10 @@ from services.enforcement.confirming import MAX_WRITING_SECONDS
 from services.offboarding.deletion import WITHDRAWAL_DELAY, delete, end_leftovers
 from services.offboarding.withdrawal import MAX_ATTEMPTS, WITHDRAWALS, withdraw_due
 from tests import factories
+from tests.harness.webhook_queue import work
 from tests.jobs.conftest import ADA, Builder, Town, build, fake_github, private_key, town
 from tests.services.conftest import MovedClock
 from tests.services.offboarding.test_withdrawal import RULESET, written
-from tests.support.post import work
 
 __all__ = ["build", "fake_github", "private_key", "town", "written"]
 

@@ -18,8 +18,8 @@ from services.offboarding import purge
 from services.offboarding.purge import _purge_batch, purge_deleted, purged_tables
 from tests import factories
 from tests.harness.engines import engine_of
+from tests.harness.tenant_fixtures import Estate, estate
 from tests.services.conftest import Listener, MovedClock
-from tests.support.estates import Estate, estate
 
 Rows = dict[str, list[Any]]
 

@@ -20,10 +20,10 @@ from services.schedules import deletion, skips, views
 from services.schedules.occurrence_start import start_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.engines import engine_of
 from tests.services.conftest import ADA, Listener, Opener
 from tests.services.schedules.windows import Planned
-from tests.support.clocks import MovableClock
 
 EVERYTHING = {"type": "organization"}
 NIGHTS: dict[str, Any] = {

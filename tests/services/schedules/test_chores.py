@@ -14,8 +14,8 @@ from services.schedules.missed_windows import record_missed
 from services.schedules.occurrence_start import cover_remaining, start_windows
 from services.schedules.verification import compare_windows, verify_windows
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.services.conftest import Listener
-from tests.support.clocks import MovableClock
 
 PASSED = text("""
     WITH passed AS (

@@ -12,8 +12,8 @@ from models.schedules import Schedule
 from services.core.unit_of_work import UnitOfWorkFactory
 from services.schedules.overlap_alerts import MAX_COMPARED, RECHECK_INTERVAL, find_overlaps
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.services.schedules.test_overlapping import WEB, windows
-from tests.support.clocks import MovableClock
 
 API: dict[str, Any] = {"type": "glob", "patterns": ["acme/api*"]}
 

@@ -17,8 +17,8 @@ from services.core.unit_of_work import UnitOfWorkFactory
 from services.schedules.occurrence_start import start_windows
 from services.schedules.occurrence_views import occurrence_views
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.services.conftest import Opener
-from tests.support.clocks import MovableClock
 
 HOUR = timedelta(hours=1)
 

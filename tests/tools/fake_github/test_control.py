@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.serving import client_of
+from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle, persistence
 from tools.fake_github.model.checks import create_check_run
 from tools.fake_github.model.world import Actor

@@ -9,7 +9,7 @@ import httpx
 import jwt
 import pytest
 
-from tests.support.serving import client_of
+from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
 
 APP_ID = 4242

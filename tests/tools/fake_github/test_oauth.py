@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 import pytest
 
-from tests.support.serving import client_of
+from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.model.world import system_clock
 from tools.fake_github.oauth import CLIENT_ID, CLIENT_SECRET

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from githubkit import GitHub, webhooks
 
-from tests.support.serving import client_of
+from tests.harness.servers import client_of
 from tools.fake_github import FakeGitHub, Handle
 from tools.fake_github.builder import RepositoryBuilder
 from tools.fake_github.model import checks

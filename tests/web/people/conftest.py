@@ -28,11 +28,11 @@ from models.organizations import User
 from services.core.encryption import decrypt
 from services.mail.outbox import USE, associated_data
 from tests import factories
+from tests.harness.clock import MovableClock
 from tests.harness.passwords import hash_password
-from tests.support.clocks import MovableClock
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import serving
-from tests.support.sessions import committing
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import serving
+from tests.harness.sessions import committing
 from tests.web.people.forms import Person
 
 SECRET_KEY = "what seals the mails of these tests"

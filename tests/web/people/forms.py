@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.serving import client_of
+from tests.harness.servers import client_of
 
 
 @dataclass(slots=True)

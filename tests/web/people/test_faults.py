@@ -10,8 +10,8 @@ from redis import Redis
 from app.main import create_app
 from services.core.tokens import new_session_token
 from tests.conftest import as_libpq
-from tests.support.product import product_config, product_parts
-from tests.support.serving import serving
+from tests.harness.product import product_config, product_parts
+from tests.harness.servers import serving
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 PARTS = product_parts()

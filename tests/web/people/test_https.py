@@ -6,8 +6,8 @@ import pytest
 from redis import Redis
 
 from app.main import create_app
-from tests.support.product import address_of, product_config, product_parts
-from tests.support.serving import serving
+from tests.harness.product import address_of, product_config, product_parts
+from tests.harness.servers import serving
 from tests.web.people.conftest import PASSWORD
 from tests.web.people.forms import Form, Page, set_cookie
 from tests.web.people.test_signing_in import grace

@@ -17,8 +17,8 @@ from sqlalchemy.orm import Session
 from models.organizations import User
 from rules.web_addresses import INVITATION
 from tests import factories
-from tests.support.accessibility import assert_accessible
-from tests.support.browser import CHROMIUM, Browser, chromium
+from tests.harness.accessibility import assert_accessible
+from tests.harness.browser import CHROMIUM, Browser, chromium
 from tests.web.people.conftest import PASSWORD, Later, Mailed
 from tests.web.people.test_invitation_page import Invite, acme, invite
 

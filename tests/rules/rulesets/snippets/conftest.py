@@ -15,8 +15,8 @@ import pytest
 
 from rules.rulesets.rulesets import desired_ruleset, ruleset_name
 from rules.rulesets.snippets import Place, Snippet, snippets_of
-from tests.support import gh_stand_in
-from tests.support.unix_relay import unix_relay
+from tests.harness import gh_stand_in
+from tests.harness.unix_relay import unix_relay
 from tools.fake_github import FakeGitHub, Handle, serve
 
 APP_ID = 4711

@@ -1,6 +1,6 @@
 """What a machine can see of WCAG 2.2 AA on a page that a browser shows."""
 
-from tests.support.browser import Browser
+from tests.harness.browser import Browser
 
 _CONTRAST = """
 (() => {

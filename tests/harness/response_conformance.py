@@ -8,8 +8,8 @@ from functools import cache
 import httpx
 
 from schemas.contract import load_contract
-from tests.support.conformance import assert_conforms
-from tests.support.serving import client_of
+from tests.harness.contract_assertions import assert_conforms
+from tests.harness.servers import client_of
 
 Look = Callable[[str, httpx.Response], None]
 _also: list[Look] = []

@@ -1,4 +1,4 @@
-"""Serving an application over real HTTP, in a thread of the test process, and asking it."""
+"""Serving an application over real HTTP, in a thread of the test process, and clients of it."""
 
 import socket
 import threading

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from schemas.contract import Node, Operation, load_contract
-from tests.support.estates import Estate
+from tests.harness.tenant_fixtures import Estate
 
 CONTRACT = load_contract()
 CREDENTIALLED = [

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from models.schedules import Occurrence, Schedule
 from tests import factories
 from tests.handlers.callers import Caller
-from tests.handlers.schedules.asking import DAILY, NIGHT
+from tests.handlers.schedules.requests import DAILY, NIGHT
 
 DRAFT = {"timezone": "UTC", "recurrence": DAILY, "window": NIGHT}
 DAY = timedelta(days=1)

@@ -1,1 +1,0 @@
-"""What several test packages share: a served application, tenants with credentials, and a second opinion on answers."""

@@ -48,7 +48,7 @@ def tampering(session: Session) -> Iterator[Session]:
     session.commit()
 
 
-def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+def verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     status = main(["verify", *arguments])
     return status, capsys.readouterr().out
 
@@ -58,31 +58,31 @@ class TestSoundChain:
         self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         last = seals(session, acme)[-1].hash.hex()
-        assert told(capsys) == (0, f"{acme.slug} ({acme.id}): valid, 5 sealed, the last one {last}\n")
+        assert verify(capsys) == (0, f"{acme.slug} ({acme.id}): valid, 5 sealed, the last one {last}\n")
 
     def test_verification_of_a_single_organization_takes_id_or_slug(
         self, entries: Entries, acme: Organization, globex: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for name in (acme.id, acme.slug):
-            status, out = told(capsys, name)
+            status, out = verify(capsys, name)
             assert (status, out.count("\n"), acme.id in out) == (0, 1, True)
 
     def test_verification_covers_all_organizations_by_default(
         self, entries: Entries, acme: Organization, globex: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        status, out = told(capsys)
+        status, out = verify(capsys)
         assert (status, out.count("valid")) == (0, 2)
 
     def test_verification_of_an_unknown_organization_fails(
         self, entries: Entries, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert told(capsys, "nobody") == (1, "")
+        assert verify(capsys, "nobody") == (1, "")
 
     def test_recent_unsealed_entry_is_accepted(
         self, entries: Entries, record: Record, capsys: pytest.CaptureFixture[str]
     ) -> None:
         record()
-        assert told(capsys)[0] == 0
+        assert verify(capsys)[0] == 0
 
 
 class TestFindings:
@@ -103,7 +103,7 @@ class TestFindings:
     ) -> None:
         tampering.execute(text(f"UPDATE audit_entries SET {column} = {value} WHERE id = :id"), {"id": entries[2]})
         tampering.commit()
-        status, out = told(capsys)
+        status, out = verify(capsys)
         assert status == 1
         assert f"BROKEN: seal 3 of {entries[2]} does not match its entry (2 before it are valid)" in out
 
@@ -112,7 +112,7 @@ class TestFindings:
     ) -> None:
         tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
         tampering.commit()
-        assert f"MISSING: the entry of seal 2 of {entries[1]} is missing" in told(capsys)[1]
+        assert f"MISSING: the entry of seal 2 of {entries[1]} is missing" in verify(capsys)[1]
 
     def test_entry_deleted_with_its_seal_is_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
@@ -120,7 +120,7 @@ class TestFindings:
         tampering.execute(text("DELETE FROM audit_entries WHERE id = :id"), {"id": entries[1]})
         tampering.execute(text("DELETE FROM audit_seals WHERE entry_id = :id"), {"id": entries[1]})
         tampering.commit()
-        status, out = told(capsys)
+        status, out = verify(capsys)
         assert status == 1
         assert f"MISSING: seal 2 is missing; seal 3 of {entries[2]} comes next" in out
 
@@ -132,7 +132,7 @@ class TestFindings:
         for number in (3, 4, 5):
             tampering.execute(text("UPDATE audit_seals SET sequence = :n - 1 WHERE sequence = :n"), {"n": number})
         tampering.commit()
-        assert f"BROKEN: seal 2 of {entries[2]} does not contain the hash of the previous seal" in told(capsys)[1]
+        assert f"BROKEN: seal 2 of {entries[2]} does not contain the hash of the previous seal" in verify(capsys)[1]
 
     def test_swapped_entries_are_reported(
         self, entries: Entries, tampering: Session, capsys: pytest.CaptureFixture[str]
@@ -140,7 +140,7 @@ class TestFindings:
         for old, new in (("2", "9"), ("3", "2"), ("9", "3")):
             tampering.execute(text(f"UPDATE audit_seals SET sequence = {new} WHERE sequence = {old}"))
         tampering.commit()
-        assert f"BROKEN: seal 2 of {entries[2]} does not contain" in told(capsys)[1]
+        assert f"BROKEN: seal 2 of {entries[2]} does not contain" in verify(capsys)[1]
 
     @pytest.mark.parametrize("column", ["action", "actor_id", "target_id", "source"])
     def test_seal_with_altered_filter_columns_is_reported(
@@ -148,7 +148,7 @@ class TestFindings:
     ) -> None:
         tampering.execute(text(f"UPDATE audit_seals SET {column} = 'another' WHERE sequence = 4"))
         tampering.commit()
-        assert f"BROKEN: seal 4 of {entries[3]} has filter columns that differ from the entry" in told(capsys)[1]
+        assert f"BROKEN: seal 4 of {entries[3]} has filter columns that differ from the entry" in verify(capsys)[1]
 
     @pytest.mark.parametrize(
         "change",
@@ -159,7 +159,7 @@ class TestFindings:
     ) -> None:
         tampering.execute(text(f"UPDATE audit_seals SET {change} WHERE sequence = 3"))
         tampering.commit()
-        status, out = told(capsys)
+        status, out = verify(capsys)
         assert status == 1
         assert "has an instant out of order" in out
 
@@ -177,7 +177,7 @@ class TestFindings:
         tampering.execute(text("DELETE FROM audit_unsealed"))
         tampering.commit()
         seal_entries(jobs)
-        status, out = told(capsys)
+        status, out = verify(capsys)
         assert status == 1
         assert f"UNSEALED: {left} of " in out
 
@@ -195,7 +195,7 @@ class TestFindings:
         seal_entries(jobs)
         tampering.execute(text("UPDATE audit_seals SET hash = 'x' WHERE entry_id = :id"), {"id": entries[4]})
         tampering.commit()
-        status, out = told(capsys)
+        status, out = verify(capsys)
         assert status == 1
         assert f"{globex.slug} ({globex.id}): valid, 1 sealed" in out
         assert f"BROKEN: seal 5 of {entries[4]}" in out
@@ -206,7 +206,7 @@ def test_organization_under_erasure_is_left_out_of_verification(
 ) -> None:
     acme.deleted_at = factories.now() - timedelta(days=31)
     session.commit()
-    assert told(capsys) == (0, "")
+    assert verify(capsys) == (0, "")
 
 
 class TestKnownSeal:
@@ -214,7 +214,7 @@ class TestKnownSeal:
         self, entries: Entries, session: Session, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for seal in seals(session, acme):
-            assert told(capsys, acme.slug, "--known", f"{seal.sequence}:{seal.hash.hex()}")[0] == 0
+            assert verify(capsys, acme.slug, "--known", f"{seal.sequence}:{seal.hash.hex()}")[0] == 0
 
     def test_truncated_chain_is_reported_by_a_known_seal(
         self,
@@ -228,15 +228,15 @@ class TestKnownSeal:
         tampering.execute(text("DELETE FROM audit_entries WHERE id = ANY(:ids)"), {"ids": entries[3:]})
         tampering.execute(text("DELETE FROM audit_seals WHERE sequence > 3"))
         tampering.commit()
-        assert told(capsys, acme.slug)[0] == 0
-        status, out = told(capsys, acme.slug, "--known", known)
+        assert verify(capsys, acme.slug)[0] == 0
+        status, out = verify(capsys, acme.slug, "--known", known)
         assert status == 1
         assert "MISSING: the known seal 5 is missing: the chain ends with seal 3 (3 before it are valid)" in out
 
     def test_rewritten_chain_is_reported_by_a_known_seal(
         self, entries: Entries, acme: Organization, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        status, out = told(capsys, acme.slug, "--known", f"2:{'0' * 64}")
+        status, out = verify(capsys, acme.slug, "--known", f"2:{'0' * 64}")
         assert status == 1
         assert f"BROKEN: seal 2 of {entries[1]} differs from the known seal (1 before it are valid)" in out
 

@@ -34,7 +34,7 @@ def statements(uow: UnitOfWork) -> int:
     """Count what is sent for both, after the connection is known."""
     sent: list[str] = []
     connection = uow.session.connection()
-    event.listen(connection, "before_cursor_execute", lambda *told: sent.append(told[2]))
+    event.listen(connection, "before_cursor_execute", lambda *arguments: sent.append(arguments[2]))
     summary.show(uow)
     alerts.list_alerts(uow, alerts.AlertFilters(), None, 100)
     return len(sent)

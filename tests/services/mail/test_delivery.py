@@ -91,7 +91,7 @@ def elsewhere(jobs: UnitOfWorkFactory, **changes: Any) -> UnitOfWorkFactory:
 
 
 class TestPosting:
-    def test_leaves_with_the_change_that_it_tells_of(
+    def test_mail_is_queued_in_the_transaction_of_its_change(
         self, people: UnitOfWorkFactory, listener: Listener, session: Session
     ) -> None:
         with pytest.raises(ValueError, match="advertisement"):
@@ -101,7 +101,7 @@ class TestPosting:
         written(people)
         assert listener.heard == ["mail"]
 
-    def test_keeps_no_link_that_anybody_could_read(self, people: UnitOfWorkFactory, session: Session) -> None:
+    def test_queued_mail_is_stored_encrypted(self, people: UnitOfWorkFactory, session: Session) -> None:
         written(people)
         [row] = session.execute(text("SELECT m::text FROM mails m")).all()
         assert b"a-secret-of-the-mail" not in bytes(mails(session)[0].sealed)
@@ -109,17 +109,17 @@ class TestPosting:
         assert ADA in row[0]
 
     @pytest.mark.parametrize("values", [{}, {"url": URL, "name": "Ada"}, {"link": URL}])
-    def test_takes_the_fields_of_the_template_and_no_others(
+    def test_mail_requires_exactly_the_fields_of_its_template(
         self, people: UnitOfWorkFactory, values: dict[str, str]
     ) -> None:
         with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'verify_email'"):
             enqueue_mail(uow, ADA, "verify_email", **values)
 
-    def test_knows_its_templates(self, people: UnitOfWorkFactory) -> None:
+    def test_mail_of_an_unknown_template_is_rejected(self, people: UnitOfWorkFactory) -> None:
         with people.open(ANYBODY) as uow, pytest.raises(ValueError, match="no mail template 'advertisement'"):
             enqueue_mail(uow, ADA, "advertisement", url=URL)
 
-    def test_works_inside_an_organisation_too_and_writes_instants_as_people_do(
+    def test_mail_of_an_organization_has_readable_instants(
         self, uow_factory: UnitOfWorkFactory, engine: Engine, jobs: UnitOfWorkFactory, session: Session, box: Handle
     ) -> None:
         acme = factories.organization(session)
@@ -135,7 +135,7 @@ class TestPosting:
 
 
 class TestSending:
-    def test_sends_it_and_erases_what_it_said(
+    def test_sent_mail_is_erased(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
     ) -> None:
         written(people)
@@ -146,7 +146,7 @@ class TestSending:
         assert (row.due_at, row.lease_until, row.sealed, row.last_error_message) == (None, None, None, None)
         assert row.sent_at is not None
 
-    def test_sends_it_once_whoever_else_is_at_it(
+    def test_concurrent_workers_send_each_mail_once(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, box: Handle
     ) -> None:
         written(people, *[f"ada-{number}@example.com" for number in range(8)])
@@ -163,7 +163,7 @@ class TestSending:
             thread.join()
         assert len(box.mailbox.mails) == len({letter.recipients for letter in box.mailbox.mails}) == 8
 
-    def test_a_mail_whose_process_died_is_sent_once_its_lease_has_run_out(
+    def test_mail_of_a_dead_worker_is_sent_when_its_lease_expires(
         self,
         people: UnitOfWorkFactory,
         jobs: UnitOfWorkFactory,
@@ -183,7 +183,7 @@ class TestSending:
         drained(jobs)
         assert len(box.mailbox.mails) == 1
 
-    def test_one_that_was_sent_and_not_recorded_is_recognised_when_it_comes_again(
+    def test_mail_sent_but_not_recorded_is_resent_with_its_message_id(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
     ) -> None:
         written(people)
@@ -206,7 +206,7 @@ class TestSending:
         assert first.headers["Message-ID"] == second.headers["Message-ID"]
         assert mails(session)[0].sent_at is not None
 
-    def test_whoever_took_too_long_records_nothing(
+    def test_worker_that_lost_its_lease_records_nothing(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
     ) -> None:
         written(people)
@@ -231,8 +231,8 @@ def _die(*_: Any) -> bool:
     raise SystemExit
 
 
-class TestWhatCannotBeSent:
-    def test_now_is_tried_again_later_and_does_not_hold_up_the_others(
+class TestFailures:
+    def test_temporarily_refused_mail_is_retried_without_delaying_others(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
     ) -> None:
         written(people, ADA, EVE)
@@ -243,7 +243,7 @@ class TestWhatCannotBeSent:
         drained(jobs)
         assert len(box.mailbox.to(ADA)) == len(box.mailbox.to(EVE)) == 1
 
-    def test_for_ever_is_given_up_and_erased(
+    def test_permanently_refused_mail_is_abandoned_and_erased(
         self,
         people: UnitOfWorkFactory,
         jobs: UnitOfWorkFactory,
@@ -261,7 +261,7 @@ class TestWhatCannotBeSent:
         assert ADA not in caplog.text
         assert "a-secret" not in caplog.text
 
-    def test_because_the_server_is_away_waits_all_together(
+    def test_all_mails_wait_when_the_server_is_unavailable(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
     ) -> None:
         written(people, ADA, EVE, "joe@example.com")
@@ -275,7 +275,7 @@ class TestWhatCannotBeSent:
         drained(jobs)
         assert len(box.mailbox.mails) == 3
 
-    def test_while_it_is_of_use_is_given_up(
+    def test_expired_mail_is_abandoned(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle, clock: MovedClock
     ) -> None:
         written(people)
@@ -284,7 +284,7 @@ class TestWhatCannotBeSent:
         assert box.mailbox.mails == []
         assert (mails(session)[0].sealed, mails(session)[0].due_at) == (None, None)
 
-    def test_because_it_was_sealed_under_another_secret_is_given_up(
+    def test_mail_encrypted_with_another_secret_is_abandoned(
         self,
         people: UnitOfWorkFactory,
         jobs: UnitOfWorkFactory,
@@ -298,7 +298,7 @@ class TestWhatCannotBeSent:
         assert mails(session)[0].sealed is None
         assert "another SECRET_KEY" in caplog.text
 
-    def test_because_there_is_no_server_waits(
+    def test_mail_waits_without_a_mail_server(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
     ) -> None:
         written(people)
@@ -310,7 +310,7 @@ class TestWhatCannotBeSent:
         drained(jobs)
         assert len(box.mailbox.mails) == 1
 
-    def test_a_mail_that_was_moved_to_another_address_does_not_open(
+    def test_mail_with_an_altered_recipient_is_not_sent(
         self, people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, box: Handle
     ) -> None:
         written(people)
@@ -321,7 +321,7 @@ class TestWhatCannotBeSent:
 
 
 class TestSealing:
-    def test_opens_for_the_same_secret_use_and_row_alone(self) -> None:
+    def test_ciphertext_is_bound_to_secret_use_and_row(self) -> None:
         sealed = encrypt(b"secret", "mails", "mal_1", b"hello")
         assert decrypt(b"secret", "mails", "mal_1", sealed) == b"hello"
         changed = sealed[:-1] + bytes([sealed[-1] ^ 1])
@@ -337,11 +337,11 @@ class TestSealing:
             with pytest.raises(DecryptionError):
                 decrypt(*arguments)
 
-    def test_is_never_the_same_twice(self) -> None:
+    def test_ciphertext_differs_for_each_encryption(self) -> None:
         assert encrypt(b"secret", "mails", "mal_1", b"hello") != encrypt(b"secret", "mails", "mal_1", b"hello")
 
 
-class TestTheJob:
+class TestJob:
     @pytest.fixture
     def running(self, jobs: UnitOfWorkFactory) -> Iterator[None]:
         """Give the process a context; what works aside is over when this ends."""
@@ -351,13 +351,13 @@ class TestTheJob:
         context._contexts.clear()
 
     @pytest.mark.usefixtures("running")
-    def test_sends_on_a_thread_of_its_own(self, people: UnitOfWorkFactory, box: Handle) -> None:
+    def test_mail_job_sends_on_a_background_thread(self, people: UnitOfWorkFactory, box: Handle) -> None:
         written(people, ADA, EVE)
         registry.run("mail")
         assert len(box.mailbox.wait_for(ADA)) == len(box.mailbox.wait_for(EVE)) == 1
 
     @pytest.mark.usefixtures("running")
-    def test_a_server_that_hangs_holds_up_nobody_who_asks(self, people: UnitOfWorkFactory, box: Handle) -> None:
+    def test_unresponsive_mail_server_does_not_block_the_job(self, people: UnitOfWorkFactory, box: Handle) -> None:
         written(people)
         box.mailbox.silent_after = "EHLO"
         first = background_thread.run_in_background("mail", lambda: False)
@@ -370,7 +370,7 @@ class TestTheJob:
         running.join(10)
         assert not running.is_alive()
 
-    def test_a_fault_ends_the_turn_and_nothing_else(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_failed_background_run_does_not_prevent_the_next(self, caplog: pytest.LogCaptureFixture) -> None:
         def fail() -> bool:
             raise LookupError("a fault")
 
@@ -381,7 +381,7 @@ class TestTheJob:
         assert list(steps) == []
 
 
-def test_old_mails_are_forgotten(
+def test_old_mails_are_purged(
     people: UnitOfWorkFactory, jobs: UnitOfWorkFactory, session: Session, clock: MovedClock
 ) -> None:
     written(people)

@@ -33,7 +33,7 @@ def test_many_heads_are_read_back_within_one_lease(town: Town, build: Builder) -
     assert set(town.conclusions().values()) == {"failure"}
 
 
-def test_the_rules_of_many_branches_that_are_yet_to_come_are_read_within_one_lease(town: Town, build: Builder) -> None:
+def test_rules_of_many_future_branches_are_read_within_one_lease(town: Town, build: Builder) -> None:
     """Each takes a call of its own, for GraphQL knows no rules of a branch that is not there."""
     build("web")
     repository = town.session.get_one(Repository, town.branches["acme/web"].repository_id)

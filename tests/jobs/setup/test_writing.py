@@ -20,7 +20,7 @@ from tests.jobs.setup.requests import (
 
 
 class TestPlan:
-    def test_one_ruleset_of_the_organisation_serves_repositories_that_share_a_pattern(self, town: Town) -> None:
+    def test_organization_ruleset_covers_repositories_that_share_a_pattern(self, town: Town) -> None:
         add(town, "web", "api")
         view = ask(town, "plan")
         assert (view["state"], view["level"]) == ("planned", "organization")
@@ -33,26 +33,26 @@ class TestPlan:
         assert names(town.host) == {}
         assert audit(town) == []
 
-    def test_a_single_repository_has_a_ruleset_of_its_own(self, town: Town) -> None:
+    def test_single_repository_has_its_own_ruleset(self, town: Town) -> None:
         add(town, "web")
         assert actions(ask(town, "plan")) == [("create", "repository", "acme/web")]
 
-    def test_a_part_of_the_organisation_has_rulesets_of_its_repositories(self, town: Town) -> None:
+    def test_partial_scope_has_rulesets_of_its_repositories(self, town: Town) -> None:
         add(town, "web", "api")
         view = ask(town, "plan", {"type": "repositories", "repositories": ["acme/web", "acme/api"]})
         assert sorted(actions(view)) == [("create", "repository", "acme/api"), ("create", "repository", "acme/web")]
 
-    def test_without_the_organisations_permission_each_repository_has_its_own(self, town: Town) -> None:
+    def test_each_repository_has_its_ruleset_without_organization_permission(self, town: Town) -> None:
         add(town, "web", "api")
         permit(town, administration="write")
         assert {level for _, level, _ in actions(ask(town, "plan"))} == {"repository"}
 
-    def test_a_rule_of_others_that_requires_our_check_is_enough(self, town: Town) -> None:
+    def test_rule_of_others_that_requires_the_check_is_sufficient(self, town: Town) -> None:
         add(town, "web")
         town.host.organization("acme").repository("web").requires(MAIN, "main")
         assert actions(ask(town, "plan")) == [("none", "repository", "acme/web")]
 
-    def test_a_rule_that_anybody_can_satisfy_is_not_enough(self, town: Town) -> None:
+    def test_unpinned_rule_is_not_sufficient(self, town: Town) -> None:
         add(town, "web")
         check = {"context": MAIN}
         parameters = {"required_status_checks": [check], "strict_required_status_checks_policy": False}
@@ -64,23 +64,23 @@ class TestPlan:
         )
         assert actions(ask(town, "plan")) == [("create", "repository", "acme/web")]
 
-    def test_a_pattern_is_covered_before_any_branch_matches_it(self, town: Town) -> None:
+    def test_pattern_is_covered_before_any_branch_matches(self, town: Town) -> None:
         add(town, "web", auto_watch=["release/*"])
         assert [change["check_name"] for change in ask(town, "plan")["changes"]] == [MAIN, "change-freeze/release/*"]
 
-    def test_a_rule_for_the_branches_of_today_does_not_cover_those_of_tomorrow(self, town: Town) -> None:
+    def test_rule_for_existing_branches_does_not_cover_a_pattern(self, town: Town) -> None:
         add(town, "web", branches=("release/1",), auto_watch=["release/*"])
         town.host.organization("acme").repository("web").requires("change-freeze/release/*", "release/1")
         assert actions(ask(town, "plan")) == [("create", "repository", "acme/web")]
 
-    def test_a_ruleset_of_others_with_our_name_is_left_alone(self, town: Town) -> None:
+    def test_ruleset_of_others_with_the_same_name_is_kept(self, town: Town) -> None:
         add(town, "web")
         foreign = {"name": "Change freeze: main", "enforcement": "disabled", "rules": []}
         town.host.organization("acme").repository("web").ruleset(**foreign)
         [change] = ask(town, "plan")["changes"]
         assert (change["action"], change["after"]["name"]) == ("create", "Change freeze: main (2)")
 
-    def test_a_scope_that_reaches_nothing_is_refused(self, town: Town) -> None:
+    def test_scope_without_targets_is_rejected(self, town: Town) -> None:
         add(town, "web")
         with pytest.raises(ServiceError) as refused:
             ask(town, "plan", {"type": "glob", "patterns": ["other/*"]})
@@ -116,7 +116,7 @@ class TestApply:
         assert apply_due(town.jobs, town.github)
         assert names(town.host) == {"web": ["Change freeze: main"]}
 
-    def test_applying_again_changes_nothing(self, town: Town) -> None:
+    def test_repeated_setup_changes_nothing(self, town: Town) -> None:
         add(town, "web", "api")
         ask(town)
         work(town)
@@ -139,7 +139,7 @@ class TestApply:
         assert {"type": "deletion"} in ruleset.rules
         assert audit(town)[-1] == "ruleset.updated"
 
-    def test_a_new_repository_joins_the_organisations_ruleset(self, town: Town) -> None:
+    def test_new_repository_joins_the_organization_ruleset(self, town: Town) -> None:
         add(town, "web", "api")
         ask(town)
         work(town)
@@ -171,7 +171,7 @@ class TestApply:
         assert audit(town)[-1] == "ruleset.updated"
         assert [change["action"] for change in ask(town)["changes"]] == ["none"]
 
-    def test_repositories_that_have_their_own_are_left_with_them(self, town: Town) -> None:
+    def test_repositories_keep_their_own_rulesets(self, town: Town) -> None:
         add(town, "web", "api")
         ask(town, scope={"type": "repositories", "repositories": ["acme/web", "acme/api"]})
         work(town)
@@ -179,7 +179,7 @@ class TestApply:
         work(town)
         assert names(town.host) == {"web": ["Change freeze: main"], "api": ["Change freeze: main"]}
 
-    def test_a_ruleset_of_the_organisation_takes_the_place_of_those_of_repositories(self, town: Town) -> None:
+    def test_organization_ruleset_replaces_repository_rulesets(self, town: Town) -> None:
         add(town, "web", "api")
         ask(town, scope={"type": "repositories", "repositories": ["acme/web"]})
         work(town)

@@ -53,7 +53,7 @@ class TestNeeds:
         fact = repository(main=MAIN, release__1=RELEASE, release__2=RELEASE, old="-change-freeze/old")
         assert set(needs(fact)) == {MAIN, RELEASE}
 
-    def test_a_pattern_is_needed_before_any_branch_matches_it(self) -> None:
+    def test_pattern_is_needed_before_any_branch_matches(self) -> None:
         fact = repository(auto_watch=("release/*", "!release/old"), main=MAIN)
         assert set(needs(fact)) == {MAIN, RELEASE}
         assert set(needs(fact, with_patterns=False)) == {MAIN}
@@ -227,7 +227,7 @@ class TestChanges:
         [left] = change.after["rules"]
         assert left["parameters"] == {**rule["parameters"], "required_status_checks": [theirs]}
 
-    def test_a_diff_is_readable(self) -> None:
+    def test_difference_of_rulesets_is_readable(self) -> None:
         before = target().ruleset
         lines = difference(before, {**before, "enforcement": "disabled"}).splitlines()
         assert [line for line in lines if line[0] in "+-"] == [

@@ -99,7 +99,7 @@ def test_plain_name_covers_only_itself(name: str, other: str) -> None:
     assert covered(name, other) == (name == other)
 
 
-def test_glob_with_too_many_patterns_is_refused() -> None:
+def test_glob_with_too_many_patterns_is_rejected() -> None:
     assert len(ref_patterns("/".join(["a**b"] * 6))) == MAX_PATTERNS
     with pytest.raises(ServiceError) as refused:
         ref_patterns("**a" * 85)
@@ -129,7 +129,7 @@ def test_ruleset_requires_our_check_without_bypass_actors() -> None:
     }
 
 
-def test_an_organisations_ruleset_names_its_repositories_once_each_and_in_order() -> None:
+def test_organization_ruleset_lists_sorted_unique_repositories() -> None:
     ruleset = desired_ruleset(NAME, APP, [3, 1, 3, 2])
     validate(ruleset, "Organization")
     assert ruleset["conditions"]["repository_id"] == {"repository_ids": [1, 2, 3]}
@@ -205,7 +205,7 @@ def test_watched_branch_is_covered_by_the_rule_of_its_check(globs: list[str], br
         assert not any(matches_pattern(ref, branch, "") for ref in names["exclude"])
 
 
-def test_a_check_name_tells_its_pattern() -> None:
+def test_check_name_yields_its_pattern() -> None:
     assert pattern_of("change-freeze/change-freeze/x") == "change-freeze/x"
     assert ruleset_name(pattern_of(NAME)) == "Change freeze: release/*"
     with pytest.raises(ValueError, match="ci/build"):

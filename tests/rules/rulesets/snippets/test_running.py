@@ -52,7 +52,7 @@ def test_gh_requires_the_check_stops_and_requires_it_again(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_json_is_taken_by_the_code_host_as_it_stands(
+def test_ruleset_json_is_accepted_by_github(
     host: FakeGitHub, served_host: Handle, merges: Callable[[int], bool], level: Level
 ) -> None:
     web = host.organization("acme").repository("web")
@@ -89,7 +89,7 @@ def test_only_the_ruleset_of_the_check_is_switched(host: FakeGitHub, shell: Shel
 
 
 @pytest.mark.parametrize("gh", ["stand-in"], indirect=True)  # the real one trusts no link that leaves api.github.com
-def test_a_ruleset_on_the_second_page_is_found_by_gh(host: FakeGitHub, gh: Shell) -> None:
+def test_gh_finds_a_ruleset_on_the_second_page(host: FakeGitHub, gh: Shell) -> None:
     web = host.organization("acme").repository("web")
     for number in range(120):
         web.ruleset(name=f"Other {number}", enforcement="active", conditions={}, rules=[])
@@ -101,7 +101,7 @@ def test_a_ruleset_on_the_second_page_is_found_by_gh(host: FakeGitHub, gh: Shell
 
 @pytest.mark.parametrize("purpose", ["disable", "restore"])
 @pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
-def test_curl_says_where_else_a_ruleset_may_be(
+def test_curl_names_the_other_level_when_the_ruleset_is_missing(
     host: FakeGitHub, shell: Shell, purpose: str, level: Level, there: str
 ) -> None:
     host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
@@ -113,7 +113,7 @@ def test_curl_says_where_else_a_ruleset_may_be(
 
 @pytest.mark.parametrize("purpose", ["disable", "restore"])
 @pytest.mark.parametrize(("level", "there"), [("repository", "its organisation"), ("organization", "the repository")])
-def test_gh_says_where_else_a_ruleset_may_be(
+def test_gh_names_the_other_level_when_the_ruleset_is_missing(
     host: FakeGitHub, gh: Shell, purpose: str, level: Level, there: str
 ) -> None:
     host.organization("acme").repository("web").ruleset(name="Other", enforcement="active", conditions={}, rules=[])
@@ -124,13 +124,13 @@ def test_gh_says_where_else_a_ruleset_may_be(
 
 
 @pytest.mark.parametrize("purpose", ["enable", "disable", "restore"])
-def test_a_refusal_ends_gh_and_curl_with_an_error(host: FakeGitHub, gh: Shell, purpose: str) -> None:
+def test_gh_and_curl_fail_when_github_rejects(host: FakeGitHub, gh: Shell, purpose: str) -> None:
     for tool, api_url in (("gh", GITHUB), ("curl", gh.address)):
         ended = gh(made("main", api_url)[tool, "repository", purpose].content)
         assert ended.returncode != 0
 
 
-def test_curl_asks_for_a_token_that_is_missing(host: FakeGitHub, shell: Shell) -> None:
+def test_curl_reports_a_missing_token(host: FakeGitHub, shell: Shell) -> None:
     shell.settings["GITHUB_TOKEN"] = ""
     ended = shell(made("main", shell.address)["curl", "repository", "enable"].content)
     assert ended.returncode != 0
@@ -166,7 +166,7 @@ NAMES = st.text(
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(branch="\u2028")
 @example(branch="a\\u0027;touch x;\\u0027")
-def test_no_name_is_anything_but_a_name_to_curl(branch: str, host: FakeGitHub, shell: Shell) -> None:
+def test_curl_does_not_interpret_branch_names(branch: str, host: FakeGitHub, shell: Shell) -> None:
     _switched_by("curl", shell, host, branch, shell.address)
 
 
@@ -196,7 +196,7 @@ def test_gh_reaches_a_host_that_has_a_port(
     assert "GH_ENTERPRISE_TOKEN" in snippets["gh", level, "enable"].title
 
 
-def test_a_host_of_ones_own_is_named_to_gh(host: FakeGitHub, gh: Shell) -> None:
+def test_gh_addresses_a_self_hosted_github(host: FakeGitHub, gh: Shell) -> None:
     content = made("main", "https://ghe.acme.test/api/v3")["gh", "repository", "enable"].content
     assert "gh api --hostname ghe.acme.test " in content
     assert "--hostname acme.ghe.com " in made("main", "https://api.acme.ghe.com")["gh", "repository", "enable"].content

@@ -87,7 +87,7 @@ def strange_arguments(block: str, body: dict[str, Any]) -> set[str]:
     return strange
 
 
-def test_there_is_a_snippet_of_every_tool_for_each_purpose_at_each_level() -> None:
+def test_every_tool_has_a_snippet_for_each_purpose_and_level() -> None:
     snippets = made("main", API)
     tools, levels = ("gh", "curl", "terraform", "ruleset_json"), ("repository", "organization")
     assert set(snippets) == {(tool, level, purpose) for tool in tools for level in levels for purpose in ENABLED}
@@ -101,14 +101,14 @@ def test_no_snippet_holds_a_token(branch: str) -> None:
 
 
 @pytest.mark.parametrize("branch", NASTY)
-def test_what_is_pasted_is_visible(branch: str) -> None:
+def test_snippets_have_only_visible_ascii_characters(branch: str) -> None:
     for snippet in made(branch, API).values():
         assert snippet.content.replace("\n", "").isascii()
         assert snippet.content.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("branch", NASTY)
-def test_titles_tell_the_place_and_never_the_branch(branch: str) -> None:
+def test_snippet_titles_name_the_level_and_not_the_branch(branch: str) -> None:
     for (_tool, level, _purpose), snippet in made(branch, API).items():
         assert ("the organisation acme" if level == "organization" else "acme/web") in snippet.title
         assert snippet.title.replace("“", "").replace("”", "").isascii()
@@ -121,7 +121,7 @@ def test_titles_tell_the_place_and_never_the_branch(branch: str) -> None:
 @example(branch='"\n}'.replace("\n", ""))
 @example(branch="release/*")
 @example(branch="a**b/**")
-def test_terraform_says_the_same_ruleset_as_the_json(branch: str) -> None:
+def test_terraform_defines_the_same_ruleset_as_the_json(branch: str) -> None:
     snippets = made(branch, API, [12, 34])
     for (tool, level, purpose), snippet in snippets.items():
         if tool == "terraform":
@@ -133,7 +133,7 @@ def test_terraform_says_the_same_ruleset_as_the_json(branch: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["repository", "organization"])
-def test_terraform_uses_arguments_that_its_provider_knows(level: str) -> None:
+def test_terraform_uses_only_arguments_of_its_provider(level: str) -> None:
     kind, _label, resource = resource_of(made("a**b", API, [1, 2])["terraform", level, "enable"].content)
     assert strange_arguments(kind, resource) == set()
 
@@ -146,13 +146,13 @@ def _label_of(branch: str, repository: str = "web") -> str:
 @given(one=NAMES, other=NAMES)
 @example(one="release/*", other="release_")
 @example(one="日本", other="😀")
-def test_two_branches_have_two_labels_which_terraform_takes(one: str, other: str) -> None:
+def test_terraform_labels_are_valid_and_unique(one: str, other: str) -> None:
     assert re.fullmatch(r"[a-z][a-z0-9_]*", _label_of(one))
     assert (_label_of(one) == _label_of(other)) == (one == other)
     assert _label_of(one, "web") != _label_of(one, "api")
 
 
-def test_a_name_that_terraform_would_change_has_no_terraform() -> None:
+def test_name_that_terraform_would_normalize_has_no_terraform_snippet() -> None:
     composed, decomposed = "caf\u00e9", "cafe\u0301"
     assert any(tool == "terraform" for tool, _level, _purpose in made(composed, API))
     assert not any(tool == "terraform" for tool, _level, _purpose in made(decomposed, API))
@@ -175,14 +175,14 @@ def terraform(*arguments: str, stdin: str, directory: Path) -> str:
     return ended.stdout
 
 
-def test_terraform_finds_nothing_to_format(tmp_path: Path) -> None:
+def test_terraform_snippet_is_formatted(tmp_path: Path) -> None:
     snippets = (made(branch, API, [1, 2]) for branch in ("main", "a**b/**", *NASTY))
     texts = [snippet.content for some in snippets for key, snippet in some.items() if key[0] == "terraform"]
     everything = "\n".join(texts)
     assert terraform("fmt", "-", stdin=everything, directory=tmp_path) == everything
 
 
-def test_terraform_reads_each_name_as_it_is(tmp_path: Path) -> None:
+def test_terraform_reads_every_name_unchanged(tmp_path: Path) -> None:
     names = [*NASTY, "$", "$$", "%%{", "${", '"', "\\", "\\n", "$${{", "a$"]
     expression = f"base64encode(jsonencode([{', '.join(map(hcl_string, names))}]))\n"
     encoded = terraform("console", stdin=expression, directory=tmp_path).strip().strip('"')
@@ -191,7 +191,7 @@ def test_terraform_reads_each_name_as_it_is(tmp_path: Path) -> None:
 
 @given(text=st.text(st.characters(codec="utf-8"), max_size=20))
 @example(text="it's !\\(1)")
-def test_a_string_of_jq_stays_within_single_quotes(text: str) -> None:
+def test_jq_string_is_safe_within_single_quotes(text: str) -> None:
     quoted = jq_string(text)
     assert json.loads(quoted) == text
     assert not set(quoted) & set("'!\n")

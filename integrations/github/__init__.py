@@ -1,7 +1,7 @@
 """The client of GitHub: one `GitHub` per process, one `InstallationClient` per installation of the App.
 
-Nothing here decides anything about freezes: it reads what GitHub knows, writes the checks it is given, and turns
-every way of failing into one `GitHubError` with a code of the error catalogue.
+It makes no decisions about freezes: it reads GitHub's state, writes the given checks, and turns every failure into a
+`GitHubError` with a code of the error catalogue.
 """
 
 from integrations.github.activity import Activity, PullOfCommit

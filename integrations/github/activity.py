@@ -1,4 +1,4 @@
-"""What landed on branches, and by which pull request: GitHub's own record, with its own times.
+"""The history of branches and the pull requests of commits, as GitHub records them, with its timestamps.
 
 Sources: "List repository activities" (`GET /repos/{owner}/{repo}/activity`, contents:read) and "List pull requests
 associated with a commit" (`GET /repos/{owner}/{repo}/commits/{sha}/pulls`, pull_requests:read).
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from integrations.github.answers import read_list
 from integrations.github.calls import Calls, path
+from integrations.github.responses import read_list
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """One change of where a branch points: of any number of commits, by one act of one actor."""
+    """One update of a branch by one actor, with any number of commits."""
 
     before: str
     """All zeros for a branch that was created."""
@@ -26,12 +26,12 @@ class Activity:
     how: str
     """`push`, `force_push`, `branch_creation`, `branch_deletion`, `pr_merge` or `merge_queue_merge`."""
     actor: str | None
-    """The login; None for an account that was deleted."""
+    """The login; None if the account was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PullOfCommit:
-    """A pull request that brought a commit to a branch, or would."""
+    """A pull request that contains a commit, merged or open."""
 
     number: int
     base_ref: str
@@ -40,10 +40,10 @@ class PullOfCommit:
 
 
 def list_activity(calls: Calls, owner: str, name: str, branch: str, since: datetime) -> list[Activity]:
-    """Return what happened to a branch at `since` or later, the newest first; see `InstallationClient.activity`."""
+    """Return the activities of a branch at `since` or later, newest first; see `InstallationClient.activity`."""
     found: list[Activity] = []
-    for answer in calls.get_pages(path("repos", owner, name, "activity"), ref=f"refs/heads/{branch}"):
-        page = [_activity(entry) for entry in read_list(answer)]
+    for response in calls.get_pages(path("repos", owner, name, "activity"), ref=f"refs/heads/{branch}"):
+        page = [_activity(entry) for entry in read_list(response)]
         found += [each for each in page if each.instant >= since]
         if page and page[-1].instant < since:
             break

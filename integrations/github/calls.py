@@ -1,4 +1,4 @@
-"""Calls made for one installation: its token, its pauses, its budget, and one second try after a refused token."""
+"""API calls with one token: rate limits, deadline, and one retry after a rejected token."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -7,174 +7,181 @@ from urllib.parse import quote, urlencode
 
 from requests.utils import parse_header_links
 
-from integrations.github.answers import read_list, read_nothing, read_object, refusal
-from integrations.github.budget import Meter, Resource
+from integrations.github.budget import RateLimitTracker, Resource
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.graphql import LIMITS, Data, read_data
+from integrations.github.responses import error_of, read_list, read_object, require_success
 from integrations.github.settings import GitHubSettings
-from integrations.github.sockets import Stopwatch
-from integrations.github.transport import Answer, Bearer, Request, Transport, unavailable
+from integrations.github.sockets import Deadline
+from integrations.github.transport import Bearer, Request, Response, Transport, unavailable
 
 _T = TypeVar("_T")
 
 
 def path(*segments: str | int) -> str:
-    """Return a path of encoded segments; a `/` inside a branch's name stays inside its segment."""
+    """Return a path of encoded segments; a `/` in a branch name is encoded."""
     if any(str(segment) in {"", ".", ".."} for segment in segments):
-        raise GitHubError(ErrorKind.NOT_FOUND, "GitHub has no object of that name")
+        raise GitHubError(ErrorKind.NOT_FOUND, "GitHub has no object with that name")
     return "".join("/" + quote(str(segment), safe="") for segment in segments)
 
 
-def next_page(answer: Answer) -> str | None:
-    """Return the address of the next page from the `Link` header, or None on the last one."""
-    for link in parse_header_links(answer.headers.get("link", "")):
+def next_page(response: Response) -> str | None:
+    """Return the URL of the next page from the `Link` header, or None on the last page."""
+    for link in parse_header_links(response.headers.get("link", "")):
         if link.get("rel") == "next":
             return str(link["url"])
     return None
 
 
 class Token(Protocol):
-    """The token that calls are made with: an installation's, or a person's."""
+    """The token of the calls: an installation's or a user's."""
 
     def get(self) -> Bearer:
-        """Return a token that is good now; raises `GitHubError`."""
+        """Return a valid token. Raise `GitHubError`."""
 
     def drop(self, refused: Bearer) -> None:
-        """Forget a token that was refused."""
+        """Discard a token that GitHub rejected."""
 
     def forget(self) -> None:
-        """Forget the token: another one may be allowed more."""
+        """Discard the token, because a new one may have more permissions."""
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
-        """Forget a token that does not know these permissions."""
+        """Discard a token that was created with other permissions than these."""
 
 
-class Ahead(Protocol):
-    """What is called ahead of each call; it may raise `GitHubError` to prevent the call."""
+class BeforeRequest(Protocol):
+    """A hook that runs before each request. It may raise `GitHubError` to prevent the request."""
 
     def __call__(self, *, writes: bool) -> object:
-        """Be told of a call, which reads or writes."""
+        """Handle a request that is about to be sent."""
 
 
 class Calls:
-    """The way to GitHub for one installation, or one person; safe for many threads."""
+    """API calls for one installation or one user; thread-safe."""
 
     def __init__(
-        self, settings: GitHubSettings, transport: Transport, token: Token, meter: Meter, ahead: Ahead | None = None
+        self,
+        settings: GitHubSettings,
+        transport: Transport,
+        token: Token,
+        limits: RateLimitTracker,
+        before_request: BeforeRequest | None = None,
     ) -> None:
         self._settings = settings
         self._base = settings.api_url.rstrip("/")
         self._transport = transport
         self._token = token
-        self.meter = meter
-        self._ahead = ahead
+        self.limits = limits
+        self._before_request = before_request
 
-    def after(self, ahead: Ahead) -> "Calls":
-        """Return the same way to GitHub, on which `ahead` is called before each call."""
-        return Calls(self._settings, self._transport, self._token, self.meter, ahead)
+    def with_hook(self, before_request: BeforeRequest) -> "Calls":
+        """Return a copy that calls `before_request` before each request."""
+        return Calls(self._settings, self._transport, self._token, self.limits, before_request)
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
-        """Use a token that knows these permissions from now on."""
+        """Use a token with these permissions from now on."""
         self._token.renew_for(permissions)
 
-    def deadline(self) -> AbstractContextManager[Stopwatch]:
-        """Give every call inside one common deadline."""
+    def deadline(self) -> AbstractContextManager[Deadline]:
+        """Set one deadline for all calls in the context."""
         return self._transport.deadline()
 
     def get_object(self, route: str, **query: str | int) -> dict[str, Any]:
         """GET one object."""
-        return self._read("rest", self._rest("GET", route, query), read_object)
+        return self._request("rest", self._rest("GET", route, query), read_object)
 
-    def get_pages(self, route: str, **query: str | int) -> Iterator[Answer]:
-        """GET a list page by page, following `Link` on the same host only."""
+    def get_pages(self, route: str, **query: str | int) -> Iterator[Response]:
+        """GET a list and yield its pages, following `Link` on the same host only."""
         request = self._rest("GET", route, {"per_page": 100, **query})
         while True:
-            answer = self._read("rest", request, _unread)
-            yield answer
-            url = next_page(answer)
+            response = self._request("rest", request, _require_ok)
+            yield response
+            url = next_page(response)
             if url is None:
                 return
             self._transport.check_origin(url)
             request = Request("GET", url, safe=True)
 
     def get_lists(self, route: str, **query: str | int) -> Iterator[Any]:
-        """GET every element of a paginated list."""
-        for answer in self.get_pages(route, **query):
-            yield from read_list(answer)
+        """GET and yield the elements of a paginated list."""
+        for response in self.get_pages(route, **query):
+            yield from read_list(response)
 
     def write(self, method: str, route: str, body: Any) -> dict[str, Any]:
-        """POST, PATCH or PUT an object; an uncertain outcome has `maybe_applied`."""
-        return self._read("rest", self._rest(method, route, {}, body), lambda answer: read_object(answer, safe=False))
+        """POST, PATCH or PUT an object. If the outcome is unknown, the error has `maybe_applied`."""
+        return self._request(
+            "rest", self._rest(method, route, {}, body), lambda response: read_object(response, safe=False)
+        )
 
     def delete(self, route: str) -> None:
         """DELETE an object."""
-        self._read("rest", self._rest("DELETE", route, {}), read_nothing)
+        self._request("rest", self._rest("DELETE", route, {}), require_success)
 
     def query(self, document: str, variables: Mapping[str, Any]) -> Data:
         """Send one GraphQL query."""
         return self._graphql(document, variables, mutates=False)
 
     def mutate(self, document: str, variables: Mapping[str, Any]) -> Data:
-        """Send one GraphQL mutation; an uncertain outcome has `maybe_applied`."""
+        """Send one GraphQL mutation. If the outcome is unknown, the error has `maybe_applied`."""
         return self._graphql(document, variables, mutates=True)
 
     def _graphql(self, document: str, variables: Mapping[str, Any], *, mutates: bool) -> Data:
         body = {"query": document, "variables": variables}
         request = Request("POST", self._settings.graphql_url, body=body, safe=not mutates)
-        return self._read("graphql", request, lambda answer: read_data(answer, mutates=mutates))
+        return self._request("graphql", request, lambda response: read_data(response, mutates=mutates))
 
     def _rest(self, method: str, route: str, query: Mapping[str, str | int], body: Any = None) -> Request:
         url = self._base + route + ("?" + urlencode(query) if query else "")
         return Request(method, url, body=body, safe=method == "GET")
 
-    def _read(self, resource: Resource, request: Request, read: Callable[[Answer], _T]) -> _T:
+    def _request(self, resource: Resource, request: Request, parse: Callable[[Response], _T]) -> _T:
         with self._transport.deadline():
-            self.meter.check(resource)
-            if self._ahead is not None:
-                self._ahead(writes=not request.safe)
+            self.limits.check(resource)
+            if self._before_request is not None:
+                self._before_request(writes=not request.safe)
             try:
-                answer = self._send(request)
-                self.meter.observe(answer.headers)
-                value = read(answer)
+                response = self._send(request)
+                self.limits.observe(response.headers)
+                value = parse(response)
             except GitHubError as error:
                 if error.kind in LIMITS:
-                    self.meter.refused(error, resource)
+                    self.limits.limited(error, resource)
                 if error.kind is ErrorKind.PERMISSION and not request.safe:
                     self._token.forget()
                 raise
-            self._note(value, resource)
+            self._track_limits(value, resource)
             if not request.safe and isinstance(value, Data) and value.denied:
                 self._token.forget()
             return value
 
-    def _note(self, value: object, resource: Resource) -> None:
-        """Pause after an answer that a limit cut short; any other answer ends a row of refusals."""
+    def _track_limits(self, value: object, resource: Resource) -> None:
+        """Pause if a rate limit cut the response short, else reset the doubling of pauses."""
         limits = value.limits if isinstance(value, Data) else []
         if not limits:
-            self.meter.succeeded()
+            self.limits.succeeded()
             return
-        self.meter.refused(limits[0], resource)
+        self.limits.limited(limits[0], resource)
         for limit in limits[1:]:
             limit.retry_after = limits[0].retry_after
 
-    def _send(self, request: Request) -> Answer:
-        """Send, and once more with a fresh token if GitHub refuses the one we had.
+    def _send(self, request: Request) -> Response:
+        """Send a request, and retry once with a new token if GitHub rejects the cached one.
 
-        A refused fresh token is no removed installation, for GitHub has just granted it: copies of a grant need
-        some seconds to arrive everywhere, so that is an error that passes.
+        A rejected new token does not mean that the installation was removed, because GitHub has just issued it. It
+        takes some seconds until a token is known everywhere, so the error is transient.
         """
         bearer = self._token.get()
-        answer = self._transport.send(request, bearer)
-        if answer.status != 401:
-            return answer
+        response = self._transport.send(request, bearer)
+        if response.status != 401:
+            return response
         self._token.drop(bearer)
-        answer = self._transport.send(request, self._token.get())
-        if answer.status == 401:
-            raise unavailable("refuses a fresh token", maybe_applied=False, status=401)
-        return answer
+        response = self._transport.send(request, self._token.get())
+        if response.status == 401:
+            raise unavailable("rejects a new token", maybe_applied=False, status=401)
+        return response
 
 
-def _unread(answer: Answer) -> Answer:
-    if answer.status != 200:
-        raise refusal(answer)
-    return answer
+def _require_ok(response: Response) -> Response:
+    if response.status != 200:
+        raise error_of(response)
+    return response

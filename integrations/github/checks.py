@@ -1,4 +1,4 @@
-"""Writing check runs, always as new completed ones: GitHub does not let a completed run be changed."""
+"""Check runs: each is created as a new completed run, because GitHub does not allow a completed one to change."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from integrations.github.transport import unavailable
 from integrations.github.values import CheckResult, CheckState, CheckWrite, check_from_rest
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_LONGEST_TEXT = 65535
-_LONGEST_TITLE = 255
+_MAX_SUMMARY = 65535
+_MAX_TITLE = 255
 
 
 def write_checks(calls: Calls, writes: Sequence[CheckWrite]) -> list[CheckResult]:
     """Create the runs with one mutation; see `InstallationClient.write_checks`."""
-    sent = [write for write in writes if _SHA.fullmatch(write.head_sha)]
-    results = iter(_send(calls, sent) if sent else ())
-    return [next(results) if _SHA.fullmatch(write.head_sha) else _malformed() for write in writes]
+    valid = [write for write in writes if _SHA.fullmatch(write.head_sha)]
+    results = iter(_send(calls, valid) if valid else ())
+    return [next(results) if _SHA.fullmatch(write.head_sha) else _invalid_sha() for write in writes]
 
 
 def _send(calls: Calls, writes: Sequence[CheckWrite]) -> list[CheckResult]:
@@ -49,15 +49,15 @@ def create_check(calls: Calls, owner: str, name: str, write: CheckWrite) -> Chec
     except GitHubError as error:
         return CheckResult(None, error)
     number = payload.get("id")
-    return CheckResult(number, None) if isinstance(number, int) else CheckResult(None, _unclear())
+    return CheckResult(number, None) if isinstance(number, int) else CheckResult(None, _unknown_outcome())
 
 
 def check_runs(calls: Calls, owner: str, name: str, sha: str, check_name: str) -> list[CheckState]:
-    """Return every run of that name on the commit, of any app, the newest first."""
+    """Return all runs with that name on a commit, of any app, newest first."""
     route = path("repos", owner, name, "commits", sha, "check-runs")
     runs: list[CheckState] = []
-    for answer in calls.get_pages(route, check_name=check_name, filter="all"):
-        listed = answer.payload.get("check_runs") if isinstance(answer.payload, dict) else None
+    for response in calls.get_pages(route, check_name=check_name, filter="all"):
+        listed = response.payload.get("check_runs") if isinstance(response.payload, dict) else None
         runs += [check_from_rest(run) for run in listed or ()]
     return sorted(runs, key=lambda run: run.id, reverse=True)
 
@@ -84,7 +84,7 @@ def _actions(write: CheckWrite) -> list[dict[str, str]]:
 
 
 def _output(write: CheckWrite) -> Mapping[str, str]:
-    return {"title": write.title[:_LONGEST_TITLE], "summary": write.summary[:_LONGEST_TEXT]}
+    return {"title": write.title[:_MAX_TITLE], "summary": write.summary[:_MAX_SUMMARY]}
 
 
 def _result(data: Data, alias: str) -> CheckResult:
@@ -93,14 +93,14 @@ def _result(data: Data, alias: str) -> CheckResult:
     number = run.get("databaseId") if isinstance(run, dict) else None
     if isinstance(number, int):
         return CheckResult(number, None)
-    return CheckResult(None, data.fault_at(alias) or _unclear())
+    return CheckResult(None, data.error_at(alias) or _unknown_outcome())
 
 
-def _unclear() -> GitHubError:
-    """GitHub has answered `{"checkRun": null}` without any error before."""
-    return unavailable("wrote a check without saying which", maybe_applied=True)
+def _unknown_outcome() -> GitHubError:
+    """Return the error for `{"checkRun": null}` without any error, which GitHub has sent before."""
+    return unavailable("created a check without returning its id", maybe_applied=True)
 
 
-def _malformed() -> CheckResult:
-    """One malformed SHA would make GitHub refuse the variables, and with them every other write of the request."""
-    return CheckResult(None, GitHubError(ErrorKind.REJECTED, "the commit's SHA is malformed; nothing was sent"))
+def _invalid_sha() -> CheckResult:
+    """Return the error for an invalid SHA; it is not sent, because GitHub would reject the whole mutation for it."""
+    return CheckResult(None, GitHubError(ErrorKind.REJECTED, "the commit SHA is invalid; nothing was sent"))

@@ -1,4 +1,4 @@
-"""What can be read and written for one installation of the App."""
+"""The client of one installation: everything that the service reads and writes for it."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -7,10 +7,10 @@ from typing import Any
 
 from integrations.github import checks, heads, rulesets, tips
 from integrations.github.activity import Activity, PullOfCommit, list_activity, list_pulls_of_commit
-from integrations.github.answers import reading
 from integrations.github.budget import Budget
-from integrations.github.calls import Ahead, Calls, path
+from integrations.github.calls import BeforeRequest, Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.responses import parsing
 from integrations.github.rules import BranchRules, RulesetDetails, read_branches, read_rulesets
 from integrations.github.values import (
     BranchHeads,
@@ -27,7 +27,7 @@ from integrations.github.values import (
 
 
 class InstallationClient:
-    """GitHub, seen by one installation. Every method may raise `GitHubError`; safe for many threads."""
+    """GitHub's API with an installation's token. Every method may raise `GitHubError`; thread-safe."""
 
     def __init__(self, installation_id: int, calls: Calls) -> None:
         self.installation_id = installation_id
@@ -35,56 +35,56 @@ class InstallationClient:
 
     @property
     def budget(self) -> Budget:
-        """What the installation may still spend, as GitHub last said."""
-        return self._calls.meter.budget()
+        """The installation's rate limits, as of the last responses."""
+        return self._calls.limits.budget()
 
-    def after(self, ahead: Ahead) -> "InstallationClient":
-        """Return the same client, which calls `ahead` before each call, page by page; it may raise `GitHubError`."""
-        return InstallationClient(self.installation_id, self._calls.after(ahead))
+    def with_hook(self, before_request: BeforeRequest) -> "InstallationClient":
+        """Return a client that calls `before_request` before each request, including each page."""
+        return InstallationClient(self.installation_id, self._calls.with_hook(before_request))
 
-    def together(self) -> AbstractContextManager[object]:
-        """Give every call inside one common deadline: that of a single call."""
+    def shared_deadline(self) -> AbstractContextManager[object]:
+        """Set one deadline for all calls in the context, as long as that of a single call."""
         return self._calls.deadline()
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
-        """Use a token that knows these permissions, as the installation has them now: an older one learns nothing."""
+        """Use a token with these permissions of the installation; a token does not gain permissions granted later."""
         self._calls.renew_for(permissions)
 
     def repositories(self) -> Iterator[RepositoryInfo]:
-        """Yield the repositories that the installation covers, page by page."""
-        for answer in self._calls.get_pages("/installation/repositories"):
-            with reading():
-                page = [repository_from_rest(entry) for entry in answer.payload["repositories"]]
+        """Yield the repositories of the installation, page by page."""
+        for response in self._calls.get_pages("/installation/repositories"):
+            with parsing():
+                page = [repository_from_rest(entry) for entry in response.payload["repositories"]]
             yield from page
 
     def repository(self, github_id: int) -> RepositoryInfo:
-        """Return the repository with that id, whatever it is called today."""
+        """Return the repository with that id, whatever its present name."""
         payload = self._calls.get_object(path("repositories", github_id))
-        with reading():
+        with parsing():
             return repository_from_rest(payload)
 
     def branches(self, owner: str, name: str) -> list[BranchInfo]:
-        """Return every branch of a repository."""
+        """Return all branches of a repository."""
         listed = list(self._calls.get_lists(path("repos", owner, name, "branches")))
-        with reading():
+        with parsing():
             return [branch_from_rest(entry) for entry in listed]
 
     def branch(self, owner: str, name: str, branch: str) -> BranchInfo:
-        """Return one branch; a missing one is `branch_not_found`."""
+        """Return one branch. Raise `branch_not_found` if it does not exist."""
         try:
             payload = self._calls.get_object(path("repos", owner, name, "branches", branch))
         except GitHubError as error:
             if error.kind is ErrorKind.NOT_FOUND:
                 error.code = "branch_not_found"
             raise
-        with reading():
+        with parsing():
             return branch_from_rest(payload)
 
     def branch_tips(self, repository_node_ids: Sequence[str], containing: str = "") -> list[RepositoryTips]:
-        """Return the branches of each repository whose names contain a text, in the order asked for.
+        """Return the branches of each repository whose names contain a text, in the given order.
 
-        One GraphQL call for up to `settings.repositories_per_query` repositories, and one more for each further
-        hundred branches of one. What fails for one repository is in its `error`.
+        One GraphQL query for up to `settings.repositories_per_query` repositories, and one more for each further
+        hundred branches of a repository. The failure of one repository is in its `error`.
         """
         return tips.branch_tips(self._calls, repository_node_ids, containing)
 
@@ -96,60 +96,60 @@ class InstallationClient:
         check_names: Collection[str] | None = None,
         between: Callable[[], object] = lambda: None,
     ) -> list[BranchHeads]:
-        """Return the open pull requests and queue entries of each wanted branch, in the order wanted.
+        """Return the open pull requests and merge-queue entries of each branch, in the given order.
 
-        One GraphQL call for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
-        more for each further hundred pull requests of a branch. With `read_back_app_id`, one call for each 50 heads
-        besides tells the newest checks of that app, those of `check_names` only if these are given; `between` is called
-        before each of them. What fails for one branch is in its `error`; what is raised concerns them all.
+        One GraphQL query for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
+        more for each further hundred pull requests of a branch. With `read_back_app_id`, one more query per 50 heads
+        reads the newest checks of that app, only those in `check_names` if given; `between` is called before each of
+        them. The failure of one branch is in its `error`; an exception concerns all of them.
         """
         return heads.open_heads(self._calls, wanted, read_back_app_id, check_names, between)
 
     def write_checks(self, writes: Sequence[CheckWrite]) -> list[CheckResult]:
         """Create check runs with one GraphQL mutation; the results are in the order of the writes.
 
-        Each result has an id or an error of its own. What is raised concerns the whole request, and with
-        `maybe_applied` any part of it may have happened.
+        Each result has an id or an error. An exception concerns the whole request; if it has `maybe_applied`, any of
+        the checks may have been created.
         """
         return checks.write_checks(self._calls, writes)
 
     def create_check_rest(self, owner: str, name: str, write: CheckWrite) -> CheckResult:
-        """Create one check run by REST; the write's node id is not used."""
+        """Create one check run by REST; the node id is not used."""
         return checks.create_check(self._calls, owner, name, write)
 
     def check_runs(self, owner: str, name: str, sha: str, check_name: str) -> list[CheckState]:
-        """Return all runs of that name on a commit, of any app, the newest first."""
-        with reading():
+        """Return all runs with that name on a commit, of any app, newest first."""
+        with parsing():
             return checks.check_runs(self._calls, owner, name, sha, check_name)
 
     def rules(self, wanted: Sequence[BranchRef], *, between: Callable[[], object] = lambda: None) -> list[BranchRules]:
-        """Return the active rules of each wanted branch, in the order wanted, and what is seen beside them.
+        """Return the active rules of each branch, in the given order, with rulesets and classic protection.
 
-        One GraphQL call for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
-        REST call for each branch whose rules that does not tell, such as one that does not exist yet; `between` is
-        called before each of these.
+        One GraphQL query for up to `settings.repositories_per_query` branches (the caller makes the batches), and one
+        REST call for each branch whose rules the query does not return, such as one that does not exist yet; `between`
+        is called before each REST call.
         """
         return read_branches(self._calls, wanted, between)
 
     def ruleset_details(self, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
-        """Return who can bypass each ruleset and what it requires, by node id; one call for each hundred."""
+        """Return bypass actors and required checks of each ruleset by node id; one query per hundred."""
         return read_rulesets(self._calls, node_ids)
 
     def activity(self, owner: str, name: str, branch: str, since: datetime) -> list[Activity]:
-        """Return what happened to a branch at `since` or later, the newest first: one call for each hundred.
+        """Return the activities of a branch at `since` or later, newest first; one call per hundred.
 
-        GitHub tells its own times in whole seconds, and may need a moment until it lists what has just happened.
+        GitHub's timestamps are whole seconds, and recent activities may be missing for a moment.
         """
-        with reading():
+        with parsing():
             return list_activity(self._calls, owner, name, branch, since)
 
     def pulls_of_commit(self, owner: str, name: str, sha: str) -> list[PullOfCommit]:
-        """Return the pull requests that brought a commit to its branch, or that are open with it as their head."""
-        with reading():
+        """Return the merged pull requests that contain a commit, and the open ones with it as their head."""
+        with parsing():
             return list_pulls_of_commit(self._calls, owner, name, sha)
 
     def branch_rules(self, owner: str, name: str, branch: str) -> list[dict[str, Any]]:
-        """Return the active rules of every level for a branch, which need not exist."""
+        """Return the active rules of all levels for a branch, which need not exist."""
         return list(self._calls.get_lists(path("repos", owner, name, "rules", "branches", branch)))
 
     def repository_rulesets(self, owner: str, name: str) -> rulesets.Rulesets:

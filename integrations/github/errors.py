@@ -1,4 +1,4 @@
-"""Every way in which GitHub, or the way to it, can fail, as one exception with a code of the error catalogue."""
+"""All failures of GitHub and of the connection to it, as one exception with a code of the error catalogue."""
 
 from enum import StrEnum
 
@@ -6,24 +6,24 @@ from rules.errors import ServiceError
 
 
 class ErrorKind(StrEnum):
-    """What went wrong, finer than the catalogue's codes, for callers that branch on it."""
+    """The kind of failure, more detailed than the codes of the catalogue."""
 
     PERMISSION = "permission"
     """The App lacks a permission, or the account forbids the call."""
     RATE_LIMIT = "rate_limit"
-    """The hourly allowance of one resource (REST or GraphQL) is spent."""
+    """The hourly limit of one resource (REST or GraphQL) is exhausted."""
     SECONDARY_RATE_LIMIT = "secondary_rate_limit"
-    """Too much at once: the whole installation has to be quiet for a while."""
+    """Too many requests at once: the whole installation must pause."""
     UNAVAILABLE = "unavailable"
-    """5xx, timeout, connection lost, or an answer that cannot be read."""
+    """5xx, timeout, lost connection, or an unreadable response."""
     INSTALLATION_REMOVED = "installation_removed"
-    """The App was uninstalled or suspended there."""
+    """The App was uninstalled or suspended."""
     APP_REFUSED = "app_refused"
     """GitHub does not accept this App's own credentials."""
     NOT_FOUND = "not_found"
     """The repository, branch or object does not exist, or the installation cannot see it."""
     REJECTED = "rejected"
-    """GitHub understood and will not, such as a check on a commit that it does not have."""
+    """GitHub rejects the request, such as a check on an unknown commit."""
 
 
 CODES = {
@@ -39,7 +39,7 @@ CODES = {
 
 
 class GitHubError(ServiceError):
-    """A call to GitHub that did not do what it was asked."""
+    """A failed call to GitHub."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class GitHubError(ServiceError):
         super().__init__(CODES[kind], message, retry_after=retry_after)
         self.kind = kind
         self.maybe_applied = maybe_applied
-        """The write may have happened all the same: read back before writing again."""
+        """The write may have been applied: read back before writing again."""
         self.status = status
-        """The HTTP status, where there was one."""
+        """The HTTP status, if there was a response."""
 
     def __repr__(self) -> str:
         return f"GitHubError({self.kind.value}, {self.message!r})"
 
     @property
     def transient(self) -> bool:
-        """Whether the same call can be expected to succeed later without anybody's doing."""
+        """True if the same call is likely to succeed later without any change."""
         return self.kind in {ErrorKind.RATE_LIMIT, ErrorKind.SECONDARY_RATE_LIMIT, ErrorKind.UNAVAILABLE}

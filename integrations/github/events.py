@@ -1,8 +1,7 @@
-"""Webhook payloads as typed hints: what to look at again, never what is true.
+"""Webhook payloads as typed refresh requests: what to read again from GitHub.
 
-A payload may be late, doubled, out of order or missing, so nothing here carries a decision: a hint names an
-installation, a repository or branches that are worth reading again. An event that is not understood, or whose fields
-are not what they should be, is no hint at all.
+A payload may be late, duplicated, out of order or missing, so no decision depends on its content: a request names an
+installation, a repository or branches to read again. Unknown events and malformed payloads request nothing.
 """
 
 import re
@@ -11,17 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 _SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_HEADS = "refs/heads/"
+_BRANCH_PREFIX = "refs/heads/"
 _QUEUE = re.compile(r"gh-readonly-queue/(?P<base>.+)/[^/]+")
 _NAME = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]{1,300}")
 _UNSTORABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
-_LARGEST_ID = 2**63 - 1
-_LONGEST_BRANCH = 255
-_LONGEST_TITLE = 500
+_MAX_ID = 2**63 - 1
+_MAX_BRANCH_LENGTH = 255
+_MAX_TITLE_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
-class InstallationHint:
+class InstallationRefresh:
     """Read this installation and its repositories again."""
 
     installation_id: int
@@ -30,8 +29,8 @@ class InstallationHint:
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryHint:
-    """Read this repository again: its name, owner, default branch, or whether it is there at all."""
+class RepositoryRefresh:
+    """Read this repository again: its name, owner, default branch and existence."""
 
     installation_id: int | None
     github_id: int
@@ -40,21 +39,21 @@ class RepositoryHint:
 
 
 @dataclass(frozen=True, slots=True)
-class BranchHint:
-    """Judge these branches again."""
+class BranchRefresh:
+    """Evaluate these branches again."""
 
     installation_id: int | None
     github_id: int
     """The repository's id."""
     names: frozenset[str]
-    """Short names; empty: every watched branch, for the event does not tell where its commit may be merged."""
+    """Short names; empty means all watched branches, because the event does not name the target of its commit."""
     head_sha: str | None = None
-    """A commit whose check is to be written again, even if we believe that it is right."""
+    """A commit whose check must be read back and written again."""
 
 
 @dataclass(frozen=True, slots=True)
-class PullRequestHint:
-    """Facts about one pull request that are good enough to order writes by."""
+class PullRequestState:
+    """State of one pull request, used only for the order of writes."""
 
     installation_id: int | None
     github_id: int
@@ -83,31 +82,31 @@ class RequestedAction:
     login: str
 
 
-Hint = InstallationHint | RepositoryHint | BranchHint | PullRequestHint | RequestedAction
+RefreshRequest = InstallationRefresh | RepositoryRefresh | BranchRefresh | PullRequestState | RequestedAction
 
 
-class _OddError(Exception):
-    """A field is missing or not what it should be."""
+class _MalformedPayloadError(Exception):
+    """A field is missing or has a wrong type."""
 
 
-def read_event(event: str, payload: Mapping[str, Any], *, app_id: int | None = None) -> list[Hint]:
-    """Return what the event `X-GitHub-Event` with this payload asks to be looked at; never raises.
+def read_event(event: str, payload: Mapping[str, Any], *, app_id: int | None = None) -> list[RefreshRequest]:
+    """Return the refresh requests of an event (`X-GitHub-Event`) with this payload. Raise nothing.
 
-    With `app_id`, a check run of that app which somebody else created or completed is a hint too; the app's own
-    writes come back as events as well, and are none.
+    With `app_id`, a check run of that app which another actor created or completed requests a refresh. Events about
+    the app's own writes request nothing.
     """
     reader = _READERS.get(event)
     if reader is None:
         return []
     try:
         return reader(_Payload(payload, app_id))
-    except _OddError:
+    except _MalformedPayloadError:
         return []
 
 
 @dataclass(frozen=True, slots=True)
 class _Payload:
-    """Typed access to untyped JSON: every wrong or missing field is an `_OddError`."""
+    """Typed access to untyped JSON. Raise `_MalformedPayloadError` for a missing or wrong field."""
 
     fields: Any
     app_id: int | None
@@ -116,26 +115,26 @@ class _Payload:
         found = self.fields
         for name in names:
             if not isinstance(found, Mapping):
-                raise _OddError
+                raise _MalformedPayloadError
             found = found.get(name)
         return found
 
     def id(self, *names: str) -> int:
         found = self.part(*names)
-        if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= _LARGEST_ID:
-            raise _OddError
+        if not isinstance(found, int) or isinstance(found, bool) or not 0 < found <= _MAX_ID:
+            raise _MalformedPayloadError
         return found
 
     def text(self, *names: str) -> str:
         found = self.part(*names)
         if not isinstance(found, str) or _NAME.fullmatch(found) is None:
-            raise _OddError
+            raise _MalformedPayloadError
         return found
 
     def sha(self, *names: str) -> str:
         found = self.text(*names)
         if _SHA.fullmatch(found) is None:
-            raise _OddError
+            raise _MalformedPayloadError
         return found
 
     @property
@@ -150,22 +149,22 @@ class _Payload:
     def github_id(self) -> int:
         return self.id("repository", "id")
 
-    def branches(self, *names: str, head_sha: str | None = None) -> BranchHint:
-        return BranchHint(self.installation_id, self.github_id, frozenset(names), head_sha)
+    def branches(self, *names: str, head_sha: str | None = None) -> BranchRefresh:
+        return BranchRefresh(self.installation_id, self.github_id, frozenset(names), head_sha)
 
 
-def _installation(payload: _Payload) -> list[Hint]:
-    return [InstallationHint(payload.id("installation", "id"))]
+def _installation(payload: _Payload) -> list[RefreshRequest]:
+    return [InstallationRefresh(payload.id("installation", "id"))]
 
 
-def _repository(payload: _Payload) -> list[Hint]:
-    return [RepositoryHint(payload.installation_id, payload.github_id)]
+def _repository(payload: _Payload) -> list[RefreshRequest]:
+    return [RepositoryRefresh(payload.installation_id, payload.github_id)]
 
 
-def _rules(payload: _Payload) -> list[Hint]:
+def _rules(payload: _Payload) -> list[RefreshRequest]:
     if payload.part("repository") is None:
-        return [InstallationHint(payload.id("installation", "id"), rules_changed=True)]
-    return [RepositoryHint(payload.installation_id, payload.github_id, rules_changed=True)]
+        return [InstallationRefresh(payload.id("installation", "id"), rules_changed=True)]
+    return [RepositoryRefresh(payload.installation_id, payload.github_id, rules_changed=True)]
 
 
 _PULL_ACTIONS = {
@@ -182,20 +181,20 @@ _PULL_ACTIONS = {
 }
 
 
-def _pull_request(payload: _Payload) -> list[Hint]:
+def _pull_request(payload: _Payload) -> list[RefreshRequest]:
     base = payload.text("pull_request", "base", "ref")
-    facts = _facts(payload, base)
+    state = _state_of(payload, base)
     if payload.action == "edited":
         retargeted = payload.part("changes", "base") is not None
         previous = payload.text("changes", "base", "ref", "from") if retargeted else base
-        return [payload.branches(base, previous), facts] if retargeted else [facts]
-    return [payload.branches(base), facts] if payload.action in _PULL_ACTIONS else []
+        return [payload.branches(base, previous), state] if retargeted else [state]
+    return [payload.branches(base), state] if payload.action in _PULL_ACTIONS else []
 
 
-def _facts(payload: _Payload, base: str) -> PullRequestHint:
+def _state_of(payload: _Payload, base: str) -> PullRequestState:
     pull = _Payload(payload.part("pull_request"), None)
     title = pull.part("title")
-    return PullRequestHint(
+    return PullRequestState(
         installation_id=payload.installation_id,
         github_id=payload.github_id,
         number=pull.id("number"),
@@ -204,33 +203,33 @@ def _facts(payload: _Payload, base: str) -> PullRequestHint:
         open=pull.part("state") == "open",
         draft=pull.part("draft") is True,
         auto_merge=pull.part("auto_merge") is not None,
-        title=_UNSTORABLE.sub(" ", title[:_LONGEST_TITLE]) if isinstance(title, str) else "",
+        title=_UNSTORABLE.sub(" ", title[:_MAX_TITLE_LENGTH]) if isinstance(title, str) else "",
         author=None if pull.part("user") is None else pull.text("user", "login"),
     )
 
 
-def _merge_group(payload: _Payload) -> list[Hint]:
-    return [payload.branches(_short(payload.text("merge_group", "base_ref")))]
+def _merge_group(payload: _Payload) -> list[RefreshRequest]:
+    return [payload.branches(_branch_name(payload.text("merge_group", "base_ref")))]
 
 
-def _push(payload: _Payload) -> list[Hint]:
+def _push(payload: _Payload) -> list[RefreshRequest]:
     ref = payload.text("ref")
-    if not ref.startswith(_HEADS):
+    if not ref.startswith(_BRANCH_PREFIX):
         return []
-    name = _short(ref)
+    name = _branch_name(ref)
     queued = _QUEUE.fullmatch(name)
     return [payload.branches(queued["base"] if queued else name)]
 
 
-def _created_or_deleted(payload: _Payload) -> list[Hint]:
-    return [payload.branches(_short(payload.text("ref")))] if payload.part("ref_type") == "branch" else []
+def _created_or_deleted(payload: _Payload) -> list[RefreshRequest]:
+    return [payload.branches(_branch_name(payload.text("ref")))] if payload.part("ref_type") == "branch" else []
 
 
-def _check_run(payload: _Payload) -> list[Hint]:
-    asked = payload.action in {"rerequested", "requested_action"}
-    if not asked and not _written_by_another(payload):
+def _check_run(payload: _Payload) -> list[RefreshRequest]:
+    requested = payload.action in {"rerequested", "requested_action"}
+    if not requested and not _written_by_another(payload):
         return []
-    found: list[Hint] = [payload.branches(head_sha=payload.sha("check_run", "head_sha"))]
+    found: list[RefreshRequest] = [payload.branches(head_sha=payload.sha("check_run", "head_sha"))]
     pressed = payload.action == "requested_action" and payload.part("requested_action") is not None
     if pressed and _is_ours(payload):
         found.append(_button(payload))
@@ -249,7 +248,7 @@ def _button(payload: _Payload) -> RequestedAction:
 
 
 def _written_by_another(payload: _Payload) -> bool:
-    """Tell whether somebody else touched a check of our app; the app's own writes are by its bot user."""
+    """True if another actor wrote a check run of our app; the app itself writes as its bot user."""
     if payload.action not in {"created", "completed"} or payload.app_id is None:
         return False
     if not _is_ours(payload):
@@ -258,24 +257,24 @@ def _written_by_another(payload: _Payload) -> bool:
 
 
 def _is_ours(payload: _Payload) -> bool:
-    """Tell whether a check run is of the app that we are."""
+    """True if a check run belongs to our app."""
     return payload.part("check_run", "app") is not None and payload.id("check_run", "app", "id") == payload.app_id
 
 
-def _check_suite(payload: _Payload) -> list[Hint]:
+def _check_suite(payload: _Payload) -> list[RefreshRequest]:
     if payload.action != "rerequested":
         return []
     return [payload.branches(head_sha=payload.sha("check_suite", "head_sha"))]
 
 
-def _short(ref: str) -> str:
-    name = ref.removeprefix(_HEADS)
-    if not 0 < len(name) <= _LONGEST_BRANCH:
-        raise _OddError
+def _branch_name(ref: str) -> str:
+    name = ref.removeprefix(_BRANCH_PREFIX)
+    if not 0 < len(name) <= _MAX_BRANCH_LENGTH:
+        raise _MalformedPayloadError
     return name
 
 
-_READERS: dict[str, Callable[[_Payload], list[Hint]]] = {
+_READERS: dict[str, Callable[[_Payload], list[RefreshRequest]]] = {
     "installation": _installation,
     "installation_repositories": _installation,
     "installation_target": _installation,

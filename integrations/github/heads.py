@@ -1,29 +1,36 @@
-"""Reading what may be merged: the open pull requests and merge-queue entries of many branches at once."""
+"""Heads that may be merged: open pull requests and merge-queue entries of many branches in one query."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from integrations.github import queries
-from integrations.github.answers import reading
 from integrations.github.calls import Calls
+from integrations.github.connections import (
+    INSTALLATION_WIDE,
+    Connection,
+    all_pages,
+    no_repository,
+    repository_from_graphql,
+    target_of,
+)
 from integrations.github.errors import GitHubError
 from integrations.github.graphql import Data
-from integrations.github.pages import WHOLE, Listing, all_pages, no_repository, repository_from_graphql, target_of
 from integrations.github.readback import read_back
+from integrations.github.responses import parsing
 from integrations.github.values import BranchHeads, BranchRef, PullHead, QueueEntry
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Branches of one name, asked for by one `nodes(ids:)`."""
+    """Branches with the same name, read by one `nodes(ids:)`."""
 
     name: str
     ids: tuple[str, ...]
 
 
-_PULLS = Listing(queries.PULLS_PAGE, ("pullRequests",))
-_ENTRIES = Listing(queries.ENTRIES_PAGE, ("mergeQueue", "entries"))
+_PULLS = Connection(queries.PULLS_PAGE, ("pullRequests",))
+_ENTRIES = Connection(queries.ENTRIES_PAGE, ("mergeQueue", "entries"))
 
 
 def open_heads(
@@ -33,25 +40,25 @@ def open_heads(
     check_names: Collection[str] | None,
     between: Callable[[], object],
 ) -> list[BranchHeads]:
-    """Return the heads of every wanted branch, in the order wanted; see `InstallationClient.open_heads`."""
+    """Return the heads of each branch, in the given order; see `InstallationClient.open_heads`."""
     found: dict[BranchRef, BranchHeads] = {}
-    for heads in _ask(calls, _grouped(wanted)):
+    for heads in _fetch(calls, _group_by_name(wanted)):
         found[BranchRef(heads.repository_node_id, heads.name)] = heads
-    answered = [found[ref] for ref in wanted]
+    results = [found[ref] for ref in wanted]
     if read_back_app_id is None:
-        return answered
-    return read_back(calls, answered, read_back_app_id, check_names, between)
+        return results
+    return read_back(calls, results, read_back_app_id, check_names, between)
 
 
-def _grouped(wanted: Sequence[BranchRef]) -> list[_Group]:
+def _group_by_name(wanted: Sequence[BranchRef]) -> list[_Group]:
     groups: dict[str, dict[str, None]] = {}
     for ref in wanted:
         groups.setdefault(ref.name, {})[ref.repository_node_id] = None
     return [_Group(name, tuple(ids)) for name, ids in groups.items()]
 
 
-def _ask(calls: Calls, groups: Sequence[_Group]) -> Iterable[BranchHeads]:
-    """Ask once for all; a group that came back null as a whole is asked for again one by one, so none hides another."""
+def _fetch(calls: Calls, groups: Sequence[_Group]) -> Iterable[BranchHeads]:
+    """Read all groups with one query. The branches of a group that is null as a whole are read again one by one."""
     if not groups:
         return
     variables: dict[str, Any] = {}
@@ -66,16 +73,16 @@ def _ask(calls: Calls, groups: Sequence[_Group]) -> Iterable[BranchHeads]:
                 yield _branch(calls, ref, node, data, (f"g{number}", index))
         elif len(group.ids) > 1:
             for node_id in group.ids:
-                yield from _alone(calls, _Group(group.name, (node_id,)))
+                yield from _fetch_one(calls, _Group(group.name, (node_id,)))
         else:
-            yield _missing(BranchRef(group.ids[0], group.name), data.fault_at(f"g{number}"))
+            yield _missing(BranchRef(group.ids[0], group.name), data.error_at(f"g{number}"))
 
 
-def _alone(calls: Calls, group: _Group) -> Iterable[BranchHeads]:
+def _fetch_one(calls: Calls, group: _Group) -> Iterable[BranchHeads]:
     try:
-        yield from _ask(calls, [group])
+        yield from _fetch(calls, [group])
     except GitHubError as error:
-        if error.kind in WHOLE:
+        if error.kind in INSTALLATION_WIDE:
             raise
         yield _missing(BranchRef(group.ids[0], group.name), error)
 
@@ -86,38 +93,38 @@ def _missing(ref: BranchRef, error: GitHubError | None) -> BranchHeads:
 
 def _branch(calls: Calls, ref: BranchRef, node: Any, data: Data, place: tuple[str, int]) -> BranchHeads:
     if not isinstance(node, dict) or "databaseId" not in node:
-        return _missing(ref, data.fault_at(*place))
+        return _missing(ref, data.error_at(*place))
     try:
-        with reading():
+        with parsing():
             repository = repository_from_graphql(node)
     except GitHubError as error:
         return _missing(ref, error)
     heads = BranchHeads(ref.repository_node_id, ref.name, repository, sha=target_of(node.get("ref")))
-    heads = _with_pulls(calls, heads, node.get("pullRequests"), data.fault_at(*place, "pullRequests"))
-    queue, fault = node.get("mergeQueue"), data.fault_at(*place, "mergeQueue")
+    heads = _with_pulls(calls, heads, node.get("pullRequests"), data.error_at(*place, "pullRequests"))
+    queue, queue_error = node.get("mergeQueue"), data.error_at(*place, "mergeQueue")
     if queue is None:
-        return heads if fault is None else replace(heads, queue_error=fault)
-    return _with_queue(calls, heads, queue.get("entries") if isinstance(queue, dict) else None, fault)
+        return heads if queue_error is None else replace(heads, queue_error=queue_error)
+    return _with_queue(calls, heads, queue.get("entries") if isinstance(queue, dict) else None, queue_error)
 
 
-def _with_pulls(calls: Calls, heads: BranchHeads, first: Any, fault: GitHubError | None) -> BranchHeads:
+def _with_pulls(calls: Calls, heads: BranchHeads, first: Any, partial: GitHubError | None) -> BranchHeads:
     try:
-        with reading():
-            nodes = all_pages(calls, _PULLS, _variables(heads), first, fault)
+        with parsing():
+            nodes = all_pages(calls, _PULLS, _variables(heads), first, partial)
             return replace(heads, pulls=tuple(_pull(node) for node in nodes))
     except GitHubError as error:
-        if error.kind in WHOLE:
+        if error.kind in INSTALLATION_WIDE:
             raise
         return replace(heads, error=error)
 
 
-def _with_queue(calls: Calls, heads: BranchHeads, first: Any, fault: GitHubError | None) -> BranchHeads:
+def _with_queue(calls: Calls, heads: BranchHeads, first: Any, partial: GitHubError | None) -> BranchHeads:
     try:
-        with reading():
-            nodes = all_pages(calls, _ENTRIES, _variables(heads), first, fault)
+        with parsing():
+            nodes = all_pages(calls, _ENTRIES, _variables(heads), first, partial)
             return replace(heads, queue=tuple(sorted(map(_entry, nodes), key=lambda entry: entry.position)))
     except GitHubError as error:
-        if error.kind in WHOLE:
+        if error.kind in INSTALLATION_WIDE:
             raise
         return replace(heads, queue_error=error)
 
@@ -131,7 +138,7 @@ def _pull(node: Mapping[str, Any]) -> PullHead:
     return PullHead(
         number=int(node["number"]),
         node_id=str(node["id"]),
-        title=str(node["title"]).replace("\x00", ""),  # a person's free text, and PostgreSQL stores no NUL
+        title=str(node["title"]).replace("\x00", ""),  # free text, and PostgreSQL cannot store NUL
         url=str(node["url"]),
         author=(node.get("author") or {}).get("login"),
         head_sha=str(node["headRefOid"]),

@@ -1,11 +1,11 @@
-"""The GraphQL documents, each made once per shape so that its text, and whatever is cached by it, stays the same.
+"""The GraphQL documents, built once per number of groups, so that their text stays the same for caches.
 
 Validated by hand against GitHub's public schema as published in npm `@octokit/graphql-schema` 15.26.1.
 
-Branches are read in groups of one name: `nodes(ids:)` takes the repositories and one variable the branch's name, so the
-text depends on the number of names alone and a freeze of `main` in 25 repositories is one short document. Checks
-are read back by exact commit in a document of their own: GitHub prices a query by what its `first:` arguments could
-return, so checks nested below pull requests would cost a hundred times the points of the few commits that exist.
+Branches are read in groups with the same name: `nodes(ids:)` takes the repositories, a variable the branch name. The
+text therefore depends only on the number of names, and a freeze of `main` in 25 repositories is one short document.
+Checks are read back by commit in a separate document: GitHub computes the cost of a query from its `first:` arguments,
+so checks nested below pull requests would cost a hundred times as many points as the few commits that exist.
 """
 
 from functools import lru_cache
@@ -70,7 +70,7 @@ TIPS_PAGE = f"""query TipsPage($id:ID!,$text:String!,$after:String!){{
 
 @lru_cache(maxsize=64)
 def heads(groups: int) -> str:
-    """Read branches: `$i0 $b0 $q0`, `$i1 …` are a group's repository ids, branch name and fully qualified name."""
+    """Return the query for branches: `$i0 $b0 $q0`, `$i1 …` are a group's repository ids, branch name and full name."""
     numbers = range(groups)
     variables = ",".join(f"$i{n}:[ID!]!,$b{n}:String!,$q{n}:String!" for n in numbers)
     fields = "\n".join(_GROUP % {"n": n, "repository": REPOSITORY} for n in numbers)
@@ -79,7 +79,7 @@ def heads(groups: int) -> str:
 
 @lru_cache(maxsize=64)
 def checks(commits: int) -> str:
-    """Read the newest runs of the app `$app` on commits: `$r0 $s0`, `$r1 …` are repository ids and SHAs."""
+    """Return the query for newest runs of the app `$app` on commits: `$r0 $s0`, `$r1 …` are repositories and SHAs."""
     numbers = range(commits)
     variables = "".join(f",$r{n}:ID!,$s{n}:GitObjectID!" for n in numbers)
     fields = "\n".join(f" c{n}:node(id:$r{n}){{...on Repository{{object(oid:$s{n}){{...Checks}}}}}}" for n in numbers)
@@ -88,7 +88,7 @@ def checks(commits: int) -> str:
 
 @lru_cache(maxsize=128)
 def create_checks(writes: int) -> str:
-    """Create check runs: `$i0`, `$i1 …` are the inputs, `c0`, `c1 …` the payloads."""
+    """Return the mutation that creates check runs: `$i0`, `$i1 …` are the inputs, `c0`, `c1 …` the payloads."""
     numbers = range(writes)
     variables = ",".join(f"$i{n}:CreateCheckRunInput!" for n in numbers)
     fields = "\n".join(f" c{n}:createCheckRun(input:$i{n}){{checkRun{{databaseId}}}}" for n in numbers)

@@ -1,8 +1,7 @@
 """The GraphQL documents that read rules, validated by hand against npm `@octokit/graphql-schema` 15.26.1.
 
-They are two, because GitHub prices a query by what its `first:` arguments could return: who can bypass a ruleset is
-asked once for each ruleset, not below each rule of each branch. Twenty-five branches cost one point, a hundred
-rulesets two.
+There are two, because GitHub computes the cost of a query from its `first:` arguments: bypass actors are read once per
+ruleset, not below each rule of each branch. 25 branches cost one point, 100 rulesets two.
 """
 
 from functools import lru_cache
@@ -38,12 +37,12 @@ RULESETS = f"""query Rulesets($ids:[ID!]!){{
   rules(first:10,type:REQUIRED_STATUS_CHECKS){{nodes{{
    parameters{{...on RequiredStatusChecksParameters{{requiredStatusChecks{{context integrationId}}}}}}}}}}}}}}
 }}"""
-"""Rulesets by node id: who can bypass them, and the checks that they require or would require."""
+"""Rulesets by node id: bypass actors, and the checks that they require or, if inactive, would require."""
 
 
 @lru_cache(maxsize=64)
 def rules(groups: int) -> str:
-    """Read the rules of branches: `$i0 $b0 $q0`, `$i1 …` as in `queries.heads`."""
+    """Return the query for the rules of branches: `$i0 $b0 $q0`, `$i1 …` as in `queries.heads`."""
     numbers = range(groups)
     variables = ",".join(f"$i{n}:[ID!]!,$b{n}:String!,$q{n}:String!" for n in numbers)
     fields = "\n".join(_GROUP % {"n": n, "repository": REPOSITORY} for n in numbers)

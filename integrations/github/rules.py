@@ -1,8 +1,8 @@
-"""Reading what the rules require: of many branches at once, and of the rulesets behind them.
+"""Rules of many branches in one query, and details of the rulesets behind them.
 
-What GitHub does not show comes out as None, never as an empty list. Where GraphQL cannot tell the rules of a branch,
-because it does not exist yet or the answer has a hole, REST is asked for that one: its list of active rules needs no
-branch. GitHub leaves rulesets that are disabled or only evaluate out of both.
+What GitHub does not show is None, never an empty list. If GraphQL does not return the rules of a branch, because it
+does not exist yet or the response is incomplete, they are read by REST, whose list of active rules does not need an
+existing branch. Neither includes rulesets that are disabled or in evaluate mode.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from integrations.github import rule_queries
-from integrations.github.answers import reading
 from integrations.github.calls import Calls, path
+from integrations.github.connections import INSTALLATION_WIDE, no_repository, repository_from_graphql
 from integrations.github.errors import GitHubError
 from integrations.github.graphql import Data
-from integrations.github.pages import WHOLE, no_repository, repository_from_graphql
+from integrations.github.responses import parsing
 from integrations.github.rulesets import repository_rulesets
 from integrations.github.transport import unavailable
 from integrations.github.values import BranchRef, RepositoryInfo
@@ -32,7 +32,7 @@ _STATUS_CHECKS = "required_status_checks"
 
 @dataclass(frozen=True, slots=True)
 class ListedRuleset:
-    """A ruleset over a repository, active or not, with the branches that it names."""
+    """A ruleset of a repository, active or not, with its branch patterns."""
 
     node_id: str
     ruleset: Ruleset
@@ -42,7 +42,7 @@ class ListedRuleset:
 
 @dataclass(frozen=True, slots=True)
 class RulesetDetails:
-    """What only the ruleset itself tells; each None where it is not shown."""
+    """Details that only the ruleset itself has; None if not shown."""
 
     bypass_actors: tuple[BypassActor, ...] | None
     checks: tuple[RequiredCheck, ...] | None
@@ -50,40 +50,40 @@ class RulesetDetails:
 
 @dataclass(frozen=True, slots=True)
 class BranchRules:
-    """The rules of one branch, or why they could not be read."""
+    """The rules of one branch, or the error if they could not be read."""
 
     repository_node_id: str
     name: str
     repository: RepositoryInfo | None
-    """None: there is no such repository, or no access to it."""
+    """None if the repository does not exist or is not visible."""
     exists: bool = False
     rules: tuple[ActiveRule, ...] | None = None
-    """The active rules; None: not shown."""
+    """The active rules; None if not shown."""
     node_ids: Mapping[int, str] = field(default_factory=dict)
-    """Node ids of the rulesets that were seen, by their number."""
+    """Node ids of the rulesets by database id."""
     listed: tuple[ListedRuleset, ...] = ()
     classic: ClassicProtection | None = None
     classic_seen: bool = False
     queue_seen: bool | None = None
     queue_strategy: str | None = None
     error: GitHubError | None = None
-    """Why `rules` is None."""
+    """The reason why `rules` is None."""
 
 
 def read_branches(
     calls: Calls, wanted: Sequence[BranchRef], between: Callable[[], object] = lambda: None
 ) -> list[BranchRules]:
-    """Return the rules of every branch, in order; see `InstallationClient.rules`."""
+    """Return the rules of each branch, in the given order; see `InstallationClient.rules`."""
     found: dict[BranchRef, BranchRules] = {}
     groups: dict[str, dict[str, None]] = {}
     for ref in wanted:
         groups.setdefault(ref.name, {})[ref.repository_node_id] = None
-    for rules in _ask(calls, [(name, tuple(ids)) for name, ids in groups.items()]):
-        found[BranchRef(rules.repository_node_id, rules.name)] = _filled(calls, rules, between)
+    for rules in _fetch(calls, [(name, tuple(ids)) for name, ids in groups.items()]):
+        found[BranchRef(rules.repository_node_id, rules.name)] = _complete_by_rest(calls, rules, between)
     return [found[ref] for ref in wanted]
 
 
-def _ask(calls: Calls, groups: Sequence[tuple[str, tuple[str, ...]]]) -> Iterable[BranchRules]:
+def _fetch(calls: Calls, groups: Sequence[tuple[str, tuple[str, ...]]]) -> Iterable[BranchRules]:
     if not groups:
         return
     variables: dict[str, Any] = {}
@@ -97,16 +97,16 @@ def _ask(calls: Calls, groups: Sequence[tuple[str, tuple[str, ...]]]) -> Iterabl
                 yield _branch(BranchRef(ids[index], name), node, data, (f"g{number}", index))
         elif len(ids) > 1:
             for node_id in ids:
-                yield from _alone(calls, name, node_id)
+                yield from _fetch_one(calls, name, node_id)
         else:
-            yield BranchRules(ids[0], name, None, error=data.fault_at(f"g{number}") or no_repository())
+            yield BranchRules(ids[0], name, None, error=data.error_at(f"g{number}") or no_repository())
 
 
-def _alone(calls: Calls, name: str, node_id: str) -> Iterable[BranchRules]:
+def _fetch_one(calls: Calls, name: str, node_id: str) -> Iterable[BranchRules]:
     try:
-        yield from _ask(calls, [(name, (node_id,))])
+        yield from _fetch(calls, [(name, (node_id,))])
     except GitHubError as error:
-        if error.kind in WHOLE:
+        if error.kind in INSTALLATION_WIDE:
             raise
         yield BranchRules(node_id, name, None, error=error)
 
@@ -114,15 +114,15 @@ def _alone(calls: Calls, name: str, node_id: str) -> Iterable[BranchRules]:
 def _branch(ref: BranchRef, node: Any, data: Data, place: tuple[str, int]) -> BranchRules:
     found = BranchRules(ref.repository_node_id, ref.name, None)
     if not isinstance(node, dict) or "databaseId" not in node:
-        return replace(found, error=data.fault_at(*place) or no_repository())
+        return replace(found, error=data.error_at(*place) or no_repository())
     try:
-        with reading():
-            return _read(found, node, data, place)
+        with parsing():
+            return _parse(found, node, data, place)
     except GitHubError as error:
         return replace(found, error=error)
 
 
-def _read(found: BranchRules, node: Mapping[str, Any], data: Data, place: tuple[str, int]) -> BranchRules:
+def _parse(found: BranchRules, node: Mapping[str, Any], data: Data, place: tuple[str, int]) -> BranchRules:
     listed = tuple(_listed(entry) for entry in (node.get("rulesets") or {}).get("nodes") or () if entry)
     named = {each.ruleset.id: each.node_id for each in listed if each.ruleset.id is not None}
     ref, queue = node.get("ref"), node.get("mergeQueue")
@@ -140,14 +140,14 @@ def _read(found: BranchRules, node: Mapping[str, Any], data: Data, place: tuple[
         node_ids=named,
         listed=listed,
         classic=_classic(classic) if classic else None,
-        classic_seen=ref is not None and data.fault_at(*place, "ref", "branchProtectionRule") is None,
-        queue_seen=True if queue else False if data.fault_at(*place, "mergeQueue") else None,
+        classic_seen=ref is not None and data.error_at(*place, "ref", "branchProtectionRule") is None,
+        queue_seen=True if queue else False if data.error_at(*place, "mergeQueue") else None,
         queue_strategy=((queue or {}).get("configuration") or {}).get("mergingStrategy"),
     )
 
 
 def _rules(connection: Mapping[str, Any] | None) -> tuple[ActiveRule, ...] | None:
-    """Read a list of rules; None where it has a hole, be it a rule or what a rule requires."""
+    """Return the rules of a connection; None if a rule or its parameters are missing."""
     if not connection or connection["pageInfo"]["hasNextPage"]:
         return None
     rules = []
@@ -175,7 +175,7 @@ def _checks(parameters: Mapping[str, Any]) -> tuple[RequiredCheck, ...]:
 
 
 def _app(number: Any) -> int | None:
-    """Return the App that has to write a check; GitHub writes "anybody" as null, or as a number that is none."""
+    """Return the id of the App that must write a check; None for any (GitHub uses null or a non-positive number)."""
     return int(number) if number is not None and int(number) > 0 else None
 
 
@@ -205,16 +205,16 @@ def _classic(node: Mapping[str, Any]) -> ClassicProtection:
     return ClassicProtection(checks, bool(node["isAdminEnforced"]), bool(node["lockBranch"]))
 
 
-def _filled(calls: Calls, found: BranchRules, between: Callable[[], object]) -> BranchRules:
-    """Ask REST for the rules that GraphQL did not tell."""
+def _complete_by_rest(calls: Calls, found: BranchRules, between: Callable[[], object]) -> BranchRules:
+    """Read by REST the rules that GraphQL did not return."""
     if found.rules is not None or found.repository is None:
         return found
     between()
     try:
-        with reading():
+        with parsing():
             return replace(found, rules=tuple(_rest_rules(calls, found, found.repository)))
     except GitHubError as error:
-        if error.kind in WHOLE:
+        if error.kind in INSTALLATION_WIDE:
             raise
         return replace(found, error=error)
 
@@ -237,13 +237,13 @@ def _rest_checks(parameters: Mapping[str, Any]) -> tuple[RequiredCheck, ...]:
 
 
 def _rest_ruleset(calls: Calls, repository: RepositoryInfo, rule: Mapping[str, Any]) -> Ruleset:
-    """Return the ruleset of a rule; who can bypass it is left out by GitHub for those who may not change it."""
+    """Return the ruleset of a rule; GitHub shows bypass actors only to those who may edit it."""
     level = _LEVELS.get(str(rule.get("ruleset_source_type")))
     hidden = Ruleset(int(rule["ruleset_id"]), str(rule.get("ruleset_source") or ""), "active", level)
     try:
         shown = repository_rulesets(calls, repository.owner, repository.name).get(int(rule["ruleset_id"]))
     except GitHubError as error:
-        if error.kind in WHOLE or error.transient:
+        if error.kind in INSTALLATION_WIDE or error.transient:
             raise
         return hidden
     given = shown.get("bypass_actors")
@@ -256,14 +256,14 @@ def _rest_actor(actor: Mapping[str, Any]) -> BypassActor:
 
 
 def read_rulesets(calls: Calls, node_ids: Sequence[str]) -> dict[str, RulesetDetails]:
-    """Return what rulesets tell of themselves, by node id; see `InstallationClient.ruleset_details`."""
+    """Return the details of rulesets by node id; see `InstallationClient.ruleset_details`."""
     found: dict[str, RulesetDetails] = {}
     ids = list(dict.fromkeys(node_ids))
     for chunk in batches(ids, RULESETS_PER_QUERY):
         nodes = calls.query(rule_queries.RULESETS, {"ids": chunk}).fields.get("nodes")
         if not isinstance(nodes, list) or len(nodes) != len(chunk):
             raise unavailable("sent an incomplete list", maybe_applied=False)
-        with reading():
+        with parsing():
             found |= {node_id: _details(node or {}) for node_id, node in zip(chunk, nodes, strict=True)}
     return found
 
@@ -277,7 +277,7 @@ def _details(node: Mapping[str, Any]) -> RulesetDetails:
 
 
 def _actor(node: Mapping[str, Any] | None) -> BypassActor:
-    """Read a bypass actor; one that GraphQL has no words for, such as a user, is somebody all the same."""
+    """Return a bypass actor; one of a type that GraphQL does not model, such as a user, gets the type `Unknown`."""
     shown: Mapping[str, Any] = node or {}
     mode, actor = str(shown.get("bypassMode") or "always").lower(), shown.get("actor") or {}
     if actor:

@@ -15,26 +15,26 @@ class Rulesets:
     owner_path: str
 
     def list(self) -> list[dict[str, Any]]:
-        """Return the short form of every ruleset, those of the levels above included."""
+        """Return all rulesets in short form, including those of higher levels."""
         return list(self.calls.get_lists(self.owner_path + "/rulesets"))
 
     def get(self, ruleset_id: int) -> dict[str, Any]:
-        """Return one ruleset whole, with rules, conditions and, if we may see them, bypass actors."""
-        return self.calls.get_object(self._one(ruleset_id))
+        """Return one ruleset in full: rules, conditions and, if visible to us, bypass actors."""
+        return self.calls.get_object(self._path(ruleset_id))
 
     def create(self, ruleset: Mapping[str, Any]) -> dict[str, Any]:
         """Create a ruleset and return it."""
         return self.calls.write("POST", self.owner_path + "/rulesets", dict(ruleset))
 
     def update(self, ruleset_id: int, ruleset: Mapping[str, Any]) -> dict[str, Any]:
-        """Replace what is given of a ruleset and return it."""
-        return self.calls.write("PUT", self._one(ruleset_id), dict(ruleset))
+        """Replace the given properties of a ruleset and return it."""
+        return self.calls.write("PUT", self._path(ruleset_id), dict(ruleset))
 
     def delete(self, ruleset_id: int) -> None:
         """Delete a ruleset."""
-        self.calls.delete(self._one(ruleset_id))
+        self.calls.delete(self._path(ruleset_id))
 
-    def _one(self, ruleset_id: int) -> str:
+    def _path(self, ruleset_id: int) -> str:
         return self.owner_path + "/rulesets" + path(ruleset_id)
 
 

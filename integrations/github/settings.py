@@ -1,14 +1,14 @@
-"""What a process must know to speak as the GitHub App."""
+"""Settings of the GitHub App's client."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 CALL_DEADLINE_SECONDS = 20.0
-"""How long one call to GitHub may take."""
+"""Deadline of one call to GitHub."""
 
 
 def graphql_url_of(api_url: str) -> str:
-    """Return the GraphQL address that belongs to a REST base.
+    """Return the GraphQL URL that belongs to a REST base URL.
 
     `https://api.github.com` has `/graphql` beside its routes; an Enterprise Server's `https://host/api/v3` has
     `https://host/api/graphql`.
@@ -18,7 +18,7 @@ def graphql_url_of(api_url: str) -> str:
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
-    """Return scheme, host and port: what a redirect or a next page must share with the configured address."""
+    """Return scheme, host and port; redirects and next pages must have those of the configured URL."""
     parts = urlsplit(url)
     port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
     return parts.scheme, (parts.hostname or "").lower(), port
@@ -26,7 +26,7 @@ def origin(url: str) -> tuple[str, str, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class GitHubSettings:
-    """Addresses, identity and secrets of the App; the secrets never appear in its `repr`."""
+    """URLs, identity and secrets of the App; secrets are hidden in `repr`."""
 
     api_url: str
     graphql_url: str
@@ -37,15 +37,15 @@ class GitHubSettings:
     webhook_secret: str = field(repr=False)
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
-    """With these two, people can authorise what the App itself may not do."""
+    """OAuth client with which users authorize changes that the App itself may not make."""
     app_client_id: str | None = None
     app_client_secret: str | None = field(default=None, repr=False)
-    """The App's own: with these two, people can prove which installations of it they administer."""
+    """The App's own OAuth client, with which users prove that they administer an installation."""
     web_url: str = "https://github.com"
-    """Where people sign in at GitHub."""
+    """Where users sign in at GitHub."""
     api_version: str = "2026-03-10"
     deadline_seconds: float = CALL_DEADLINE_SECONDS
-    """The whole of one call: connecting, sending, waiting, and reading the last byte of the answer."""
+    """Of one whole call: connecting, sending, waiting, and reading the last byte of the response."""
     check_batch: int = 25
     """Check runs written by one GraphQL request."""
     repositories_per_query: int = 25

@@ -1,11 +1,11 @@
-"""Connections that keep one deadline for a whole call.
+"""Connections with one deadline for a whole call.
 
-A timeout of `requests` bounds one read, so a server that sends a byte now and then holds a thread for ever. Here each
-operation on the socket, of the TLS layer and of plain TCP alike, is given only what is left of the call's time.
+A timeout of `requests` bounds one read, so a server that sends a byte now and then could block a thread for ever. Here
+each socket operation, with TLS and without, gets only the remaining time of the call as its timeout.
 
-What it leans on: urllib3 makes its socket in `HTTPConnection._new_conn` and TLS sockets are of the class that the
-context names in `sslsocket_class`. Name resolution is the resolver's own affair, and each address of a host is given
-up after five seconds; both are outside the deadline, and in practice below it.
+It depends on internals: urllib3 creates its sockets in `HTTPConnection._new_conn`, and TLS sockets have the class
+`sslsocket_class` of the context. Name resolution is not bounded by the deadline, and connecting to each address of a
+host times out after five seconds.
 """
 
 import socket
@@ -22,8 +22,8 @@ from urllib3.util.ssl_ import create_urllib3_context
 _CONNECT_SECONDS = 5.0
 
 
-class Stopwatch:
-    """The time left of one call, and whether a byte of it has left this process."""
+class Deadline:
+    """The deadline of one call, and whether a byte of it has been sent."""
 
     __slots__ = ("ends", "sent")
 
@@ -32,61 +32,61 @@ class Stopwatch:
         self.sent = False
 
     @property
-    def over(self) -> bool:
-        """Whether the time is up."""
+    def expired(self) -> bool:
+        """True if the deadline has passed."""
         return time.monotonic() >= self.ends
 
-    def left(self) -> float:
-        """Return the seconds left; raises `TimeoutError` when there are none."""
+    def remaining(self) -> float:
+        """Return the remaining seconds. Raise `TimeoutError` if the deadline has passed."""
         seconds = self.ends - time.monotonic()
         if seconds <= 0:
             raise TimeoutError("the call's deadline has passed")
         return seconds
 
 
-STOPWATCH: ContextVar[Stopwatch] = ContextVar("github_call_stopwatch")
+CALL_DEADLINE: ContextVar[Deadline] = ContextVar("github_call_deadline")
 
 
 class _TimedSocket(socket.socket):
     def recv_into(self, *args: Any, **named: Any) -> int:
-        self.settimeout(STOPWATCH.get().left())
+        self.settimeout(CALL_DEADLINE.get().remaining())
         return super().recv_into(*args, **named)
 
     def sendall(self, *args: Any, **named: Any) -> None:
-        call = STOPWATCH.get()
-        self.settimeout(call.left())
+        call = CALL_DEADLINE.get()
+        self.settimeout(call.remaining())
         call.sent = True
         super().sendall(*args, **named)
 
 
 class _TimedTLSSocket(ssl.SSLSocket):
     def recv_into(self, *args: Any, **named: Any) -> int:
-        self.settimeout(STOPWATCH.get().left())
+        self.settimeout(CALL_DEADLINE.get().remaining())
         return super().recv_into(*args, **named)
 
     def send(self, *args: Any, **named: Any) -> int:
-        call = STOPWATCH.get()
-        self.settimeout(call.left())
+        call = CALL_DEADLINE.get()
+        self.settimeout(call.remaining())
         call.sent = True
         return super().send(*args, **named)
 
 
 def _timed(connection: HTTPConnection, plain: socket.socket) -> socket.socket:
     timed = _TimedSocket(plain.family, plain.type, plain.proto, fileno=plain.detach())
-    timed.settimeout(STOPWATCH.get().left())
+    timed.settimeout(CALL_DEADLINE.get().remaining())
     connection.timeout = timed.gettimeout()
     return timed
 
 
 class _Connection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
-        self.timeout = min(_CONNECT_SECONDS, STOPWATCH.get().left())
+        self.timeout = min(_CONNECT_SECONDS, CALL_DEADLINE.get().remaining())
         return _timed(self, super()._new_conn())
 
 
 class _TLSConnection(HTTPSConnection):
     def _new_conn(self) -> socket.socket:
-        self.timeout = min(_CONNECT_SECONDS, STOPWATCH.get().left())
+        self.timeout = min(_CONNECT_SECONDS, CALL_DEADLINE.get().remaining())
         return _timed(self, super()._new_conn())
 
 
@@ -102,15 +102,15 @@ _POOLS = {"http": _Pool, "https": _TLSPool}
 
 
 class DeadlineAdapter(HTTPAdapter):
-    """A pooled adapter of `requests`, direct or through a proxy, whose sockets obey the `STOPWATCH`."""
+    """A pooled adapter of `requests`, direct or through a proxy, whose sockets keep the `CALL_DEADLINE`."""
 
     def init_poolmanager(self, *args: Any, **named: Any) -> None:
-        """Make the pool of direct connections."""
+        """Create the pool of direct connections."""
         super().init_poolmanager(*args, ssl_context=_context(), **named)
         self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, proxy: str, **named: Any) -> Any:
-        """Make, or find, the pool of connections through a proxy."""
+        """Return the pool of connections through a proxy; create it if necessary."""
         manager = super().proxy_manager_for(proxy, ssl_context=_context(), **named)
         manager.pool_classes_by_scheme = _POOLS
         return manager

@@ -1,4 +1,4 @@
-"""One HTTP exchange with GitHub: pooled, bounded in time and size, never led to another host."""
+"""HTTP exchanges with GitHub: pooled, bounded in time and size, without redirects to other hosts."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -16,20 +16,20 @@ from urllib3.exceptions import HTTPError
 
 from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.settings import GitHubSettings, origin
-from integrations.github.sockets import STOPWATCH, DeadlineAdapter, Stopwatch
+from integrations.github.sockets import CALL_DEADLINE, Deadline, DeadlineAdapter
 
-_SIZE_LIMIT = 20 * 1024 * 1024
-_REDIRECTS = 3
-_FAULTS = (requests.RequestException, HTTPError, OSError)
-_POOL = 32
-_FOLLOWED = {301, 302, 307, 308}
-_FOLLOWED_BY_WRITES = {307, 308}
+_MAX_RESPONSE_BYTES = 20 * 1024 * 1024
+_MAX_REDIRECTS = 3
+_TRANSPORT_ERRORS = (requests.RequestException, HTTPError, OSError)
+_POOL_SIZE = 32
+_REDIRECTS_OF_GET = {301, 302, 307, 308}
+_REDIRECTS_OF_WRITES = {307, 308}
 
 
 class Bearer(AuthBase):
-    """A token that shows nothing of itself, not even where a traceback prints variables.
+    """A token that is hidden in `repr`, also in tracebacks that print variables.
 
-    Given to `requests` as `auth`, so that no `.netrc` entry replaces it.
+    Passed to `requests` as `auth`, so that no `.netrc` entry replaces it.
     """
 
     __slots__ = ("_token",)
@@ -38,26 +38,26 @@ class Bearer(AuthBase):
         self._token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Put the token on a request."""
+        """Add the token to a request."""
         request.headers["Authorization"] = f"Bearer {self._token}"
         return request
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. `safe` says that sending it twice changes nothing more than sending it once."""
+    """A request. `safe` is True if it may be sent twice (idempotent)."""
 
     method: str
     url: str
     body: Any = None
     safe: bool = False
     accept: str | None = None
-    """The `Accept` header, where it is not that of the API."""
+    """The `Accept` header, if it is not the API's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A complete HTTP answer; `payload` is the JSON, or None where there was none that could be read."""
+class Response:
+    """A complete HTTP response; `payload` is the JSON, or None if there is none or it is invalid."""
 
     status: int
     headers: Mapping[str, str]
@@ -65,18 +65,18 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """GitHub's own words, cut short, or nothing."""
-        found = self.payload.get("message") if isinstance(self.payload, dict) else None
-        return found[:300] if isinstance(found, str) else ""
+        """GitHub's error message, truncated, or an empty string."""
+        message = self.payload.get("message") if isinstance(self.payload, dict) else None
+        return message[:300] if isinstance(message, str) else ""
 
 
 def unavailable(reason: str, *, maybe_applied: bool, status: int | None = None) -> GitHubError:
-    """Make the error for a GitHub that did not answer, or not in a way that can be read."""
+    """Return the error for a missing or unreadable response."""
     return GitHubError(ErrorKind.UNAVAILABLE, f"GitHub {reason}", maybe_applied=maybe_applied, status=status)
 
 
 class Transport:
-    """The pool of one process. A forked child makes its own: two processes never share a connection."""
+    """The connection pool of one process. A forked child creates its own, so processes never share a connection."""
 
     def __init__(self, settings: GitHubSettings) -> None:
         self._settings = settings
@@ -85,70 +85,72 @@ class Transport:
         self._session = _session(settings)
 
     @contextmanager
-    def deadline(self) -> Iterator[Stopwatch]:
-        """Give everything inside one common deadline; inside another deadline, that one keeps counting."""
-        running = STOPWATCH.get(None)
+    def deadline(self) -> Iterator[Deadline]:
+        """Set one deadline for the context; inside another deadline, the outer one applies."""
+        running = CALL_DEADLINE.get(None)
         if running is not None:
             yield running
             return
-        mark = STOPWATCH.set(Stopwatch(self._settings.deadline_seconds))
+        token = CALL_DEADLINE.set(Deadline(self._settings.deadline_seconds))
         try:
-            yield STOPWATCH.get()
+            yield CALL_DEADLINE.get()
         finally:
-            STOPWATCH.reset(mark)
+            CALL_DEADLINE.reset(token)
 
-    def send(self, request: Request, bearer: AuthBase) -> Answer:
-        """Return the answer, whatever its status; raises `GitHubError` when there is none.
+    def send(self, request: Request, bearer: AuthBase) -> Response:
+        """Return the response, whatever its status. Raise `GitHubError` if there is none.
 
-        A safe request whose pooled connection turns out to be dead is sent once more.
+        A safe request on a broken pooled connection is sent once more.
         """
         with self.deadline() as call:
             for last in (not request.safe, True):
                 call.sent = False
                 try:
                     return self._follow(request, bearer)
-                except _FAULTS as fault:
-                    kind = type(fault).__name__
-                if last or call.over:
+                except _TRANSPORT_ERRORS as error:
+                    kind = type(error).__name__
+                if last or call.expired:
                     break
-            raise _lost(request, call, kind)  # not inside `except`: a fault of `requests` carries what was sent
+            raise _connection_error(
+                request, call, kind
+            )  # not inside `except`: errors of `requests` carry the request with its token
 
-    def _follow(self, request: Request, bearer: AuthBase) -> Answer:
+    def _follow(self, request: Request, bearer: AuthBase) -> Response:
         url = request.url
-        followed = _FOLLOWED if request.method == "GET" else _FOLLOWED_BY_WRITES
-        for _ in range(_REDIRECTS):
-            answer = self._exchange(request, url, bearer)
-            target = answer.headers.get("location")
-            if answer.status not in followed or not target:
-                return answer
+        followed = _REDIRECTS_OF_GET if request.method == "GET" else _REDIRECTS_OF_WRITES
+        for _ in range(_MAX_REDIRECTS):
+            response = self._exchange(request, url, bearer)
+            target = response.headers.get("location")
+            if response.status not in followed or not target:
+                return response
             url = self._next(url, target)
-        raise unavailable("redirects in circles", maybe_applied=False)
+        raise unavailable("redirects too often", maybe_applied=False)
 
     def _next(self, url: str, target: str) -> str:
         try:
             joined = urljoin(url, target)
         except ValueError:
-            raise unavailable("points to no address", maybe_applied=False) from None
+            raise unavailable("redirects to an invalid URL", maybe_applied=False) from None
         self.check_origin(joined)
         return joined
 
     def check_origin(self, url: str) -> None:
-        """Refuse an address of another host: the token goes only where it was configured to go."""
+        """Raise `GitHubError` if a URL is of another host: the token is only sent to configured hosts."""
         try:
             known = origin(url) in self._origins
         except ValueError:
             known = False
         if not known:
-            raise unavailable("points to another host", maybe_applied=False)
+            raise unavailable("refers to another host", maybe_applied=False)
 
-    def _exchange(self, request: Request, url: str, bearer: AuthBase) -> Answer:
+    def _exchange(self, request: Request, url: str, bearer: AuthBase) -> Response:
         response = self._open_session().request(
             request.method,
             url,
             data=None if request.body is None else orjson.dumps(request.body),
             headers=_headers(request),
             auth=bearer,
-            timeout=STOPWATCH.get().left(),
+            timeout=CALL_DEADLINE.get().remaining(),
             stream=True,
             allow_redirects=False,
         )
@@ -156,7 +158,7 @@ class Transport:
             body = _read(response, safe=request.safe)
         finally:
             response.close()
-        return Answer(response.status_code, response.headers, _parse(body))
+        return Response(response.status_code, response.headers, _parse(body))
 
     def _open_session(self) -> requests.Session:
         if self._process != os.getpid():
@@ -171,15 +173,15 @@ def _headers(request: Request) -> dict[str, str]:
 
 
 class _Session(requests.Session):
-    """A session that sees no redirects: `requests` would read their whole body even when told not to follow."""
+    """A session without redirects: `requests` would read their whole body even with `allow_redirects=False`."""
 
     def get_redirect_target(self, _response: requests.Response) -> None:
-        """Find no redirect."""
+        """Return None."""
 
 
 def _session(settings: GitHubSettings) -> requests.Session:
     session = _Session()
-    session.trust_env = False  # read once below instead of at every call
+    session.trust_env = False  # read once below instead of for every request
     session.proxies = get_environ_proxies(settings.api_url)
     session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("CURL_CA_BUNDLE") or True
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
@@ -190,7 +192,7 @@ def _session(settings: GitHubSettings) -> requests.Session:
             "X-GitHub-Api-Version": settings.api_version,
         }
     )
-    adapter = DeadlineAdapter(pool_connections=4, pool_maxsize=_POOL)
+    adapter = DeadlineAdapter(pool_connections=4, pool_maxsize=_POOL_SIZE)
     session.mount("https://", adapter)
     session.mount("http://", adapter)
     return session
@@ -201,8 +203,8 @@ def _read(response: requests.Response, *, safe: bool) -> bytes:
     size = 0
     for part in response.raw.stream(65536, decode_content=True):
         size += len(part)
-        if size > _SIZE_LIMIT:
-            raise unavailable("sent too large an answer", maybe_applied=not safe, status=response.status_code)
+        if size > _MAX_RESPONSE_BYTES:
+            raise unavailable("sent a response that is too large", maybe_applied=not safe, status=response.status_code)
         parts.append(part)
     return b"".join(parts)
 
@@ -214,8 +216,8 @@ def _parse(body: bytes) -> Any:
         return None
 
 
-def _lost(request: Request, call: Stopwatch, kind: str) -> GitHubError:
-    """Tell the kind of fault without its text, which may quote what was sent."""
-    timed_out = call.over or "Timeout" in kind
-    reason = "did not answer in time" if timed_out else f"could not be reached, or broke off ({kind})"
+def _connection_error(request: Request, call: Deadline, kind: str) -> GitHubError:
+    """Return the error with the kind of failure, without its text, which may quote the request."""
+    timed_out = call.expired or "Timeout" in kind
+    reason = "did not response in time" if timed_out else f"could not be reached, or closed the connection ({kind})"
     return unavailable(reason, maybe_applied=call.sent and not request.safe)

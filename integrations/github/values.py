@@ -1,4 +1,4 @@
-"""What GitHub tells us and what we ask of it, as plain frozen values."""
+"""Frozen values read from GitHub and written to it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class InstallationInfo:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryInfo:
-    """A repository as GitHub names it today; `github_id` and `node_id` survive renames and transfers."""
+    """A repository with its present name; `github_id` and `node_id` survive renames and transfers."""
 
     github_id: int
     node_id: str
@@ -47,7 +47,7 @@ class BranchInfo:
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """Which branch is meant: the repository's node id and the branch's short name (`main`, `release/9`)."""
+    """Reference to a branch: the repository's node id and the branch's short name (`main`, `release/9`)."""
 
     repository_node_id: str
     name: str
@@ -64,7 +64,7 @@ class CheckState:
     external_id: str | None
     app_id: int | None = None
     completed_at: datetime | None = None
-    """GitHub's clock, in whole seconds; None where it was not asked for, or is not completed."""
+    """GitHub's clock, in whole seconds; None if it was not read, or the run is not completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class PullHead:
     draft: bool
     auto_merge: bool
     review_decision: str | None
-    """`approved`, `changes_requested`, `review_required`, or None where no review is asked for."""
+    """`approved`, `changes_requested`, `review_required`, or None if no review is required."""
     in_queue: bool
     checks: tuple[CheckState, ...] = ()
     """When read back: the newest run of each name that this App has on `head_sha`."""
@@ -94,7 +94,7 @@ class QueueEntry:
 
     position: int
     pull_number: int | None
-    """None where GitHub does not say: whoever judges the queue must then assume the worst."""
+    """None if GitHub does not return it: callers must then assume the worst case."""
     head_sha: str | None
     """The queue's own commit for this entry; None before GitHub has built it."""
     state: str
@@ -103,38 +103,38 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class BranchHeads:
-    """Everything that may be merged into one branch right now, or why that could not be read."""
+    """Everything that may be merged into one branch now, or the error if it could not be read."""
 
     repository_node_id: str
     name: str
     repository: RepositoryInfo | None
-    """None: there is no such repository, or no access to it."""
+    """None if the repository does not exist or is not visible."""
     pulls: tuple[PullHead, ...] = ()
     queue: tuple[QueueEntry, ...] = ()
     error: GitHubError | None = None
-    """Set when the pull requests could not be read whole; then nothing may be concluded from their absence."""
+    """Set if the pull requests could not be read completely: missing ones may exist."""
     queue_error: GitHubError | None = None
-    """Set when only the merge queue could not be read; the pull requests are good."""
+    """Set if only the merge queue could not be read; the pull requests are complete."""
     sha: str | None = None
     """The branch's own commit; None while the branch does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepositoryTips:
-    """A repository with its branches, or why they could not be read."""
+    """A repository with its branches, or the error if they could not be read."""
 
     repository_node_id: str
     repository: RepositoryInfo | None
-    """None: there is no such repository, or no access to it."""
+    """None if the repository does not exist or is not visible."""
     branches: Mapping[str, str] = field(default_factory=dict)
     """The commit of each branch, by short name."""
     error: GitHubError | None = None
-    """Set when they could not be read whole; then nothing may be concluded from an absence."""
+    """Set if they could not be read completely: missing branches may exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckAction:
-    """A button of a completed check run; GitHub takes 20 characters of label and identifier, 40 of description."""
+    """A button of a completed check run; GitHub accepts 20 characters of label and identifier, 40 of description."""
 
     label: str
     description: str
@@ -159,14 +159,14 @@ class CheckWrite:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What became of one `CheckWrite`: an id, or the error."""
+    """The result of one `CheckWrite`: an id or an error."""
 
     check_run_id: int | None
     error: GitHubError | None = field(default=None)
 
 
-def moment(value: Any) -> datetime | None:
-    """Read an RFC 3339 time, or None from anything else."""
+def parse_instant(value: Any) -> datetime | None:
+    """Parse an RFC 3339 time; return None for anything else."""
     if not isinstance(value, str):
         return None
     try:
@@ -176,7 +176,7 @@ def moment(value: Any) -> datetime | None:
 
 
 def installation_from_rest(payload: Mapping[str, Any]) -> InstallationInfo:
-    """Read an installation object of the REST API."""
+    """Parse an installation object of the REST API."""
     account = payload.get("account") or {}
     return InstallationInfo(
         id=int(payload["id"]),
@@ -185,12 +185,12 @@ def installation_from_rest(payload: Mapping[str, Any]) -> InstallationInfo:
         account_id=int(account.get("id") or payload.get("target_id") or 0),
         repository_selection=str(payload.get("repository_selection") or "selected"),
         permissions={str(name): str(level) for name, level in (payload.get("permissions") or {}).items()},
-        suspended_at=moment(payload.get("suspended_at")),
+        suspended_at=parse_instant(payload.get("suspended_at")),
     )
 
 
 def repository_from_rest(payload: Mapping[str, Any]) -> RepositoryInfo:
-    """Read a repository object of the REST API (full or minimal)."""
+    """Parse a repository object of the REST API (full or minimal)."""
     return RepositoryInfo(
         github_id=int(payload["id"]),
         node_id=str(payload["node_id"]),
@@ -203,12 +203,12 @@ def repository_from_rest(payload: Mapping[str, Any]) -> RepositoryInfo:
 
 
 def branch_from_rest(payload: Mapping[str, Any]) -> BranchInfo:
-    """Read a short branch object of the REST API."""
+    """Parse a short branch object of the REST API."""
     return BranchInfo(str(payload["name"]), bool(payload.get("protected")), str(payload["commit"]["sha"]))
 
 
 def check_from_rest(payload: Mapping[str, Any]) -> CheckState:
-    """Read a check run of the REST API."""
+    """Parse a check run of the REST API."""
     return CheckState(
         id=int(payload["id"]),
         name=str(payload["name"]),
@@ -216,5 +216,5 @@ def check_from_rest(payload: Mapping[str, Any]) -> CheckState:
         conclusion=payload.get("conclusion"),
         external_id=payload.get("external_id"),
         app_id=(payload.get("app") or {}).get("id"),
-        completed_at=moment(payload.get("completed_at")),
+        completed_at=parse_instant(payload.get("completed_at")),
     )

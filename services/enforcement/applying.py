@@ -113,7 +113,7 @@ def _run(run: SetupRun, github: GitHub) -> None:
             run.lease.postpone(uow, uow.now + HEADS_POLL_INTERVAL)
             return None
     client = background_client(run.uow_factory, github, facts.installation_id)
-    with client.together():
+    with client.shared_deadline():
         survey = Survey(github, client, facts)
         above = survey.above
     ruleset_writer = RulesetWriter(
@@ -160,7 +160,7 @@ def _planned(run: SetupRun, survey: Survey, repository_id: str) -> list[Change]:
     The common deadline is that of the reading: it has ended when the first change is written.
     """
     try:
-        with survey.client.together():
+        with survey.client.shared_deadline():
             return survey.below(repository_id)
     except GitHubError as error:
         _fail(run, survey.facts.repositories[repository_id].full_name, error)

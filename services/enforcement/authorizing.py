@@ -2,8 +2,8 @@
 
 The `state` that leads back to a setup has 256 random bits, of which the database keeps a hash, and is valid for one
 confirmation within ten minutes. The code is bound to it by PKCE, so GitHub refuses a code of another authorisation.
-Nothing is written before a person has confirmed a page that names the requester and the changes, and before GitHub has
-confirmed that this person administers every repository concerned (owns the organisation, for its rulesets). The changes
+Nothing is written before a user has confirmed a page that names the requester and the changes, and before GitHub has
+confirmed that this user administers every repository concerned (owns the organisation, for its rulesets). The changes
 are planned again from the scope of the request. The token is revoked at the end; neither it nor the code is ever stored
 or logged.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from sqlalchemy import select
 
-from integrations.github.people import People
+from integrations.github.users import UserAuthorization
 from models.enforcement import EnforcementSetup
 from rules.access.permissions import SYSTEM
 from rules.errors import Detail, NotAuthorizedError, ServiceError
@@ -36,8 +36,8 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
     """Return the error for changes that the App may not write; its address lets an administrator authorise them."""
     account = survey.facts.account
     counted = f"{len(due)} ruleset{'s'[: len(due) > 1]}"
-    people = client.github(uow).people
-    if people is None:
+    authorization = client.github(uow).user_authorization
+    if authorization is None:
         message = (
             f"The App is not permitted to write {counted} of {account}. Grant it the repository permission "
             "`Administration: write` on GitHub, or write them yourself with the snippets, and apply again."
@@ -47,7 +47,7 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
     request_verdicts(uow, setup, due)
     above = any(change.place.level == "organization" for change in due)
     setup.progress = {**setup.progress, "above": above}
-    url = issue_authorization_url(uow, people, setup)
+    url = issue_authorization_url(uow, authorization, setup)
     target = ("organization", uow.organization, account)
     uow.audit("enforcement.authorization_requested", target, scope=scope, changes=len(due), setupId=setup.id)
     detail = Detail(
@@ -60,14 +60,14 @@ def authorization_required(uow: UnitOfWork, survey: Survey, scope: dict[str, Any
     return ServiceError(CODE, message, details=(detail,), commit_on_error=True, secret=True)
 
 
-def issue_authorization_url(uow: UnitOfWork, people: People, setup: EnforcementSetup) -> str:
+def issue_authorization_url(uow: UnitOfWork, authorization: UserAuthorization, setup: EnforcementSetup) -> str:
     """Make a setup authorisable for ten minutes, and return the address for that."""
     state = f"{uow.organization}.{secrets.token_urlsafe(32)}"
     verifier = secrets.token_urlsafe(48)
     setup.state, setup.finished_at = "awaiting_authorization", None
     setup.state_hash, setup.code_verifier, setup.expires_at = _hash(state), verifier, uow.now + STATE_LIFETIME
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    return people.authorization_url(
+    return authorization.authorization_url(
         redirect_uri=uow.dependencies.web_url + ENFORCEMENT_AUTHORIZED,
         state=state,
         code_challenge=challenge,

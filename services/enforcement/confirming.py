@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from integrations.github import ErrorKind, GitHub, GitHubError
-from integrations.github.people import People, PersonClient
+from integrations.github.users import UserAuthorization, UserClient
 from models.enforcement import EnforcementSetup
 from models.organizations import Organization
 from rules.access.permissions import Actor
@@ -40,7 +40,7 @@ MAX_LISTED = 20
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a person is asked to confirm."""
+    """What a user is asked to confirm."""
 
     requested_by: str
     organization: str
@@ -90,22 +90,22 @@ class Authorizations:
             facts = read_facts(uow, setup.scope)
             require_no_pause(uow, facts.installation_id)
         client = self.github.client(facts.installation_id)
-        with client.together():
+        with client.shared_deadline():
             changes = _writes(Survey(self.github, client, facts).everything())
         expires_at = setup.expires_at or setup.created_at
         return Request(str(setup.requested_by["name"]), organization, facts.account, expires_at, changes)
 
     def confirm(self, state: str, code: str) -> Result:
-        """Write the requested rulesets as the person with this code; raise as `read_request` does."""
-        people = self.github.people
-        if people is None:
+        """Write the requested rulesets as the user with this code; raise as `read_request` does."""
+        authorization = self.github.user_authorization
+        if authorization is None:
             raise NotAuthorizedError("Not available", "This service has no client secret for GitHub.", 404)
         ends = self.clock() + MAX_WRITING_SECONDS
         taken = self._take(state)
         redirect_uri = self.uow_factory.dependencies.web_url + ENFORCEMENT_AUTHORIZED
         try:
-            with people.acting(code=code, code_verifier=taken.verifier, redirect_uri=redirect_uri) as person:
-                result = self._act(taken, person, ends)
+            with authorization.user_client(code=code, code_verifier=taken.verifier, redirect_uri=redirect_uri) as user:
+                result = self._act(taken, user, ends)
         except GitHubError as error:
             self._failed(taken, error.code, error.message)
             if error.kind is ErrorKind.REJECTED:
@@ -114,7 +114,7 @@ class Authorizations:
         except NotAuthorizedError as error:
             self._failed(taken, CODE, error.message)
             raise
-        return self._finish(taken, people, result)
+        return self._finish(taken, authorization, result)
 
     def _take(self, state: str) -> _UsedAuthorization:
         """Use up the state, which is valid for one confirmation, whatever its result; not while GitHub is paused."""
@@ -127,19 +127,19 @@ class Authorizations:
             caller = Caller(uow.organization, Actor(**setup.requested_by), "dashboard")
             return _UsedAuthorization(setup.id, caller, verifier, setup.scope)
 
-    def _act(self, taken: _UsedAuthorization, person: PersonClient, ends: float) -> Result:
+    def _act(self, taken: _UsedAuthorization, user: UserClient, ends: float) -> Result:
         with self.uow_factory.open(taken.caller) as uow:
             facts = read_facts(uow, taken.scope)
-        with person.together():
-            login = person.login()
+        with user.shared_deadline():
+            login = user.login()
             changes = Survey(self.github, self.github.client(facts.installation_id), facts).everything()
-            _require_rights(person, login, _writes(changes))
+            _require_rights(user, login, _writes(changes))
             ruleset_writer = RulesetWriter(
                 uow_factory=self.uow_factory,
                 caller=taken.caller,
                 setup_id=taken.setup_id,
                 installation_id=facts.installation_id,
-                api=person,
+                api=user,
                 renew=lambda _unit: None,
                 details={"authorizedBy": login},
             )
@@ -186,7 +186,7 @@ class Authorizations:
         removal_too_soon = first is not None and first.removes and first is not result.left[0]
         return None if removal_too_soon else first
 
-    def _finish(self, taken: _UsedAuthorization, people: People, result: Result) -> Result:
+    def _finish(self, taken: _UsedAuthorization, authorization: UserAuthorization, result: Result) -> Result:
         with self.uow_factory.open(taken.caller) as uow:
             setup = uow.session.get_one(EnforcementSetup, taken.setup_id, with_for_update=True)
             branch_ids = sorted({each for change in result.written for each in change.branch_ids})
@@ -208,7 +208,7 @@ class Authorizations:
             )
             setup.last_error_message, setup.last_error_code = problem, CODE if problem else None
             if result.left:
-                result.again = issue_authorization_url(uow, people, setup)
+                result.again = issue_authorization_url(uow, authorization, setup)
         return result
 
     def _failed(self, taken: _UsedAuthorization, code: str, message: str) -> None:
@@ -222,12 +222,12 @@ def _writes(changes: list[Change]) -> list[Change]:
     return [change for change in changes if change.action != "none"]
 
 
-def _require_rights(person: PersonClient, login: str, changes: list[Change]) -> None:
-    """Raise unless the person administers everything that is to be changed."""
+def _require_rights(user: UserClient, login: str, changes: list[Change]) -> None:
+    """Raise unless the user administers everything that is to be changed."""
     above = {change.place.account for change in changes if change.place.level == "organization"}
     below = sorted({change.place.repository for change in changes if change.place.repository})
-    missing = [f"the organisation {account} (as an owner)" for account in sorted(above) if not person.owns(account)]
-    owned = in_parallel(lambda name: person.administers(*name.split("/", 1)), below)
+    missing = [f"the organisation {account} (as an owner)" for account in sorted(above) if not user.owns(account)]
+    owned = in_parallel(lambda name: user.administers(*name.split("/", 1)), below)
     missing += [name for name, administered in zip(below, owned, strict=True) if not administered]
     if missing:
         more = f" and {len(missing) - MAX_LISTED} more" if len(missing) > MAX_LISTED else ""

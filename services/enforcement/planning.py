@@ -31,7 +31,7 @@ def set_up(uow: UnitOfWork, scope: dict[str, Any], mode: str) -> dict[str, Any]:
 def _surveyed(uow: UnitOfWork, scope: dict[str, Any]) -> tuple[Survey, list[Change]]:
     facts = read_facts(uow, scope)
     client = github_client.client_of(uow, facts.installation_id)
-    with client.together():
+    with client.shared_deadline():
         survey = Survey(github_client.github(uow), client, facts)
         return survey, survey.everything()
 

@@ -82,7 +82,7 @@ def background_client(uow_factory: UnitOfWorkFactory, github: GitHub, installati
     It records each call before it is made, in a transaction of its own, or raises `ThrottledError` while the
     installation is paused or the share is used up. Only for jobs, and outside any transaction.
     """
-    return github.client(installation_id).after(partial(_reserve_share, uow_factory, installation_id))
+    return github.client(installation_id).with_hook(partial(_reserve_share, uow_factory, installation_id))
 
 
 def _reserve_share(uow_factory: UnitOfWorkFactory, installation_id: int, *, writes: bool) -> None:

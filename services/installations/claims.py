@@ -1,9 +1,9 @@
-"""Claiming an installation: it is connected to an organisation once a person has proved to administer it.
+"""Claiming an installation: it is connected to an organisation once a user has proved to administer it.
 
 The `state` in the install URL has 256 random bits, of which the database stores a hash. It is valid for one hour, for
-one claim, and for the person and organisation that requested it. An id alone proves nothing, since anyone can put one
+one claim, and for the user and organisation that requested it. An id alone proves nothing, since anyone can put one
 into a URL: the `code` that GitHub passes along is exchanged for a user token. With it the installation must be listed,
-and its account must be the person's own or one that they own. Being listed alone is not enough, because everybody who
+and its account must be the user's own or one that they own. Being listed alone is not enough, because everybody who
 can read a repository sees the installation. The token is revoked at the end and never stored.
 
 Accepted: GitHub is called before anything is locked, so its answers may be outdated by the commit. The sync that a
@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Select, select, text
 
 from integrations.github import ErrorKind, GitHub, GitHubError, InstallationInfo
-from integrations.github.people import People, PersonClient
+from integrations.github.users import UserAuthorization, UserClient
 from models.installations import Installation
 from models.organizations import Membership, Organization
 from rules.access.permissions import CODE_HOST
@@ -58,7 +58,7 @@ class _Proof:
 
     info: InstallationInfo
     login: str
-    """GitHub login of the person who administers the installation."""
+    """GitHub login of the user who administers the installation."""
     gone: frozenset[int]
     """Installations of the organisation that no longer exist at GitHub."""
 
@@ -79,9 +79,9 @@ def install_url(uow: UnitOfWork) -> dict[str, Any]:
 
 
 def find_request(uow: UnitOfWork, state: str) -> dict[str, Any]:
-    """Return the organisation that a person's own state was given for, and their role there; raise `not_found`.
+    """Return the organisation that a user's own state was given for, and their role there; raise `not_found`.
 
-    Runs in units of the realm `identity`: the person may act in another organisation meanwhile.
+    Runs in units of the realm `identity`: the user may act in another organisation meanwhile.
     """
     token = one_time_tokens.peek(uow, "installation", state)
     row = None
@@ -90,7 +90,7 @@ def find_request(uow: UnitOfWork, state: str) -> dict[str, Any]:
         query = query.where(Organization.id == token.organization_id, Organization.deleted_at.is_(None))
         row = uow.session.execute(query.where(Membership.user_id == _person(uow))).one_or_none()
     if row is None:
-        message = "This state is unknown, was used, is older than an hour, or was given to another person."
+        message = "This state is unknown, was used, is older than an hour, or was given to another user."
         raise ServiceError("not_found", message)
     organization, role = row
     return {"organization": organization, "role": role}
@@ -99,7 +99,7 @@ def find_request(uow: UnitOfWork, state: str) -> dict[str, Any]:
 def claim(uow: UnitOfWork, installation_id: int, state: str, code: str) -> dict[str, Any]:
     """Connect an installation to the organisation and request a sync; claiming it again changes nothing.
 
-    Raise `invalid_parameter` (with pointers) if state or code is invalid, `installation_not_found` if the person cannot
+    Raise `invalid_parameter` (with pointers) if state or code is invalid, `installation_not_found` if the user cannot
     access it, `github_permission_denied` if they do not administer it, `invalid_state` if the organisation has another
     one, `installation_claimed_by_other_org`, and GitHub's own errors.
     """
@@ -131,10 +131,10 @@ def _person(uow: UnitOfWork) -> str:
 
 
 def _require_own(uow: UnitOfWork, token: Any) -> None:
-    """Raise `invalid_parameter` if a state is unknown, used, expired, or of another person or organisation."""
+    """Raise `invalid_parameter` if a state is unknown, used, expired, or of another user or organisation."""
     if token is None or token.subject != _person(uow) or token.organization_id != uow.organization:
         message = (
-            "is invalid, expired or already used, or was issued for another person or organisation; "
+            "is invalid, expired or already used, or was issued for another user or organisation; "
             "get a new URL from GET /v1/github/install-url"
         )
         detail = Detail("/state", message, "invalid_parameter")
@@ -143,13 +143,13 @@ def _require_own(uow: UnitOfWork, token: Any) -> None:
 
 def _prove(uow: UnitOfWork, github: GitHub, installation_id: int, code: str) -> _Proof:
     """Check with GitHub whose code it is and whether they administer the installation; no lock is held meanwhile."""
-    people = github.installers
-    if people is None:
+    authorization = github.installer_authorization
+    if authorization is None:
         message = "Installations cannot be claimed: GITHUB_APP_CLIENT_ID is not configured."
         raise ServiceError("github_unavailable", message)
     others = uow.session.scalars(_others(uow, installation_id)).all()
-    with _translate_errors(installation_id), _user_client(people, code) as person, person.together():
-        login = _administrator(person, installation_id)
+    with _translate_errors(installation_id), _user_client(authorization, code) as user, user.shared_deadline():
+        login = _administrator(user, installation_id)
         info = github.installation(installation_id)
         gone = frozenset(each.id for each in others if fetch(github, each.id) is None)
     return _Proof(info, login, gone)
@@ -169,11 +169,11 @@ def _translate_errors(installation_id: int) -> Iterator[None]:
 
 
 @contextmanager
-def _user_client(people: People, code: str) -> Iterator[PersonClient]:
+def _user_client(authorization: UserAuthorization, code: str) -> Iterator[UserClient]:
     """Yield a client for the user whose code it is. Raise `invalid_parameter` if GitHub rejects the code."""
     try:
-        with people.acting(code=code) as person:
-            yield person
+        with authorization.user_client(code=code) as user:
+            yield user
     except GitHubError as error:
         if error.kind is not ErrorKind.REJECTED or "bad_verification_code" not in error.message:
             raise
@@ -182,14 +182,14 @@ def _user_client(people: People, code: str) -> Iterator[PersonClient]:
         raise ServiceError("invalid_parameter", f"code {message}.", details=(detail,)) from None
 
 
-def _administrator(person: PersonClient, installation_id: int) -> str:
+def _administrator(user: UserClient, installation_id: int) -> str:
     """Return the login of a user who administers the installation's account. Raise if they do not."""
-    account = person.account()
-    listed = next((each for each in person.installations() if each.id == installation_id), None)
+    account = user.account()
+    listed = next((each for each in user.installations() if each.id == installation_id), None)
     if listed is None:
         raise not_found(installation_id)
     if listed.account_type == "Organization":
-        administers = person.owns(listed.account_login)
+        administers = user.owns(listed.account_login)
     else:
         administers = listed.account_id == account.id
     if not administers:
@@ -214,10 +214,10 @@ def _save_removals(uow: UnitOfWork, proof: _Proof) -> None:
                 f"This organisation already has the installation {other.id} of {other.account}. Uninstall it first."
             )
             raise ServiceError("invalid_state", message)
-        person = uow.actor
+        user = uow.actor
         uow.bind_organization(uow.organization, CODE_HOST)
         save_state(uow, other, None)
-        uow.bind_organization(uow.organization, person)
+        uow.bind_organization(uow.organization, user)
 
 
 def _request_rereads(uow: UnitOfWork, installation: Installation) -> None:

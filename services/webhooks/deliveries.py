@@ -1,6 +1,6 @@
 """Deliveries of the code host: verified, stored once, and turned into reasons to look again (I11).
 
-A payload is never believed. Its hints make branches due or have an installation or a repository read anew, so that
+A payload is never believed. Its requests make branches due or have an installation or a repository read anew, so that
 doubled, late, reordered and lost deliveries all end in the same state. Only a button that somebody has pressed is a
 wish of its own: it is heeded once, on the facts of the day.
 """
@@ -17,7 +17,14 @@ import orjson
 from sqlalchemy import select, text, update
 
 from integrations.github import GitHub, GitHubError
-from integrations.github.events import BranchHint, Hint, InstallationHint, RepositoryHint, RequestedAction, read_event
+from integrations.github.events import (
+    BranchRefresh,
+    InstallationRefresh,
+    RefreshRequest,
+    RepositoryRefresh,
+    RequestedAction,
+    read_event,
+)
 from integrations.github.signatures import verify
 from models.requests import WebhookDelivery
 from rules.errors import ServiceError
@@ -47,28 +54,28 @@ DELIVERIES = WorkQueue(
 
 
 def receive(uow: UnitOfWork, raw_body: bytes, signature: str | None, event: str, delivery_id: str) -> dict[str, Any]:
-    """Store a delivery for the job that reads it; a second one with the same id changes nothing.
+    """Store a delivery for the job that processes it; a duplicate with the same id changes nothing.
 
-    Raises `invalid_signature` unless the raw bytes were signed with our secret, and then `malformed_json`.
+    Raise `invalid_signature` unless the raw bytes are signed with our secret, and `malformed_json`.
     """
     settings = client.github(uow).settings
     if not verify(settings.webhook_secret, raw_body, signature):
-        raise ServiceError("invalid_signature", "X-Hub-Signature-256 is not that of this body.")
+        raise ServiceError("invalid_signature", "X-Hub-Signature-256 does not match the request body.")
     payload = _parsed(raw_body)
-    # Most deliveries are echoes of our own checks: they hint at nothing, no job has to find that out again, and two of
-    # each head of a large freeze would fill the table with what nobody reads.
-    hints = bool(read_event(event, payload, app_id=settings.app_id))
+    # Most deliveries report our own checks and request nothing: they are not queued, and their payloads are not stored,
+    # because two per head of a large freeze would fill the table.
+    requests = bool(read_event(event, payload, app_id=settings.app_id))
     values = {
         "id": delivery_id,
         "event": event,
         "installation": _installation_of(payload),
-        "payload": json.dumps(payload) if hints else "{}",
+        "payload": json.dumps(payload) if requests else "{}",
         "now": uow.now,
-        "processed": None if hints else uow.now,
-        "due": uow.now if hints else None,
+        "processed": None if requests else uow.now,
+        "due": uow.now if requests else None,
     }
     stored = uow.session.execute(_STORE, values).first()
-    if hints:
+    if requests:
         uow.wake("webhooks")
     return {"delivery_id": delivery_id, "duplicate": stored is None}
 
@@ -125,50 +132,50 @@ def _installation_of(payload: dict[str, Any]) -> int | None:
 def process(uow_factory: UnitOfWorkFactory, github: GitHub) -> bool:
     """Process a batch of due deliveries; False if none is due.
 
-    Hints at branches are followed in the transaction that acquires the deliveries; the other hints need GitHub, or
-    transactions of their own, and may fail.
+    Refresh requests for branches are applied in the transaction that acquires the deliveries; the others need GitHub
+    or transactions of their own, and may fail.
     """
     with uow_factory.open(GITHUB_CALLER) as uow:
         lease = DELIVERIES.acquire(uow, limit=BATCH)
         if lease is None:
             return False
-        hints = {
+        requests = {
             row.delivery_id: read_event(row.event, row.payload, app_id=github.settings.app_id) for row in lease.rows
         }
-        branches = [hint for found in hints.values() for hint in found if isinstance(hint, BranchHint)]
-        others = {each: rest for each, found in hints.items() if (rest := _not_branches(found))}
+        branches = [request for found in requests.values() for request in found if isinstance(request, BranchRefresh)]
+        others = {each: rest for each, found in requests.items() if (rest := _not_branches(found))}
         mark_due(uow, branches)
-        _finish(uow, lease, hints.keys() - others.keys())
+        _finish(uow, lease, requests.keys() - others.keys())
     watch_named_branches(uow_factory, GITHUB_CALLER, _names(branches))
     if others:
-        _follow_all(uow_factory, github, lease, others)
+        _apply_all(uow_factory, github, lease, others)
     return True
 
 
-def _not_branches(hints: Iterable[Hint]) -> list[Hint]:
-    return [hint for hint in hints if not isinstance(hint, BranchHint)]
+def _not_branches(requests: Iterable[RefreshRequest]) -> list[RefreshRequest]:
+    return [request for request in requests if not isinstance(request, BranchRefresh)]
 
 
 def _finish(uow: UnitOfWork, lease: Lease, delivery_ids: Collection[str]) -> None:
-    """Record that deliveries are done."""
+    """Mark deliveries as processed."""
     if released := lease.release(uow, delivery_ids):
         done = update(WebhookDelivery).where(WebhookDelivery.delivery_id.in_(released))
         uow.session.execute(done.values(processed_at=uow.now))
 
 
-def _follow_all(
-    uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease, hints: Mapping[str, Sequence[Hint]]
+def _apply_all(
+    uow_factory: UnitOfWorkFactory, github: GitHub, lease: Lease, requests: Mapping[str, Sequence[RefreshRequest]]
 ) -> None:
-    """Follow the hints of each delivery, each hint once, and record which deliveries are done."""
-    errors: dict[Hint, GitHubError | None] = {}
+    """Apply the requests of each delivery, each distinct request once, and mark the deliveries as processed."""
+    errors: dict[RefreshRequest, GitHubError | None] = {}
     attempts = {row.delivery_id: row.attempts for row in lease.rows}
-    for delivery_id, found in hints.items():
-        for hint in found:
-            if hint not in errors:
+    for delivery_id, found in requests.items():
+        for request in found:
+            if request not in errors:
                 with uow_factory.open(GITHUB_CALLER) as uow:
-                    lease.renew(uow, hints)
-                errors[hint] = _follow(uow_factory, github, hint)
-        error = next((errors[hint] for hint in found if errors[hint] is not None), None)
+                    lease.renew(uow, requests)
+                errors[request] = _apply_refresh(uow_factory, github, request)
+        error = next((errors[request] for request in found if errors[request] is not None), None)
         with uow_factory.open(GITHUB_CALLER) as uow:
             if error is None:
                 _finish(uow, lease, [delivery_id])
@@ -178,38 +185,38 @@ def _follow_all(
                 lease.fail(uow, error.code, error.message, due_at, keys=[delivery_id])
 
 
-def _follow(uow_factory: UnitOfWorkFactory, github: GitHub, hint: Hint) -> GitHubError | None:
-    """Read again what the hint names, and the rules there; return the error if that has to be retried."""
-    _ask_for_probes(uow_factory, hint)
+def _apply_refresh(uow_factory: UnitOfWorkFactory, github: GitHub, request: RefreshRequest) -> GitHubError | None:
+    """Refresh the requested object and its rules; return the error if it must be retried."""
+    _schedule_probes(uow_factory, request)
     try:
-        if isinstance(hint, InstallationHint):
-            if refresh_status(uow_factory, github, hint.installation_id) == "active":
+        if isinstance(request, InstallationRefresh):
+            if refresh_status(uow_factory, github, request.installation_id) == "active":
                 with uow_factory.open(GITHUB_CALLER) as uow:
-                    request_comparison(uow, [hint.installation_id])
-        elif isinstance(hint, RequestedAction):
-            handle_check_action(uow_factory, hint)
-        elif isinstance(hint, RepositoryHint):
-            sync.refresh_repository(uow_factory, github, hint.github_id)
+                    request_comparison(uow, [request.installation_id])
+        elif isinstance(request, RequestedAction):
+            handle_check_action(uow_factory, request)
+        elif isinstance(request, RepositoryRefresh):
+            sync.refresh_repository(uow_factory, github, request.github_id)
     except GitHubError as error:
-        logger.warning("a hint of a delivery could not be followed: %s", error)
+        logger.warning("a refresh request of a delivery failed: %s", error)
         return error
     return None
 
 
-def _ask_for_probes(uow_factory: UnitOfWorkFactory, hint: Hint) -> None:
-    """Have rules read anew: a ruleset that was changed, but also a name, an owner, a permission or a default branch."""
+def _schedule_probes(uow_factory: UnitOfWorkFactory, request: RefreshRequest) -> None:
+    """Schedule probes of the rules, which depend on rulesets, names, owners, permissions and default branches."""
     with uow_factory.open(GITHUB_CALLER) as uow:
-        if isinstance(hint, InstallationHint):
-            schedule_installation_probes(uow, hint.installation_id)
-        elif isinstance(hint, RepositoryHint):
-            schedule_repository_probes(uow, hint.github_id)
+        if isinstance(request, InstallationRefresh):
+            schedule_installation_probes(uow, request.installation_id)
+        elif isinstance(request, RepositoryRefresh):
+            schedule_repository_probes(uow, request.github_id)
 
 
-def _names(hints: Iterable[BranchHint]) -> dict[int, set[str]]:
-    """Return the names of the branches that were heard of, by repository."""
+def _names(requests: Iterable[BranchRefresh]) -> dict[int, set[str]]:
+    """Return the branch names of the requests by repository."""
     names: dict[int, set[str]] = defaultdict(set)
-    for hint in hints:
-        names[hint.github_id] |= hint.names
+    for request in requests:
+        names[request.github_id] |= request.names
     return names
 
 
@@ -232,12 +239,12 @@ _MARK = text("""
 """)
 
 
-def mark_due(uow: UnitOfWork, hints: Iterable[BranchHint]) -> None:
-    """Make the branches due that the hints name; a head that somebody wants written again is read back."""
+def mark_due(uow: UnitOfWork, requests: Iterable[BranchRefresh]) -> None:
+    """Make the requested branches due; the checks of a requested head are read back."""
     rows = [
-        (hint.github_id, name, hint.head_sha is not None)
-        for hint in hints
-        for name in (sorted(hint.names) if hint.names else [None])
+        (request.github_id, name, request.head_sha is not None)
+        for request in requests
+        for name in (sorted(request.names) if request.names else [None])
     ]
     if rows:
         repositories, names, read_back = map(list, zip(*rows, strict=True))

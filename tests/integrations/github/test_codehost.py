@@ -16,7 +16,7 @@ from integrations.github import (
     GitHubSettings,
     InstallationClient,
 )
-from integrations.github.events import BranchHint, InstallationHint, read_event
+from integrations.github.events import BranchRefresh, InstallationRefresh, read_event
 from tests.integrations.github.conftest import Clock
 from tools.fake_github import FakeGitHub, serve
 from tools.fake_github.builder import RepositoryBuilder
@@ -317,8 +317,8 @@ def test_webhooks_of_github_become_hints(place: Place) -> None:
     create_branch(place.host.world, place.maintainer, place.web.record, "release/10", tip)
     suspend(place.host.world, place.maintainer, place.host.world.installations[7], suspended=True)
     hints = [hint for event, body in heard for hint in read_event(event.name, body, app_id=42)]
-    assert BranchHint(7, place.web.record.id, frozenset({"release/10"})) in hints
-    assert InstallationHint(7) in hints
+    assert BranchRefresh(7, place.web.record.id, frozenset({"release/10"})) in hints
+    assert InstallationRefresh(7) in hints
 
 
 def hear(place: Place, heard: list[tuple[Event, dict[str, Any]]]) -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from integrations.github.events import (
     _READERS,
-    BranchHint,
-    InstallationHint,
-    PullRequestHint,
-    RepositoryHint,
+    BranchRefresh,
+    InstallationRefresh,
+    PullRequestState,
+    RepositoryRefresh,
     RequestedAction,
     read_event,
 )
@@ -32,8 +32,8 @@ PULL = {
 RUN = {"id": 1, "head_sha": SHA, "app": {"id": 42, "slug": "change-freeze"}}
 
 
-def branches(*names: str, head_sha: str | None = None) -> BranchHint:
-    return BranchHint(7, 9, frozenset(names), head_sha)
+def branches(*names: str, head_sha: str | None = None) -> BranchRefresh:
+    return BranchRefresh(7, 9, frozenset(names), head_sha)
 
 
 def pull(action: str, **extra: Any) -> dict[str, Any]:
@@ -42,16 +42,16 @@ def pull(action: str, **extra: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("event", ["installation", "installation_repositories", "installation_target"])
 def test_installation_event_is_an_installation_hint(event: str) -> None:
-    assert read_event(event, {"action": "anything", "installation": {"id": 7}}) == [InstallationHint(7)]
+    assert read_event(event, {"action": "anything", "installation": {"id": 7}}) == [InstallationRefresh(7)]
 
 
 @pytest.mark.parametrize("action", ["renamed", "transferred", "archived", "deleted", "edited", "publicized"])
 def test_repository_event_is_a_repository_hint(action: str) -> None:
-    assert read_event("repository", {"action": action, **BASE}) == [RepositoryHint(7, 9)]
+    assert read_event("repository", {"action": action, **BASE}) == [RepositoryRefresh(7, 9)]
 
 
 def test_repository_event_may_lack_its_installation() -> None:
-    assert read_event("repository", {"action": "renamed", "repository": REPOSITORY}) == [RepositoryHint(None, 9)]
+    assert read_event("repository", {"action": "renamed", "repository": REPOSITORY}) == [RepositoryRefresh(None, 9)]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_repository_event_may_lack_its_installation() -> None:
 )
 def test_pull_request_hint_has_its_base(action: str) -> None:
     hints = read_event("pull_request", pull(action))
-    assert hints == [branches("main"), PullRequestHint(7, 9, 5, "main", SHA, True, False, False, "Change", "ann")]
+    assert hints == [branches("main"), PullRequestState(7, 9, 5, "main", SHA, True, False, False, "Change", "ann")]
 
 
 def test_retargeted_pull_request_hint_has_both_bases() -> None:
@@ -81,7 +81,7 @@ def test_retargeted_pull_request_hint_has_both_bases() -> None:
 
 def test_title_change_is_a_pull_request_hint_only() -> None:
     (hint,) = read_event("pull_request", pull("edited", changes={"title": {"from": "Old"}}))
-    assert isinstance(hint, PullRequestHint)
+    assert isinstance(hint, PullRequestState)
 
 
 def test_label_event_is_ignored() -> None:
@@ -91,7 +91,7 @@ def test_label_event_is_ignored() -> None:
 def test_pull_request_title_of_an_event_is_sanitized() -> None:
     odd = PULL | {"title": "a\x00b\ud800" + "c" * 9000, "auto_merge": {"merge_method": "squash"}, "user": None}
     hint = read_event("pull_request", pull("opened") | {"pull_request": odd})[1]
-    assert isinstance(hint, PullRequestHint)
+    assert isinstance(hint, PullRequestState)
     assert hint.title.startswith("a b ccc")
     assert len(hint.title) == 500
     assert hint.auto_merge
@@ -174,12 +174,12 @@ def test_own_check_is_a_hint_only_when_written_by_another(action: str) -> None:
 
 @pytest.mark.parametrize("event", ["repository_ruleset", "branch_protection_rule", "branch_protection_configuration"])
 def test_rule_changes_are_hints(event: str) -> None:
-    assert read_event(event, {"action": "edited", **BASE}) == [RepositoryHint(7, 9, rules_changed=True)]
+    assert read_event(event, {"action": "edited", **BASE}) == [RepositoryRefresh(7, 9, rules_changed=True)]
 
 
 def test_organization_ruleset_event_is_an_installation_hint() -> None:
     payload = {"action": "edited", "installation": {"id": 7}, "organization": {"login": "acme"}}
-    assert read_event("repository_ruleset", payload) == [InstallationHint(7, rules_changed=True)]
+    assert read_event("repository_ruleset", payload) == [InstallationRefresh(7, rules_changed=True)]
 
 
 @pytest.mark.parametrize("event", ["ping", "issues", "star", "", "__class__"])
@@ -226,6 +226,6 @@ def test_malformed_payloads_raise_no_error_and_give_valid_hints(
     else:
         payload = payload | {place[0]: payload[place[0]] | {place[1]: odd}}
     for hint in read_event(event, payload, app_id=42):
-        if isinstance(hint, BranchHint):
+        if isinstance(hint, BranchRefresh):
             assert hint.github_id > 0
             assert all(name.encode() for name in hint.names)

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from integrations.github.sockets import STOPWATCH
+from integrations.github.sockets import CALL_DEADLINE
 from services.core.unit_of_work import Caller, UnitOfWork, UnitOfWorkFactory
 from services.enforcement.applying import apply_due
 from tests.jobs.conftest import Town
@@ -142,7 +142,7 @@ class TestRefusals:
         gc.disable()  # what the error holds would else be freed sooner or later
         try:
             assert apply_due(town.jobs, town.github)
-            assert STOPWATCH.get(None) is None
+            assert CALL_DEADLINE.get(None) is None
         finally:
             gc.enable()
 

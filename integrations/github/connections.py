@@ -1,4 +1,4 @@
-"""What the batched reads of repositories have in common: connections read to their end, and missing repositories."""
+"""Helpers of the batched reads: paginated GraphQL connections, and missing repositories."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from integrations.github.errors import ErrorKind, GitHubError
 from integrations.github.transport import unavailable
 from integrations.github.values import RepositoryInfo
 
-WHOLE = frozenset(
+INSTALLATION_WIDE = frozenset(
     {
         ErrorKind.RATE_LIMIT,
         ErrorKind.SECONDARY_RATE_LIMIT,
@@ -17,37 +17,37 @@ WHOLE = frozenset(
         ErrorKind.APP_REFUSED,
     }
 )
-"""What concerns the whole installation, however small a part was being read."""
+"""Errors that concern the whole installation, not only the part that was read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """A connection below a repository, and the document that reads its further pages."""
+class Connection:
+    """A GraphQL connection below a repository, and the document that reads its further pages."""
 
     next_page: str
     below: tuple[str, ...]
 
 
 def all_pages(
-    calls: Calls, listing: Listing, variables: Mapping[str, str], connection: Any, fault: GitHubError | None
+    calls: Calls, source: Connection, variables: Mapping[str, str], connection: Any, error: GitHubError | None
 ) -> list[dict[str, Any]]:
-    """Return the nodes of a connection from its first page on; raises `GitHubError` when a single one is missing."""
+    """Return all nodes of a connection, given its first page. Raise `GitHubError` if any node is missing."""
     nodes: list[dict[str, Any]] = []
     while True:
         if not isinstance(connection, dict) or not all(isinstance(node, dict) for node in connection["nodes"]):
-            raise fault or unavailable("sent an incomplete list", maybe_applied=False)
+            raise error or unavailable("sent an incomplete list", maybe_applied=False)
         nodes += connection["nodes"]
         if not connection["pageInfo"]["hasNextPage"]:
             return nodes
-        data = calls.query(listing.next_page, {**variables, "after": connection["pageInfo"]["endCursor"]})
-        connection, fault = data.fields.get("node"), data.fault_at("node")
-        for field in listing.below:
+        data = calls.query(source.next_page, {**variables, "after": connection["pageInfo"]["endCursor"]})
+        connection, error = data.fields.get("node"), data.error_at("node")
+        for field in source.below:
             connection = connection.get(field) if isinstance(connection, dict) else None
 
 
 def no_repository() -> GitHubError:
-    """Return the error for a repository that is not there, or not ours to see."""
-    return GitHubError(ErrorKind.NOT_FOUND, "GitHub has no such repository, or shows it not")
+    """Return the error for a repository that does not exist or is not visible to us."""
+    return GitHubError(ErrorKind.NOT_FOUND, "GitHub has no such repository, or does not show it")
 
 
 def repository_from_graphql(node: Mapping[str, Any]) -> RepositoryInfo:
@@ -64,6 +64,6 @@ def repository_from_graphql(node: Mapping[str, Any]) -> RepositoryInfo:
 
 
 def target_of(ref: Any) -> str | None:
-    """Return the commit that a ref points at, if there is one."""
-    found = (ref.get("target") or {}).get("oid") if isinstance(ref, dict) else None
-    return found if isinstance(found, str) else None
+    """Return the SHA that a ref points at, or None."""
+    sha = (ref.get("target") or {}).get("oid") if isinstance(ref, dict) else None
+    return sha if isinstance(sha, str) else None

@@ -1,12 +1,12 @@
-"""Acting once for a person: GitHub's user authorisation, and what is done with the token it gives.
+"""User authorization at GitHub, and a client that acts once with the user's token.
 
-Source: GitHub's pages "Generating a user access token for a GitHub App" and "Authorizing OAuth apps". What a user
-token of a GitHub App may do is what both the person and the App's installation may; an OAuth App's may do what its
-`scope` says, which a GitHub App ignores. So the client may be either, and without the installation's permission it
-has to be an OAuth App's. Which installations a person can reach is told to tokens of the App's own client alone (page
-"REST API endpoints for GitHub App installations").
+Source: GitHub's pages "Generating a user access token for a GitHub App" and "Authorizing OAuth apps". A user token of
+a GitHub App has the permissions that both the user and the App's installation have; a token of an OAuth App has those
+of its `scope`, which a GitHub App ignores. The client may be either, but must be an OAuth App if the installation
+lacks the permission. Only tokens of the App's own client can list the installations of a user (page "REST API endpoints
+for GitHub App installations").
 
-The token lives in the memory of one call: it is never stored, never logged, and is revoked when the work is done.
+The token exists in the memory of one call only: it is never stored or logged, and is revoked after use.
 """
 
 import logging
@@ -20,10 +20,10 @@ from urllib.parse import quote, urlencode
 from requests.auth import AuthBase, HTTPBasicAuth
 
 from integrations.github import rulesets
-from integrations.github.answers import read_object, reading
-from integrations.github.budget import Meter
+from integrations.github.budget import RateLimitTracker
 from integrations.github.calls import Calls, path
 from integrations.github.errors import ErrorKind, GitHubError
+from integrations.github.responses import parsing, read_object
 from integrations.github.settings import GitHubSettings
 from integrations.github.transport import Bearer, Request, Transport
 from integrations.github.values import InstallationInfo, installation_from_rest
@@ -42,7 +42,7 @@ class _Anonymous(AuthBase):
 
 
 class _Secret(HTTPBasicAuth):
-    """Client id and secret, which show nothing of themselves."""
+    """Client id and secret, hidden in `repr`."""
 
     def __repr__(self) -> str:
         return "the App's client secret"
@@ -50,7 +50,7 @@ class _Secret(HTTPBasicAuth):
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """As which client we ask people: an OAuth App, or the GitHub App itself."""
+    """The client that users authorize: an OAuth App, or the GitHub App itself."""
 
     id: str
     secret: str = field(repr=False)
@@ -58,64 +58,64 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who a person is at GitHub; the id outlives renames."""
+    """A GitHub account; the id survives renames."""
 
     id: int
     login: str
 
 
-class PersonToken:
-    """A person's token, which nothing can replace."""
+class UserToken:
+    """A user's token, which cannot be renewed."""
 
     def __init__(self, token: str) -> None:
         self._bearer = Bearer(token)
 
     def get(self) -> Bearer:
-        """Return it."""
+        """Return the token."""
         return self._bearer
 
     def drop(self, refused: Bearer) -> None:
-        """Keep it: there is no other."""
+        """Keep the token: there is no other."""
 
     def forget(self) -> None:
-        """Keep it: a new one would be allowed no more."""
+        """Keep the token: a new one would have the same permissions."""
 
     def renew_for(self, permissions: Mapping[str, str]) -> None:
-        """Keep it: what a person may do is not the App's affair."""
+        """Keep the token: a user's permissions do not depend on the App's."""
 
 
-class PersonClient:
-    """GitHub, seen by one person. Every method may raise `GitHubError`."""
+class UserClient:
+    """GitHub's API with a user's token. Every method may raise `GitHubError`."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def together(self) -> AbstractContextManager[object]:
-        """Give every call inside one common deadline: that of a single call."""
+    def shared_deadline(self) -> AbstractContextManager[object]:
+        """Set one deadline for all calls in the context, as long as that of a single call."""
         return self._calls.deadline()
 
     def login(self) -> str:
-        """Return the name that the person has at GitHub."""
+        """Return the user's login at GitHub."""
         return str(self._calls.get_object("/user").get("login", ""))
 
     def account(self) -> Account:
-        """Return who the person is."""
+        """Return the user's account."""
         payload = self._calls.get_object("/user")
-        with reading():
+        with parsing():
             return Account(int(payload["id"]), str(payload["login"]))
 
     def installations(self) -> Iterator[InstallationInfo]:
-        """Yield the installations of the App that the person can reach in any way: being listed proves no more.
+        """Yield the installations of the App that the user can access in any way; this proves no administration.
 
-        Only for a token of the App's own client; GitHub denies it to others.
+        GitHub allows it only for tokens of the App's own client.
         """
-        for answer in self._calls.get_pages("/user/installations"):
-            with reading():
-                page = [installation_from_rest(entry) for entry in answer.payload["installations"]]
+        for response in self._calls.get_pages("/user/installations"):
+            with parsing():
+                page = [installation_from_rest(entry) for entry in response.payload["installations"]]
             yield from page
 
     def administers(self, owner: str, name: str) -> bool:
-        """Tell whether the person is an administrator of a repository; one that they cannot see is not theirs."""
+        """True if the user is an administrator of a repository; False if they cannot see it."""
         try:
             found = self._calls.get_object(path("repos", owner, name))
         except GitHubError as error:
@@ -126,7 +126,7 @@ class PersonClient:
         return isinstance(permissions, dict) and permissions.get("admin") is True
 
     def owns(self, organization: str) -> bool:
-        """Tell whether the person is an owner of an organisation."""
+        """True if the user is an owner of an organisation."""
         try:
             found = self._calls.get_object(path("user", "memberships", "orgs", organization))
         except GitHubError as error:
@@ -144,8 +144,8 @@ class PersonClient:
         return rulesets.organization_rulesets(self._calls, organization)
 
 
-class People:
-    """The way from a person's authorisation to a client that acts for them."""
+class UserAuthorization:
+    """The OAuth flow: from the authorization URL to a client that acts for the user."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class People:
         self._secret = _Secret(client.id, client.secret)
 
     def authorization_url(self, *, redirect_uri: str, state: str, code_challenge: str, scope: str) -> str:
-        """Return the address where a person authorises us; `scope` counts for OAuth Apps only."""
+        """Return the URL where a user authorizes us; GitHub Apps ignore `scope`."""
         query = {
             "client_id": self._client.id,
             "redirect_uri": redirect_uri,
@@ -173,18 +173,18 @@ class People:
         return f"{self._settings.web_url.rstrip('/')}/login/oauth/authorize?{urlencode(query)}"
 
     @contextmanager
-    def acting(
+    def user_client(
         self, *, code: str, code_verifier: str | None = None, redirect_uri: str | None = None
-    ) -> Iterator[PersonClient]:
-        """Exchange the code, yield a client of the person, and revoke the token at the end, whatever happens.
+    ) -> Iterator[UserClient]:
+        """Exchange the code, yield a client of the user, and revoke the token at the end in any case.
 
-        A code that GitHub gives out with an installation has neither verifier nor address.
-        Raises `GitHubError` (`rejected`) for a code that is used up, too old, or of another authorisation.
+        A code that GitHub issues with an installation has neither a verifier nor a redirect URI.
+        Raise `GitHubError` (`rejected`) for a code that was used, has expired, or belongs to another authorization.
         """
         token = self._exchange(code, code_verifier, redirect_uri)
         try:
-            calls = Calls(self._settings, self._transport, PersonToken(token), Meter(self._clock))
-            yield PersonClient(calls)
+            calls = Calls(self._settings, self._transport, UserToken(token), RateLimitTracker(self._clock))
+            yield UserClient(calls)
         finally:
             self._revoke(token)
 
@@ -195,17 +195,17 @@ class People:
         if code_verifier is not None:
             body["code_verifier"] = code_verifier
         url = f"{self._settings.web_url.rstrip('/')}/login/oauth/access_token"
-        answer = self._transport.send(Request("POST", url, body=body, accept=_JSON), _Anonymous())
-        payload = read_object(answer, safe=False)
+        response = self._transport.send(Request("POST", url, body=body, accept=_JSON), _Anonymous())
+        payload = read_object(response, safe=False)
         token = payload.get("access_token")
         if isinstance(token, str) and token:
             return token
         reason = payload.get("error")
-        told = reason if isinstance(reason, str) and reason.isidentifier() else "no token"
-        raise GitHubError(ErrorKind.REJECTED, f"GitHub did not accept the authorisation ({told})")
+        detail = reason if isinstance(reason, str) and reason.isidentifier() else "no token"
+        raise GitHubError(ErrorKind.REJECTED, f"GitHub did not accept the authorisation ({detail})")
 
     def _revoke(self, token: str) -> None:
-        """End the token; one that GitHub does not know any more has ended. It ends by itself within hours."""
+        """Revoke the token; an unknown one is already revoked. It expires within hours in any case."""
         client = quote(self._client.id, safe="")
         url = f"{self._settings.api_url.rstrip('/')}/applications/{client}/token"
         request = Request("DELETE", url, body={"access_token": token}, safe=True)
@@ -214,4 +214,4 @@ class People:
         except GitHubError:
             status = 0
         if status not in {204, 404, 422}:
-            logger.warning("a person's token could not be revoked (status %s)", status)
+            logger.warning("revoking a user token failed (status %s)", status)

@@ -1,4 +1,4 @@
-"""Configuration: typed, from the environment, refused at the start with every fault named.
+"""Configuration: typed, read from the environment, validated at the start with all errors listed.
 
 `python -m app.config` prints the table of variables.
 """
@@ -19,7 +19,7 @@ from integrations.mail.smtp import SCHEMES
 
 
 class ConfigurationError(Exception):
-    """The environment cannot be used; the message has a line for every fault."""
+    """The environment is invalid; the message has a line for each error."""
 
 
 def _url(*schemes: str) -> Callable[[str], str]:
@@ -32,29 +32,29 @@ def _url(*schemes: str) -> Callable[[str], str]:
 
 
 def _web_origin(text: str) -> str:
-    """Take only what browsers trust: of other pages they do not say where a form without referrer comes from.
+    """Return a URL that browsers consider trustworthy. Raise ValueError for any other.
 
-    Source: Secure Contexts, 3.1; the headers `Sec-Fetch-*` are sent to such origins alone.
+    Browsers send `Sec-Fetch-*`, on which the protection of forms relies, to such origins only (Secure Contexts, 3.1).
     """
     parts = urlsplit(text)
     host = parts.hostname or ""
-    here = host in {"localhost", "::1"} or host.endswith(".localhost") or re.fullmatch(r"127(\.\d{1,3}){3}", host)
-    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and here)):
-        raise ValueError("must be a URL of https, or of http on this machine")
+    local = host in {"localhost", "::1"} or host.endswith(".localhost") or re.fullmatch(r"127(\.\d{1,3}){3}", host)
+    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
+        raise ValueError("must be an https URL, or an http URL of this machine")
     return text.rstrip("/")
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
+def _number(minimum: int, maximum: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
-            raise ValueError(f"must be a whole number from {least} to {most}")
+        if not text.isascii() or not text.isdecimal() or not minimum <= int(text) <= maximum:
+            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
         return int(text)
 
     return read
 
 
-def _seconds(least: int, most: int) -> Callable[[str], timedelta]:
-    number = _number(least, most)
+def _seconds(minimum: int, maximum: int) -> Callable[[str], timedelta]:
+    number = _number(minimum, maximum)
     return lambda text: timedelta(seconds=number(text))
 
 
@@ -84,7 +84,7 @@ def _mail_server(text: str) -> str:
     if parts.scheme not in SCHEMES or not parts.hostname:
         raise ValueError(f"must be a URL of {' or '.join(SCHEMES)}")
     if parts.scheme == "smtp" and parts.password:
-        raise ValueError("has a password, which needs smtp+starttls or smtps")
+        raise ValueError("has a password, which requires smtp+starttls or smtps")
     return text
 
 
@@ -102,10 +102,10 @@ def _level(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What an environment variable is for, and how its text is read."""
+    """The description of an environment variable, and the parser of its text."""
 
-    meaning: str
-    read: Callable[[str], Any] = str
+    description: str
+    parse: Callable[[str], Any] = str
 
 
 _HTTP = _url("http", "https")
@@ -116,11 +116,11 @@ _LOCAL = "http://127.0.0.1:8080"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Everything that a process is told; a field's name in capitals is its variable."""
+    """The configuration of a process; the variable of a field is its name in capitals."""
 
-    database_url: Annotated[str, Variable("PostgreSQL, as the owner; processes take on a lesser role", _DATABASE)] = (
-        field(repr=False)
-    )
+    database_url: Annotated[
+        str, Variable("PostgreSQL as the owner; processes switch to roles with fewer privileges", _DATABASE)
+    ] = field(repr=False)
     database_direct_url: Annotated[
         str,
         Variable("PostgreSQL without a connection pooler, for workers and sweepers (default: DATABASE_URL)", _DATABASE),
@@ -128,87 +128,89 @@ class Config:
     redis_url: Annotated[str, Variable("Redis, for wake-ups and rate limits", _REDIS)] = field(repr=False)
     secret_key: Annotated[
         str,
-        Variable("Seals what the database must not tell: signing keys, mails; one for all machines", _secret),
+        Variable("Encrypts secrets in the database (signing keys, mails); the same on all machines", _secret),
     ] = field(repr=False)
-    base_url: Annotated[str, Variable("Public address of this API", _HTTP)] = _LOCAL
-    web_url: Annotated[str, Variable("Web origin, where people sign in", _web_origin)] = _LOCAL
-    docs_url: Annotated[str, Variable("Reference pages; errors link to its /errors", _HTTP)] = _LOCAL + "/docs"
-    status_url: Annotated[str, Variable("Status page, named in a maintenance window", _HTTP)] = _LOCAL + "/status"
-    github_api_url: Annotated[str, Variable("REST address of the code host", _HTTP)] = "https://api.github.com"
-    github_graphql_url: Annotated[str | None, Variable("Its GraphQL address (default: from the REST one)", _HTTP)] = (
-        None
-    )
+    base_url: Annotated[str, Variable("Public URL of this API", _HTTP)] = _LOCAL
+    web_url: Annotated[str, Variable("Origin of the web pages, where users sign in", _web_origin)] = _LOCAL
+    docs_url: Annotated[str, Variable("URL of the reference; errors link to its /errors", _HTTP)] = _LOCAL + "/docs"
+    status_url: Annotated[str, Variable("URL of the status page, given during maintenance", _HTTP)] = _LOCAL + "/status"
+    github_api_url: Annotated[str, Variable("URL of GitHub's REST API", _HTTP)] = "https://api.github.com"
+    github_graphql_url: Annotated[
+        str | None, Variable("URL of GitHub's GraphQL API (default: derived from the REST URL)", _HTTP)
+    ] = None
     github_app_id: Annotated[int | None, Variable("Id of the GitHub App", _number(1, 2**53))] = None
-    github_app_slug: Annotated[str | None, Variable("Name of the GitHub App in addresses")] = None
-    github_app_private_key: Annotated[str | None, Variable("The App's private key, PEM")] = field(
+    github_app_slug: Annotated[str | None, Variable("Slug of the GitHub App")] = None
+    github_app_private_key: Annotated[str | None, Variable("Private key of the GitHub App, PEM")] = field(
         default=None, repr=False
     )
-    github_app_private_key_file: Annotated[Path | None, Variable("File that holds it instead", Path)] = None
+    github_app_private_key_file: Annotated[Path | None, Variable("File with the private key, instead", Path)] = None
     github_app_client_id: Annotated[
-        str | None, Variable("The App's own client id: who claims an installation proves to administer it")
+        str | None, Variable("Client id of the GitHub App, to verify who claims an installation")
     ] = None
-    github_app_client_secret: Annotated[str | None, Variable("Its secret")] = field(default=None, repr=False)
+    github_app_client_secret: Annotated[str | None, Variable("Client secret of the GitHub App")] = field(
+        default=None, repr=False
+    )
     github_client_id: Annotated[
-        str | None, Variable("OAuth client id: an administrator may authorise once what the App may not write")
+        str | None, Variable("OAuth client id, for administrators who authorise rulesets that the App may not write")
     ] = None
-    github_client_secret: Annotated[str | None, Variable("Its secret")] = field(default=None, repr=False)
-    github_web_url: Annotated[str, Variable("Where people sign in at the code host", _HTTP)] = "https://github.com"
-    github_webhook_secret: Annotated[str | None, Variable("Shared secret of the App's webhooks")] = field(
+    github_client_secret: Annotated[str | None, Variable("OAuth client secret")] = field(default=None, repr=False)
+    github_web_url: Annotated[str, Variable("URL where users sign in at GitHub", _HTTP)] = "https://github.com"
+    github_webhook_secret: Annotated[str | None, Variable("Webhook secret of the GitHub App")] = field(
         default=None, repr=False
     )
     github_content_limit: Annotated[
         str,
         Variable(
-            "Which checks count as content that GitHub limits: learn (from refusals), off, requests, aliases",
+            "How checks count towards GitHub's content limit: learn (from rate-limit errors), off, requests, aliases",
             _one_of("learn", "off", "requests", "aliases"),
         ),
     ] = "learn"
-    github_content_per_minute: Annotated[
-        int, Variable("How much of it GitHub allows in a minute", _number(1, 10**6))
-    ] = 80
-    github_content_per_hour: Annotated[int, Variable("The same in an hour", _number(1, 10**7))] = 500
+    github_content_per_minute: Annotated[int, Variable("GitHub's content limit per minute", _number(1, 10**6))] = 80
+    github_content_per_hour: Annotated[int, Variable("GitHub's content limit per hour", _number(1, 10**7))] = 500
     github_points_per_minute: Annotated[
         int,
         Variable(
-            "Points that jobs may use in a minute, half of them for verdicts alone; GitHub allows 2000",
+            "Rate-limit points that jobs may use per minute, half of them reserved for verdicts; GitHub allows 2000",
             _number(10, 10**6),
         ),
     ] = 1800
     cursor_secret: Annotated[
-        str, Variable("Signs cursors; one for all machines (default: made at each start)", _secret)
+        str, Variable("Signs cursors; the same on all machines (default: random at each start)", _secret)
     ] = field(default="", repr=False)
     smtp_url: Annotated[
         str | None,
-        Variable("Mail server: smtp+starttls, smtps, or smtp in the clear; without one mails wait", _mail_server),
+        Variable(
+            "Mail server: smtp+starttls, smtps, or unencrypted smtp; without one, mails stay queued", _mail_server
+        ),
     ] = field(default=None, repr=False)
-    mail_from: Annotated[
-        str | None, Variable("Who mails come from, such as Freezes <freezes@example.com>", _sender)
-    ] = None
-    session_issuer: Annotated[str | None, Variable("Issuer of session JWTs (default: WEB_URL)")] = None
-    session_jwt_ttl: Annotated[timedelta, Variable("Seconds a session JWT is valid", _seconds(1, 86400))] = timedelta(
-        minutes=15
+    mail_from: Annotated[str | None, Variable("Sender of mails, such as Freezes <freezes@example.com>", _sender)] = None
+    session_issuer: Annotated[str | None, Variable("Issuer of access tokens (default: WEB_URL)")] = None
+    session_jwt_ttl: Annotated[timedelta, Variable("Lifetime of access tokens in seconds", _seconds(1, 86400))] = (
+        timedelta(minutes=15)
     )
     rate_limit_organization: Annotated[int, Variable("Requests per minute of an organisation", _number(1, 10**9))] = (
         6000
     )
     rate_limit_writes: Annotated[int, Variable("Writes per minute of one credential", _number(1, 10**9))] = 600
     max_targets: Annotated[int, Variable("Branches that one freeze request may cover", _number(1, 10**6))] = 10_000
-    validate_responses: Annotated[bool, Variable("Check every answer against the contract (1 or 0)", _switch)] = False
+    validate_responses: Annotated[bool, Variable("Validate all responses against the contract (1 or 0)", _switch)] = (
+        False
+    )
     maintenance_file: Annotated[Path | None, Variable("While this file exists, requests get 503 maintenance", Path)] = (
         None
     )
-    database_pool_size: Annotated[int, Variable("Connections of one API process", _number(1, 500))] = 8
-    sweep_every: Annotated[timedelta, Variable("Seconds between two looks for what is due", _seconds(1, 3600))] = (
+    database_pool_size: Annotated[int, Variable("Database connections of one API process", _number(1, 500))] = 8
+    sweep_every: Annotated[timedelta, Variable("Seconds between two sweeps for due work", _seconds(1, 3600))] = (
         timedelta(seconds=2)
     )
-    full_pass_every: Annotated[timedelta, Variable("Seconds between two full re-readings", _seconds(1, 86400))] = (
-        timedelta(minutes=5)
-    )
-    log_level: Annotated[str, Variable("Least severe lines that are logged", _level)] = "INFO"
+    full_pass_every: Annotated[
+        timedelta, Variable("Seconds between two full resyncs with GitHub", _seconds(1, 86400))
+    ] = timedelta(minutes=5)
+    log_level: Annotated[str, Variable("Minimum level of log lines", _level)] = "INFO"
 
     @property
     def issuer(self) -> str:
-        """Who issues session tokens."""
+        """The issuer of access tokens."""
         return self.session_issuer or self.web_url
 
     @property
@@ -219,40 +221,40 @@ class Config:
         return self.github_app_private_key_file.read_text()
 
 
-_TOGETHER = (
+_REQUIRED_WITH = (
     ("GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"),
     ("GITHUB_CLIENT_SECRET", "GITHUB_CLIENT_ID"),
     ("GITHUB_APP_CLIENT_ID", "GITHUB_APP_CLIENT_SECRET"),
     ("GITHUB_APP_CLIENT_SECRET", "GITHUB_APP_CLIENT_ID"),
     ("SMTP_URL", "MAIL_FROM"),
 )
-"""Variables that need another one."""
+"""Variables that require another one."""
 
 
 def load_config(environment: Mapping[str, str] | None = None) -> Config:
-    """Read the configuration; raises ConfigurationError with a line for every fault."""
+    """Return the configuration. Raise ConfigurationError with a line for each error."""
     environment = os.environ if environment is None else environment
     values: dict[str, Any] = {}
-    faults = []
+    errors = []
     for one, variable in _variables():
         name = one.name.upper()
         text = environment.get(name, "").strip()
         if not text:
             if _is_required(one):
-                faults.append(f"{name} is required: {variable.meaning}")
+                errors.append(f"{name} is required: {variable.description}")
             continue
         try:
-            values[one.name] = variable.read(text)
+            values[one.name] = variable.parse(text)
         except ValueError as error:
-            faults.append(f"{name} {error}")
+            errors.append(f"{name} {error}")
     key_file = values.get("github_app_private_key_file")
     if key_file and not key_file.is_file():
-        faults.append(f"GITHUB_APP_PRIVATE_KEY_FILE: there is no file {key_file}")
-    for name, other in _TOGETHER:
+        errors.append(f"GITHUB_APP_PRIVATE_KEY_FILE: the file {key_file} does not exist")
+    for name, other in _REQUIRED_WITH:
         if name.lower() in values and other.lower() not in values:
-            faults.append(f"{other} is required where {name} is set")
-    if faults:
-        raise ConfigurationError("\n".join(faults))
+            errors.append(f"{other} is required if {name} is set")
+    if errors:
+        raise ConfigurationError("\n".join(errors))
     values.setdefault("database_direct_url", values["database_url"])
     values.setdefault("cursor_secret", secrets.token_urlsafe(32))
     return Config(**values)
@@ -272,13 +274,13 @@ def table() -> str:
     """Return the variables as a Markdown table."""
     rows = ["| variable | meaning | default |", "|---|---|---|"]
     for one, variable in _variables():
-        default = "required" if _is_required(one) else _shown(one.default)
-        rows.append(f"| `{one.name.upper()}` | {variable.meaning} | {default} |")
+        default = "required" if _is_required(one) else _format_default(one.default)
+        rows.append(f"| `{one.name.upper()}` | {variable.description} | {default} |")
     return "\n".join(rows)
 
 
-def _shown(default: Any) -> str:
-    """Return a default as it would be written into the environment."""
+def _format_default(default: Any) -> str:
+    """Return a default as the text of an environment variable."""
     if isinstance(default, timedelta):
         return str(int(default.total_seconds()))
     if isinstance(default, bool):

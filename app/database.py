@@ -1,7 +1,7 @@
-"""The two ways to PostgreSQL: an engine for units in worker threads, and an asynchronous pool for hot reads.
+"""Access to PostgreSQL: an engine for units of work in worker threads, and an asynchronous pool for frequent reads.
 
-Both take on the role `change_freeze_app`, to which row-level security applies, with the first packet of a
-connection, and give up waiting for a free connection after two seconds.
+Both set the role `change_freeze_app`, to which row-level security applies, in the startup packet of a connection, and
+wait at most two seconds for a free connection.
 """
 
 import asyncio
@@ -30,25 +30,25 @@ _BIND = "SELECT set_config('app.organization_id', %s, false)"
 def make_engine(database_url: str, pool_size: int, role: str = ROLE) -> Engine:
     """Return the engine of one process.
 
-    Jobs do not wait for the disk at a commit: what a crash of the server can take from them is the end of their work,
-    in order, and that they do again (a lost record is a lease that ran out, and is read back).
+    Jobs commit without waiting for the disk. A crash of the server can lose only their latest commits, and they repeat
+    that work: a lost record looks like an expired lease, and the checks are read back.
     """
     durability = " -c synchronous_commit=off" if role == WORKER_ROLE else ""
     return create_engine(
         make_url(database_url).set(drivername="postgresql+psycopg"),
         pool_size=pool_size,
         max_overflow=0,
-        hide_parameters=True,  # an error is logged whole, and some are secrets (I10)
+        hide_parameters=True,  # errors are logged, and parameters may be secrets (I10)
         pool_timeout=POOL_TIMEOUT_SECONDS,
-        json_deserializer=orjson.loads,  # a page of a list has hundreds of small objects: a fifth of the time
+        json_deserializer=orjson.loads,  # five times as fast for pages with hundreds of small objects
         connect_args={"options": _OPTIONS.format(role=role) + durability, "connect_timeout": _CONNECT_SECONDS},
     )
 
 
 def make_lock_engine(database_url: str) -> Engine:
-    """Return the engine of the connection whose lock shows that this process lives; it pools nothing.
+    """Return the engine, without a pool, of the connection whose advisory lock shows that this process is alive.
 
-    Both sides notice within half a minute that the other's host, or the network, is lost.
+    Both sides detect within half a minute that the other host or the network is lost.
     """
     keepalives = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
     server = "".join(f" -c tcp_{name}={value}" for name, value in keepalives.items() if name.startswith("keepalives"))
@@ -65,13 +65,13 @@ def make_lock_engine(database_url: str) -> Engine:
 
 
 class _Connection(psycopg.AsyncConnection[dict[str, Any]]):
-    """A connection that remembers whose rows it may see."""
+    """A connection with the organisation whose rows it may see."""
 
     organization_id: str | None = None
 
 
 class Reads:
-    """Queries on the event loop: one statement each, its own transaction, prepared once per connection."""
+    """Queries on the event loop: one statement and transaction each, prepared once per connection."""
 
     def __init__(self, database_url: str, pool_size: int) -> None:
         url = make_url(database_url).set(drivername="postgresql")
@@ -94,7 +94,7 @@ class Reads:
         self._checks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Open the pool on the running loop; does not wait for the database."""
+        """Open the pool on the running loop, without waiting for the database."""
         await self._pool.open()
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ class Reads:
     ) -> list[dict[str, Any]]:
         """Run one query and return its rows.
 
-        Row-level security shows those of `organization_id` only; None is for functions that look beyond it.
+        Row-level security shows only rows of `organization_id`; None is for functions that read across organisations.
         """
         connection = await self._pool.getconn()
         try:
@@ -123,7 +123,7 @@ class Reads:
             await self._pool.putconn(connection)
 
     def _check_others(self) -> None:
-        """After a broken connection, replace the other broken ones before somebody is given them."""
+        """After a broken connection, replace other broken ones before they are used."""
         if not self._checks:
             task = asyncio.get_running_loop().create_task(self._pool.check())
             self._checks.add(task)

@@ -1,8 +1,8 @@
-"""What a process was built of is put aside, so that collecting garbage need not look at it.
+"""Tuning of the garbage collector: long-lived objects are excluded from collections.
 
-Python looks for circles of garbage by walking through everything alive, while every thread waits. Libraries, the
-contract and its schemas are two hundred thousand objects that stay to the end: they take 150 ms of a whole walk, while
-no request of the process is answered, and the rest takes a few. Answers of a hundred rows bring walks about.
+A full collection visits all live objects while every thread waits. Libraries, the contract and its schemas are two
+hundred thousand objects that live as long as the process: they take 150 ms of a full collection, and the rest takes a
+few. Responses of a hundred rows trigger collections.
 """
 
 import gc
@@ -11,7 +11,7 @@ from sqlalchemy.orm import configure_mappers
 
 
 def freeze_gc() -> None:
-    """Never walk again through what there is now; called once, when a process is built and has not begun to serve."""
-    configure_mappers()  # else the first query does it, too late to be put aside
+    """Exclude all present objects from later collections. Call it once, before the process serves requests."""
+    configure_mappers()  # otherwise the first query does it, too late to be excluded
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""How gunicorn runs the API, for `python -m app api`."""
+"""Gunicorn's configuration, for `python -m app api`."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ from uvicorn_worker import UvicornWorker  # type: ignore[import-untyped]
 
 
 class EdgeWorker(UvicornWorker):  # type: ignore[misc]
-    """uvloop and httptools; the edge writes its own access log, and does not say which server it is."""
+    """uvloop and httptools, without a `Server` header; the edge writes its own access log."""
 
     CONFIG_KWARGS: ClassVar[dict[str, Any]] = {
         "loop": "uvloop",
@@ -29,8 +29,8 @@ worker_class = "app.gunicorn.EdgeWorker"
 timeout = 60
 graceful_timeout = 30
 keepalive = 75
-"""Longer than the idle time of usual proxies, so that it is they who close."""
-control_socket_disable = True  # it would lie in the home directory, shared by every gunicorn of the account
+"""Longer than the idle timeout of usual proxies, so that the proxy closes the connection."""
+control_socket_disable = True  # it would be in the home directory, shared by all gunicorns of the account
 worker_tmp_dir = "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: PTH112, S108 - the heartbeat file, in memory
 os.environ.setdefault("CURSOR_SECRET", secrets.token_urlsafe(32))  # the same one in every worker process
 os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="change-freeze-metrics-"))
@@ -40,25 +40,25 @@ PR_SET_PDEATHSIG = 1
 
 
 def post_fork(_: Any, worker: Any) -> None:
-    """Have the kernel stop a worker process in order when its parent is killed.
+    """Let the kernel terminate a worker process when its parent is killed.
 
-    Orphans would serve on for ever, and keep the port from the next start.
+    An orphan would keep serving, and occupy the port at the next start.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-        if os.getppid() != worker.ppid:  # it was killed before we asked
+        if os.getppid() != worker.ppid:  # the parent was killed before
             os._exit(1)
 
 
 def post_worker_init(_: Any) -> None:
-    """Spare requests the long pauses of collecting garbage, once the application is there."""
+    """Avoid long pauses by the garbage collector, after the application is built."""
     from app.gc_tuning import freeze_gc
 
     freeze_gc()
 
 
 def child_exit(_: Any, worker: Any) -> None:
-    """Forget the gauges of a worker that has ended."""
+    """Remove the gauges of a worker that has ended."""
     from prometheus_client import multiprocess
 
     multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]

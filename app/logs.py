@@ -1,4 +1,4 @@
-"""Logging: JSON lines on standard error, with secrets struck out wherever they turn up."""
+"""Logging: JSON lines on standard error, with all secrets redacted."""
 
 import logging
 import re
@@ -8,11 +8,11 @@ from typing import Any
 import structlog
 
 _SECRETS = re.compile(
-    r"svc_live_[0-9A-Za-z]+|svc_session_[\w-]+"  # our API keys, and what signs a person in
+    r"svc_live_[0-9A-Za-z]+|svc_session_[\w-]+"  # our API keys and session tokens
     r"|eyJ[\w-]+\.[\w-]+\.[\w-]*"  # JSON web tokens
-    r"|gh[a-z]_[0-9A-Za-z_]+|github_pat_\w+"  # the code host's tokens
+    r"|gh[a-z]_[0-9A-Za-z_]+|github_pat_\w+"  # GitHub's tokens
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)"
-    r"|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"  # a password in an address
+    r"|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"  # a password in a URL
     r"|(?i:(?<=bearer )|(?<=password=))[^\s'\",;&]+",
     re.DOTALL,
 )
@@ -20,7 +20,7 @@ _MARK = "[redacted]"
 
 
 def redact(text: str) -> str:
-    """Return the text with every secret struck out."""
+    """Return the text with all secrets redacted."""
     return _SECRETS.sub(_MARK, text)
 
 
@@ -39,7 +39,7 @@ def _redacted(value: Any) -> Any:
 
 
 def configure(level: str) -> None:
-    """Send every log record of the process, the libraries' too, to standard error as one JSON line."""
+    """Write all log records, including those of libraries, to standard error as JSON lines."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

@@ -1,4 +1,4 @@
-"""The application, wired together once per process. `python -m app api` runs it."""
+"""The ASGI application, built once per process. `python -m app api` runs it."""
 
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -42,14 +42,14 @@ from services.core.unit_of_work import UnitOfWorkFactory, Wakeups
 Application = connexion_adapter.Application
 
 IDENTITY_CONNECTIONS = 4
-"""Of one API process: people sign in seldom, and hashing a password holds none."""
+"""Of one API process: sign-ins are rare, and hashing a password holds no connection."""
 IDENTITY_THREADS = 32
-"""Threads of their own for what concerns people, so that nobody else waits while passwords are hashed."""
+"""Separate threads for identity operations, so that hashing passwords does not delay other requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a test may put in the place of the real thing."""
+    """Parts that tests may replace."""
 
     contract: Contract | None = None
     handlers: str = "handlers"
@@ -58,12 +58,12 @@ class Parts:
     password_hasher: PasswordHasher | None = None
     access_log: bool = True
     complete: bool = True
-    """Whether an operation without a handler stops the start."""
+    """True if an operation without a handler is an error at the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What is opened when the process begins to serve, and closed when it ends."""
+    """Resources that are opened at the start of the process, and closed at its end."""
 
     engine: Engine
     identity_engine: Engine
@@ -75,7 +75,7 @@ class Resources:
 
     @asynccontextmanager
     async def lifespan(self, _: Any) -> AsyncIterator[None]:
-        """Open on the running loop, and close in the opposite order."""
+        """Open the resources on the running loop, and close them in reverse order."""
         async with AsyncExitStack() as stack:
             stack.callback(self.engine.dispose)
             stack.callback(self.identity_engine.dispose)
@@ -90,7 +90,7 @@ class Resources:
 
 
 def create_app(config: Config, parts: Parts | None = None) -> Application:
-    """Return the ASGI application; raises ContractError when contract and handlers do not fit."""
+    """Return the ASGI application. Raise ContractError if contract and handlers do not match."""
     parts = parts or Parts()
     reads = Reads(config.database_url, config.database_pool_size)
     resources = Resources(
@@ -109,10 +109,10 @@ def create_app(config: Config, parts: Parts | None = None) -> Application:
 
 
 def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
-    """Return what the operations share."""
+    """Return the parts that all operations share."""
     contract = parts.contract or load_contract()
     clock = parts.clock or DatabaseClock()
-    around = dependencies_of(config, parts.password_hasher)
+    dependencies = dependencies_of(config, parts.password_hasher)
     wakeups = parts.wakeups or RedisWakeups(config.redis_url)
     verifier = TokenVerifier(resources.reads, issuer=config.issuer, audience=config.base_url)
     return Edge(
@@ -125,15 +125,15 @@ def make_edge(config: Config, parts: Parts, resources: Resources) -> Edge:
         ),
         workers=resources.workers,
         uow_factories={
-            "organization": UnitOfWorkFactory(resources.engine, clock, wakeups, around),
-            "identity": UnitOfWorkFactory(resources.identity_engine, clock, wakeups, around),
+            "organization": UnitOfWorkFactory(resources.engine, clock, wakeups, dependencies),
+            "identity": UnitOfWorkFactory(resources.identity_engine, clock, wakeups, dependencies),
         },
         reader=resources.reads,
         downloads=resources.downloads,
         validators=Validators(contract.document),
         serializers=Serializers(contract.document),
         check_replies=config.validate_responses,
-        probes=_probes(resources.redis, around.github, around.mail),
+        probes=_probes(resources.redis, dependencies.github, dependencies.mail),
     )
 
 
@@ -147,7 +147,7 @@ def _probes(client: "redis.asyncio.Redis", github: GitHub | None, mail: MailServ
 
 
 def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> Application:
-    """Return the application of an edge whose parts are already there."""
+    """Return the application of an edge."""
     log = AccessLog(standard_error() if parts.access_log else None)
 
     async def call_operation(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -166,7 +166,7 @@ def assemble(edge: Edge, parts: Parts, lifespan: connexion_adapter.Lifespan) -> 
 
 
 def from_environment() -> Application:
-    """Return the application that the environment describes, or end the process saying what is wrong."""
+    """Return the application configured by the environment; on an error, print it and end the process."""
     try:
         config = load_config()
         logs.configure(config.log_level)
@@ -177,8 +177,8 @@ def from_environment() -> Application:
 
 
 def __getattr__(name: str) -> Application:
-    """Make `app` when it is first asked for, so that importing this module needs no environment."""
+    """Create `app` on first access, so that importing this module requires no environment."""
     if name == "app":
-        globals()["app"] = made = from_environment()
-        return made
+        globals()["app"] = application = from_environment()
+        return application
     raise AttributeError(name)

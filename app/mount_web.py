@@ -1,4 +1,4 @@
-"""The pages beside the operations: a Flask application in threads of its own, and the ports that it is given."""
+"""Mounts the web pages: a Flask application in its own threads, with the ports that it needs."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -31,11 +31,11 @@ from web.people import people_pages
 from web.ports import Purpose
 
 _THREADS = 12
-"""Each page takes one while its operations run, in threads and connections of their own."""
+"""Each page holds one while its operations run, which have their own threads and connections."""
 
 
 class MountedPages:
-    """Serves a Flask application to ASGI, and tells its pages on which loop the operations run."""
+    """Serves a Flask application by ASGI, and passes the loop of the operations to its pages."""
 
     def __init__(self, pages: Flask) -> None:
         self._pages = pages
@@ -43,7 +43,7 @@ class MountedPages:
         self._application: Any = WSGIMiddleware(wsgi_application, workers=_THREADS)
 
     def serves(self, path: str) -> bool:
-        """True if there is a page at this path, for whichever method."""
+        """True if a page exists at this path, with any method."""
         try:
             self._pages.url_map.bind("").match(path, method="GET")
         except HTTPException as error:
@@ -51,7 +51,7 @@ class MountedPages:
         return True
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Answer one request in a thread."""
+        """Serve one request in a thread."""
         scope["change_freeze.loop"] = asyncio.get_running_loop()
         if "request_context" in scope:
             scope["change_freeze.request_id"] = scope["request_context"].request_id
@@ -60,12 +60,12 @@ class MountedPages:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseMailedLinks:
-    """Shows what mailed links are for, from the database."""
+    """Reads the purpose of mailed links from the database."""
 
     uow_factory: UnitOfWorkFactory
 
     def find(self, purpose: Purpose, token: str) -> Mapping[str, Any] | None:
-        """Return what a valid link is for, with names as in the API; None for any other link."""
+        """Return the data of a valid link, with names as in the API; None for any other link."""
         try:
             return retry_on_serialization_failure(partial(self._find, purpose, token))
         except Exception as error:
@@ -111,9 +111,9 @@ _FINDERS: Mapping[Purpose, Callable[[UnitOfWork, str], Mapping[str, Any] | None]
 
 
 def mount_pages(edge: Edge, application: Application) -> MountedPages:
-    """Return the pages of one application, whose operations they call.
+    """Return the pages, which call the operations of the application.
 
-    The page of an authorisation is there if a GitHub App is configured.
+    The page of an authorisation exists only if a GitHub App is configured.
     """
     pages = create_pages(edge.contract)
     identity, organization = edge.uow_factories["identity"], edge.uow_factories["organization"]

@@ -1,4 +1,4 @@
-"""Making the parts that a process is built of from its configuration."""
+"""Creation of the parts of a process from its configuration."""
 
 import logging
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ from services.reconcile.reconciler import Reconciler
 logger = logging.getLogger(__name__)
 
 WORKER_CONNECTIONS = 6
-"""Of a worker or sweeper: its own work, what goes on beside it, and a sweeper's clock and seals."""
+"""Of a worker or sweeper: jobs, background threads, and a sweeper's timed tasks and sealer."""
 
 
 def github_of(config: Config) -> GitHub | None:
-    """Return the client of the code host, or None where no App is configured."""
+    """Return the client of GitHub, or None if no App is configured."""
     if config.github_app_id is None or config.private_key is None:
         return None
     return GitHub(
@@ -55,12 +55,12 @@ def github_of(config: Config) -> GitHub | None:
 
 
 def mail_server_of(config: Config) -> MailServer | None:
-    """Return the server that takes our mails, or None where none is configured."""
+    """Return the mail server, or None if none is configured."""
     return MailServer(config.smtp_url, config.mail_from) if config.smtp_url and config.mail_from else None
 
 
 def dependencies_of(config: Config, password_hasher: PasswordHasher | None = None) -> Dependencies:
-    """Return what every unit of the process can reach."""
+    """Return the dependencies of the process's units of work."""
     return Dependencies(
         github_of(config),
         config.max_targets,
@@ -82,9 +82,9 @@ def dependencies_of(config: Config, password_hasher: PasswordHasher | None = Non
 
 
 def take_lock(context: Context) -> None:
-    """Take the lock that shows that this process lives; raise PooledConnectionError if a pooler shares the session.
+    """Take the lock that shows that this process is alive; raise PooledConnectionError if a pooler shares the session.
 
-    While PostgreSQL is away, that waits for the first work.
+    While PostgreSQL is unavailable, the lock is taken with the first work instead.
     """
     lock = context.uow_factory.dependencies.lease_holder
     try:
@@ -95,11 +95,11 @@ def take_lock(context: Context) -> None:
 
 
 def job_context(config: Config, engine: Engine | None = None) -> Context:
-    """Return what the jobs of a worker or sweeper work with; raises ValueError without a GitHub App."""
+    """Return the context of the jobs of a worker or sweeper. Raise ValueError without a GitHub App."""
     lease_holder = HolderLock(make_lock_engine(config.database_direct_url))
     dependencies = replace(dependencies_of(config), lease_holder=lease_holder)
     if dependencies.github is None:
-        raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required: jobs talk to the code host")
+        raise ValueError("GITHUB_APP_ID and GITHUB_APP_PRIVATE_KEY are required by workers and sweepers")
     wakeups = RedisWakeups(config.redis_url)
     uow_factory = UnitOfWorkFactory(
         engine or make_engine(config.database_url, WORKER_CONNECTIONS, role=WORKER_ROLE),
@@ -112,7 +112,7 @@ def job_context(config: Config, engine: Engine | None = None) -> Context:
 
 
 def make_reconciler(uow_factory: UnitOfWorkFactory, github: GitHub, details_url: str) -> Reconciler:
-    """Return the reconciler, with what other domains do with the findings of its passes."""
+    """Return the reconciler, with the observers of other domains."""
 
     def revoke_stale_pins(uow: UnitOfWork, heads: Sequence[tuple[str, BranchHeads]]) -> None:
         try_revoke_stale_pins(uow, [branch_id for branch_id, _found in heads])

@@ -11,26 +11,26 @@ from services.identity import api_keys
 
 
 def list_api_key_scopes(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
-    """List the scopes that a key can be given, as the contract knows them."""
+    """List the scopes of API keys, as defined in the contract."""
     vocabulary = load_contract().document["components"]["securitySchemes"]["ApiKey"]["x-scopes"]
     return api_keys.list_scopes(uow, vocabulary, cursor, limit)
 
 
 def list_api_keys(uow: UnitOfWork, state: ApiKeyState | None, limit: int, cursor: str | None) -> Page:
-    """List the organisation's keys, the newest first."""
+    """List the organisation's keys, newest first."""
     return api_keys.list_keys(uow, state, cursor, limit)
 
 
 def create_api_key(uow: UnitOfWork, body: dict[str, Any]) -> SecretReply:
-    """Make a key, and show its secret once."""
+    """Create a key and return its secret once."""
     return SecretReply(api_keys.create(uow, api_keys.NewKey(**body)))
 
 
 def rotate_api_key(uow: UnitOfWork, api_key_id: str, body: dict[str, Any]) -> SecretReply:
-    """Give a key another secret, and show it once."""
+    """Replace the secret of a key and return it once."""
     return SecretReply(api_keys.rotate(uow, api_key_id, body["grace_seconds"]))
 
 
 def revoke_api_key(uow: UnitOfWork, api_key_id: str) -> None:
-    """End a key."""
+    """Revoke a key."""
     api_keys.revoke(uow, api_key_id)

@@ -8,23 +8,23 @@ from services.repositories import branches, remote_branches, watching
 
 
 def list_repository_branches(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List a repository's watched branches, the one watched last first."""
+    """List a repository's watched branches, most recently watched first."""
     wanted = branches.BranchFilters(repo=repo_id, **filters)
     return branches.list_branches(uow, wanted, cursor, limit, operation="list_repository_branches")
 
 
 def list_remote_branches(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | None) -> object:
-    """List a repository's branches at the code host."""
+    """List a repository's branches at GitHub."""
     return remote_branches.list_remote_branches(uow, repo_id, cursor, limit)
 
 
 def watch_branch(uow: UnitOfWork, repo_id: str, body: dict[str, Any]) -> object:
-    """Start to watch a branch."""
+    """Watch a branch."""
     return branches.view(uow, watching.watch_branch(uow, repo_id, body["name"]))
 
 
 def list_branches(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List the organisation's watched branches, the one watched last first."""
+    """List the organisation's watched branches, most recently watched first."""
     return branches.list_branches(uow, branches.BranchFilters(**filters), cursor, limit)
 
 

@@ -1,4 +1,4 @@
-"""Operations of the tag Device sign-in: RFC 8628, and what an authorization server says of itself (RFC 8414)."""
+"""Operations of the tag Device sign-in: RFC 8628, and the authorization server metadata (RFC 8414)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from services.identity import devices
 
 
 def device_code(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
-    """Begin to sign a device in."""
+    """Start the sign-in of a device."""
     return _told(raw_body, headers, lambda given: devices.start(uow, required(given, "client_id"), given.get("scope")))
 
 
 def device_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -> object:
-    """Tell a device how it stands, and give it its tokens once it is approved."""
+    """Return the state of a device's sign-in, with its tokens once it is approved."""
     wanted = ("grant_type", "device_code", "client_id")
     return _told(
         raw_body, headers, lambda given: devices.exchange_device_code(uow, *(required(given, name) for name in wanted))
@@ -24,23 +24,23 @@ def device_token(uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str]) -
 
 
 def device_lookup(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Return the device that waits under a code."""
+    """Return the pending device with a user code."""
     return devices.find_pending(uow, body["user_code"])
 
 
 def device_approve(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Approve a device that waits, or deny it."""
+    """Approve or deny a pending device."""
     decided = devices.decide(uow, body["user_code"], body["decision"] == "approve", body.get("organization_id"))
     return devices.to_response(decided)
 
 
 def get_authorization_server_metadata(uow: UnitOfWork) -> object:
-    """Tell OAuth clients what there is, and where."""
+    """Return the authorization server metadata."""
     return HeadedReply(devices.metadata(uow), {"Cache-Control": "public, max-age=300"})
 
 
 def _told(raw_body: bytes, headers: Mapping[str, str], perform: Callable[[Mapping[str, str]], object]) -> object:
-    """Answer an OAuth client in its own words; a refusal is an answer, so that what was noted before it stays."""
+    """Return an OAuth response; an error is a response as well, so that changes before it are committed."""
     try:
         return answer(perform(read_parameters(raw_body, headers.get("content-type"))))
     except OAuthError as error:

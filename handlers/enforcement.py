@@ -7,30 +7,30 @@ from services.enforcement import planning, requests, snippets, views
 
 
 def get_enforcement(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> object:
-    """Tell whether freezes really block, across the organisation and branch by branch."""
+    """Return whether freezes are enforced, for the organisation and for each branch."""
     return views.overview(uow, views.EnforcementFilters(**filters), cursor, limit)
 
 
 def get_branch_enforcement(uow: UnitOfWork, branch_id: str) -> object:
-    """Tell what is known of one branch's enforcement."""
+    """Return the enforcement details of one branch."""
     return views.show(uow, branch_id)
 
 
 def get_enforcement_snippets(uow: UnitOfWork, branch_id: str) -> object:
-    """Give texts that require a branch's check by other tools."""
+    """Return snippets for other tools that require a branch's check."""
     return snippets.snippets(uow, branch_id)
 
 
 def verify_enforcement(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Have the code host's rules of a scope looked at anew."""
+    """Schedule probes of GitHub's rules for a scope."""
     return requests.verify(uow, body["scope"])
 
 
 def setup_enforcement(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Plan the rulesets of a scope, or have them written."""
+    """Plan the rulesets of a scope, or schedule writing them."""
     return planning.set_up(uow, body["scope"], body["mode"])
 
 
 def seed_check(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Have the present verdict written on every head of a scope."""
+    """Schedule writing the present verdict on all heads of a scope."""
     return requests.seed(uow, body["scope"])

@@ -11,28 +11,28 @@ from services.pull_request_exceptions.views import ExceptionFilters
 
 
 def list_exceptions(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List exceptions and requests, the newest first."""
+    """List exceptions and requests, newest first."""
     return views.list_exceptions(uow, "list_exceptions", ExceptionFilters(**filters), cursor, limit)
 
 
 def create_exception(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Let a pull request merge during the freezes that cover it."""
+    """Grant exceptions from the freezes that cover a pull request."""
     rows = decisions.grant(uow, body["pull_request"], body.get("repo"), _input(body))
     return {"data": views.views(uow, rows)}
 
 
 def get_exception(uow: UnitOfWork, exception_id: str) -> object:
-    """Get an exception, or a request, in whatever state."""
+    """Get an exception or a request in any state."""
     return views.show(uow, exception_id)
 
 
 def revoke_exception(uow: UnitOfWork, exception_id: str, body: dict[str, Any] | None) -> object:
-    """Revoke every open exception of a group."""
+    """Revoke all open exceptions of a group."""
     return {"data": views.views(uow, decisions.revoke(uow, exception_id, (body or {}).get("reason")))}
 
 
 def list_exception_requests(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List the pending requests, the newest first."""
+    """List the pending requests, newest first."""
     pending = ExceptionFilters(state="pending", **filters)
     return views.list_exceptions(uow, "list_exception_requests", pending, cursor, limit)
 

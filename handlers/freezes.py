@@ -22,7 +22,7 @@ def create_freeze(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 
 def list_freezes(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List freezes, the one that started last first."""
+    """List freezes, most recently started first."""
     return views.list_freezes(uow, views.FreezeFilters(**filters), cursor, limit)
 
 
@@ -42,7 +42,7 @@ def lift_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any] | None) ->
 
 
 def lift_freezes(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """End every freeze inside a scope."""
+    """End all freezes inside a scope."""
     return end.lift_matching(uow, body["scope"], body.get("reason"))
 
 
@@ -58,7 +58,7 @@ def thaw_override_freeze(uow: UnitOfWork, freeze_id: str, body: dict[str, Any]) 
 
 
 def retry_freeze(uow: UnitOfWork, freeze_id: str) -> object:
-    """Try the failed targets of a freeze again."""
+    """Retry the failed targets of a freeze."""
     return views.view(uow, targets.retry(uow, freeze_id))
 
 

@@ -9,12 +9,12 @@ from services.onboarding import steps
 
 
 def get_onboarding(uow: UnitOfWork) -> object:
-    """Tell which steps are done, and what to do next."""
+    """Return the completed and next steps of the onboarding."""
     return steps.show(uow)
 
 
 def get_install_url(uow: UnitOfWork) -> SecretReply:
-    """Give GitHub's address where the App is installed for this organisation."""
+    """Return the URL at GitHub where the App is installed for this organisation."""
     return SecretReply(claims.install_url(uow))
 
 
@@ -24,10 +24,10 @@ def get_installation_request(uow: UnitOfWork, state: str) -> object:
 
 
 def get_installation_status(uow: UnitOfWork, installation_id: int | None) -> object:
-    """Tell how far the organisation's installation has come."""
+    """Return the state of the organisation's installation."""
     return views.status(uow, installation_id)
 
 
 def claim_installation(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Make an installation the organisation's."""
+    """Claim an installation for the organisation."""
     return claims.claim(uow, body["installation_id"], body["state"], body["code"])

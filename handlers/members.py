@@ -15,7 +15,7 @@ def list_members(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
 
 
 def update_member(uow: UnitOfWork, user_id: str, body: dict[str, Any]) -> object:
-    """Give a member another role."""
+    """Change a member's role."""
     return members.change_role(uow, user_id, body["role"])
 
 
@@ -25,35 +25,35 @@ def remove_member(uow: UnitOfWork, user_id: str) -> None:
 
 
 def list_invitations(uow: UnitOfWork, state: InvitationState | None, limit: int, cursor: str | None) -> Page:
-    """List the organisation's invitations, the newest first."""
+    """List the organisation's invitations, newest first."""
     return inviting.list_invitations(uow, state, cursor, limit)
 
 
 def create_invitation(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Invite somebody by e-mail."""
+    """Invite an e-mail address."""
     return inviting.invite(uow, body["email"], body["role"])
 
 
 def revoke_invitation(uow: UnitOfWork, invitation_id: str) -> None:
-    """Take a pending invitation back."""
+    """Revoke a pending invitation."""
     inviting.revoke(uow, invitation_id)
 
 
 def get_invitation_link(uow: UnitOfWork, invitation_id: str) -> SecretReply:
-    """Mint a link to a pending invitation."""
+    """Create a link for a pending invitation."""
     return SecretReply(inviting.create_link(uow, invitation_id))
 
 
 def list_pending_invitations(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
-    """List the pending invitations to the address of the person who asks."""
+    """List the pending invitations to the current user's address."""
     return invitations.list_pending(uow, cursor, limit)
 
 
 def preview_invitation(uow: UnitOfWork, token: str) -> object:
-    """Show the invitation that a mailed token is for."""
+    """Return the invitation of a mailed token."""
     return invitations.preview(uow, token)
 
 
 def accept_invitation(uow: UnitOfWork, invitation_id: str) -> object:
-    """Become a member."""
+    """Accept an invitation."""
     return invitations.accept(uow, invitation_id)

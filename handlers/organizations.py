@@ -8,17 +8,17 @@ from services.organizations import memberships, organizations
 
 
 def get_me(uow: UnitOfWork) -> object:
-    """Tell who asks, and in which organisation they act."""
+    """Return the current principal and the organisation in which it acts."""
     return memberships.me(uow)
 
 
 def list_my_organizations(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
-    """List the organisations of the person who asks, the one joined last first."""
+    """List the current user's organisations, most recently joined first."""
     return memberships.list_mine(uow, cursor, limit)
 
 
 def bootstrap_organization(uow: UnitOfWork, body: dict[str, Any] | None) -> object:
-    """Return the person's organisation, which is made if they have none."""
+    """Return the current user's organisation; create one if they have none."""
     return memberships.bootstrap(uow, (body or {}).get("name"))
 
 

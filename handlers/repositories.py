@@ -10,7 +10,7 @@ from services.repository_sync import sync
 
 
 def list_repositories(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List repositories, the newest here first."""
+    """List repositories, most recently added first."""
     return repositories.list_repositories(uow, repositories.RepositoryFilters(**filters), cursor, limit)
 
 
@@ -30,7 +30,7 @@ def disable_repositories(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 
 def preview_glob(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Return which repositories patterns match."""
+    """Return the repositories that patterns match."""
     return repositories.preview_glob(uow, body["patterns"])
 
 
@@ -50,5 +50,5 @@ def list_pull_requests(uow: UnitOfWork, repo_id: str, limit: int, cursor: str | 
 
 
 def lookup_pull_request(uow: UnitOfWork, ref: str, repo: str | None) -> object:
-    """Find a pull request by its address, `owner/repo#7`, or `7`."""
+    """Find a pull request by its URL, `owner/repo#7`, or `7`."""
     return pull_requests.lookup(uow, ref, repo)

@@ -20,11 +20,11 @@ from services.schedules.import_matching import Import
 
 TERMS = ("recurrence", "window")
 SHOWN = 10
-"""Windows that the preview of a draft shows, unless it is asked for more."""
+"""Default number of windows in the preview of a draft."""
 
 
 def list_schedules(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
-    """List schedules, the one whose next occurrence comes first first."""
+    """List schedules, ordered by their next occurrence."""
     return views.list_schedules(uow, cursor, limit)
 
 
@@ -69,14 +69,14 @@ def preview_schedule(uow: UnitOfWork, schedule_id: str, limit: int) -> object:
 
 
 def list_occurrences(uow: UnitOfWork, limit: int, cursor: str | None, **filters: Any) -> Page:
-    """List occurrences, the one that begins first first."""
+    """List occurrences, earliest first."""
     since, until = filters.pop("from"), filters.pop("to")
     wanted = occurrences.OccurrenceFilters(since, until, **filters)
     return occurrences.list_occurrences(uow, wanted, cursor, limit)
 
 
 def get_schedule_calendar(uow: UnitOfWork, month: str, timezone: str | None, schedule_id: str | None) -> object:
-    """See the calendar of a month."""
+    """Return the calendar of a month."""
     return month_calendar.calendar_of(uow, month, timezone, schedule_id)
 
 
@@ -86,6 +86,6 @@ def import_schedules(uow: UnitOfWork, body: dict[str, Any]) -> object:
 
 
 def with_terms(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body of the contract with the keys of its recurrence and its window in snake_case, as they are kept."""
+    """Return a request body with the keys of its recurrence and window in snake_case, as they are stored."""
     terms = {name: {snake_case(key): value for key, value in body[name].items()} for name in TERMS if name in body}
     return {**body, **terms}

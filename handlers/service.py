@@ -1,4 +1,4 @@
-"""Operations of the tag Service: the contract itself, and what operators and monitoring ask."""
+"""Operations of the tag Service: the contract itself, health checks and metrics."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ async def get_openapi_json(_: ReadContext) -> RawReply:
 
 
 async def get_openapi_yaml(_: ReadContext) -> RawReply:
-    """Return the contract as it is written."""
+    """Return the contract as YAML, as it is written."""
     document = published()
     return RawReply(
         200, {"Content-Type": "application/yaml", "ETag": document.tag, "Cache-Control": _CACHED}, document.yaml
@@ -31,12 +31,12 @@ async def get_openapi_yaml(_: ReadContext) -> RawReply:
 
 
 async def get_health(_: ReadContext) -> object:
-    """Tell that the process lives."""
+    """Report that the process is alive."""
     return {"status": "ok"}
 
 
 async def get_readiness(context: ReadContext) -> object:
-    """Tell whether requests can be served: without the database this fails, the rest is reported."""
+    """Report whether requests can be served; fail without the database, only report other dependencies."""
     await context.fetch("SELECT 1")
     names = ("redis", "code_host", "mail")
     states = await asyncio.gather(*(_state(context.probes.get(name)) for name in names))
@@ -49,13 +49,13 @@ async def _state(probe: Probe | None) -> str:
     try:
         async with asyncio.timeout(_PROBE_SECONDS):
             await probe()
-    except Exception:  # noqa: BLE001 - whatever is wrong with it, it is not there
+    except Exception:  # noqa: BLE001 - any error means that it is unavailable
         return "unavailable"
     return "ok"
 
 
 async def get_metrics(_: ReadContext) -> RawReply:
-    """Return the metrics of every worker process of this machine."""
+    """Return the metrics of all worker processes of this machine."""
     registry = REGISTRY
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         registry = CollectorRegistry()

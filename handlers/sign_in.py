@@ -11,63 +11,63 @@ from services.identity import password_sign_in, registration, session_views, ses
 
 
 def sign_up(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Mail a link that makes an account."""
+    """Mail a link that confirms a sign-up."""
     registration.sign_up(uow, body["name"], body["email"], body["password"])
     return {"email": body["email"]}
 
 
 def verify_email(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Make the account that a mailed link is for, by the password of its sign-up."""
+    """Create the account of a mailed link, confirmed by the password of its sign-up."""
     return registration.verify_email(uow, body["token"], body["password"])
 
 
 def sign_in(uow: UnitOfWork, body: dict[str, Any]) -> HeadedReply:
-    """Begin a session, and give the browser its cookie."""
+    """Start a session and set the browser's cookie."""
     signed_in = password_sign_in.sign_in(uow, body["email"], body["password"])
     cookie = set_cookie(signed_in.token, uow.now, signed_in.session.expires_at, web_url=uow.dependencies.web_url)
     return HeadedReply(session_views.signed_in_response(signed_in), {"Set-Cookie": cookie})
 
 
 def sign_out(uow: UnitOfWork) -> RawReply:
-    """End the session that asks, and take the cookie back."""
+    """End the current session and delete the cookie."""
     sessions.revoke(uow, str(uow.caller.session_id))
     return RawReply(204, {"Set-Cookie": delete_cookie(web_url=uow.dependencies.web_url)}, b"")
 
 
 def forgot_password(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Mail a link by which another password can be chosen."""
+    """Mail a link to reset a password."""
     password_sign_in.forgot_password(uow, body["email"])
     return {"email": body["email"]}
 
 
 def reset_password(uow: UnitOfWork, body: dict[str, Any]) -> None:
-    """Give the account of a mailed link another password."""
+    """Set a new password for the account of a mailed link."""
     password_sign_in.reset_password(uow, body["token"], body["password"])
 
 
 def mint_session_token(uow: UnitOfWork) -> object:
-    """Mint a session JWT."""
+    """Issue an access token (JWT)."""
     return sessions.issue_token(uow, str(uow.caller.session_id))
 
 
 def set_active_organization(uow: UnitOfWork, body: dict[str, Any]) -> object:
-    """Make the session act in another organisation."""
+    """Switch the session to another organisation."""
     session = sessions.set_active(uow, str(uow.caller.session_id), body["organization_id"])
     return session_views.to_response(uow, session)
 
 
 def list_sessions(uow: UnitOfWork, limit: int, cursor: str | None) -> Page:
-    """List what is signed in as the person who asks."""
+    """List the current user's sessions."""
     return session_views.list_sessions(uow, cursor, limit)
 
 
 def revoke_session(uow: UnitOfWork, session_id: str) -> None:
-    """End one of the person's sessions."""
+    """End one of the current user's sessions."""
     session_views.end(uow, session_id)
 
 
 async def get_jwks(context: ReadContext) -> HeadedReply:
-    """Return the keys by which session JWTs can be verified."""
+    """Return the public keys that verify access tokens."""
     rows = await context.fetch(signing_keys.PUBLISHED_KEYS)
     keys = [signing_keys.public_jwk(row) for row in rows]
     return HeadedReply({"keys": keys}, {"Cache-Control": "public, max-age=300"})

@@ -9,5 +9,5 @@ from services.webhooks import deliveries
 def receive_github_webhook(
     uow: UnitOfWork, raw_body: bytes, headers: Mapping[str, str], x_github_event: str, x_github_delivery: str
 ) -> object:
-    """Take in a signed delivery of GitHub."""
+    """Store a signed delivery from GitHub."""
     return deliveries.receive(uow, raw_body, headers.get("x-hub-signature-256"), x_github_event, x_github_delivery)

@@ -49,7 +49,7 @@ def test_every_configuration_error_is_reported_at_once() -> None:
 )
 def test_oauth_client_requires_both_id_and_secret(name: str) -> None:
     client = name.rpartition("CLIENT_")[0]
-    with pytest.raises(ConfigurationError, match=rf"^{client}CLIENT_\w+ is required where {name} is set$"):
+    with pytest.raises(ConfigurationError, match=rf"^{client}CLIENT_\w+ is required if {name} is set$"):
         load_config({**NEEDED, name: "one of the two"})
 
 
@@ -72,7 +72,7 @@ def test_web_url_accepts_origins_that_browsers_trust(text: str) -> None:
     ["http://freeze.example.com", "http://192.0.2.2:8080", "http://127.0.0.1.example.com", "https://", "ftp://x"],
 )
 def test_web_url_rejects_insecure_and_unusable_origins(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^WEB_URL must be a URL of https, or of http on this machine$"):
+    with pytest.raises(ConfigurationError, match=r"^WEB_URL must be an https URL, or an http URL of this machine$"):
         load_config({**NEEDED, "WEB_URL": text})
 
 
@@ -86,7 +86,7 @@ def test_mail_requires_a_server_and_a_sender() -> None:
     config = load_config({**NEEDED, **MAIL})
     assert (config.smtp_url, config.mail_from) == (MAIL["SMTP_URL"], MAIL["MAIL_FROM"])
     assert "canary" not in repr(config)
-    with pytest.raises(ConfigurationError, match=r"^MAIL_FROM is required where SMTP_URL is set$"):
+    with pytest.raises(ConfigurationError, match=r"^MAIL_FROM is required if SMTP_URL is set$"):
         load_config({**NEEDED, "SMTP_URL": MAIL["SMTP_URL"]})
 
 

@@ -1,12 +1,12 @@
-"""The events of one UID as windows: by their rule where a schedule can say it, and else day by day.
+"""The events of one UID as windows: by their rule if a schedule supports it, otherwise as a list of days.
 
-RFC 5545: all events of a UID are one recurring thing, the one without RECURRENCE-ID its core, the others changes of
-single instances (3.8.4.4); EXDATE and RDATE take away and add (3.8.5); a core that is cancelled takes everything along
-(3.8.1.11). recurring-ical-events puts these together.
+RFC 5545: the events of a UID are one recurring event. The one without RECURRENCE-ID is its core, the others change
+single instances (3.8.4.4); EXDATE and RDATE remove and add instances (3.8.5); a cancelled core cancels all of them
+(3.8.1.11). The library recurring-ical-events combines them.
 
-Times are read from the clocks of the event's own zone, where that is one of IANA's; those of a zone that the calendar
-defines itself, and of no zone, from the clocks of the schedules' zone. Days that are expanded lie between the beginning
-of this year and the end of the fifth after it, so that reading the same calendar again in the same year finds the same.
+Times are local times of the event's zone if it is an IANA zone. Times of a zone that the calendar itself defines, and
+those without a zone, are converted to the schedules' zone. Expanded days lie between the start of this year and the end
+of the fifth year after it, so that parsing the same calendar again in the same year has the same result.
 """
 
 from collections import Counter
@@ -18,7 +18,15 @@ from typing import Any
 import recurring_ical_events
 from icalendar import Calendar, Event
 
-from integrations.calendars.found import Found, Options, listed, name_from, part_of, stored_recurrence, stored_window
+from integrations.calendars.content import (
+    ImportedWindow,
+    Options,
+    listed,
+    name_from,
+    part_of,
+    stored_recurrence,
+    stored_window,
+)
 from integrations.calendars.rules import UnusableError, translate
 from integrations.calendars.shapes import Clocks
 from integrations.calendars.spans import End, span_of
@@ -26,9 +34,9 @@ from rules.time.recurrence import EARLIEST, LATEST, Recurrence
 from rules.time.wall_clock import Window
 from rules.time.zones import zone_names
 
-MOST_OCCURRENCES = 5_000
-"""Of one event, within the years that are expanded."""
-MOST_EXCEPTIONS = 5_000
+MAX_OCCURRENCES = 5_000
+"""Of one event, within the expanded years."""
+MAX_EXCEPTIONS = 5_000
 YEARS_AHEAD = 5
 
 
@@ -40,34 +48,34 @@ class Series:
         self.uid = uid
         self.core = max(cores or events, key=_sequence)
         self.name = name_from(_text(self.core, "SUMMARY"))
-        self.left_behind = sum(_sequence(core) == _sequence(self.core) for core in cores[1:])
-        """Events that have nothing but their UID in common with the core."""
+        self.unrelated_events = sum(_sequence(core) == _sequence(self.core) for core in cores[1:])
+        """Number of other events with the same UID that are not part of the series."""
         self._events = events
         self._options = options
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nothing of it happens."""
+        """True if the whole series is cancelled."""
         return "RECURRENCE-ID" not in self.core and _is_cancelled(self.core)
 
-    def windows(self) -> Iterator[Found]:
-        """Yield its windows; raises UnusableError, and whatever the libraries raise about what they cannot read."""
+    def windows(self) -> Iterator[ImportedWindow]:
+        """Yield the windows of the series. Raise UnusableError, and the errors of the libraries for malformed input."""
         start, end = span_of(self.core)
         own_zone = self._zone_name(start)
         clocks = Clocks(self._options, own_zone or self._options.timezone)
         self._check()
         recurrence = self._recurrence(start, clocks)
         if recurrence is not None and own_zone and not self._is_changed:
-            yield self._found(recurrence, clocks.shape(start, end)[1], clocks)
+            yield self._window(recurrence, clocks.shape(start, end)[1], clocks)
         else:
             yield from self._day_by_day(start, end, clocks)
 
     def _recurrence(self, start: End, clocks: Clocks) -> Recurrence | None:
-        """Return what the rule says, if there is one and a schedule can say it; refuses what nobody should expand."""
+        """Return the recurrence of the rule, or None if there is no rule or a schedule does not support it."""
         rule: Any = self.core.get("RRULE")
         if rule is None:
             return None
-        begins = clocks.reading(start)
+        begins = clocks.local_time(start)
         if isinstance(begins, datetime):
             return translate(rule, begins.date(), begins.time(), clocks.zone)
         translated = translate(rule, begins, None, clocks.zone)
@@ -75,31 +83,31 @@ class Series:
 
     @property
     def _is_changed(self) -> bool:
-        """Whether it is more than a rule, or less."""
+        """True if single instances are changed, added or removed."""
         return len(self._events) > 1 or "RDATE" in self.core or "EXDATE" in self.core
 
-    def _day_by_day(self, start: End, end: End, clocks: Clocks) -> Iterator[Found]:
+    def _day_by_day(self, start: End, end: End, clocks: Clocks) -> Iterator[ImportedWindow]:
         by_shape: dict[Window, list[date]] = {}
         for begins, over in self._occurrences(start, end):
             day, shape = clocks.shape(begins, over)
             if EARLIEST <= day < LATEST:
                 by_shape.setdefault(shape, []).append(day)
         if not by_shape:
-            raise UnusableError("past", f"does not happen from {self._from.date()} to {self._last.date()}")
+            raise UnusableError("past", f"does not take place from {self._from.date()} to {self._last.date()}")
         first = _usual(by_shape, clocks.shape(start, end)[1])
         for shape, found in sorted(by_shape.items(), key=lambda item: (item[0] != first, part_of(item[0]))):
             recurrence, cut = listed(found)
-            yield self._found(recurrence, shape, clocks, "" if shape == first else part_of(shape), cut=cut)
+            yield self._window(recurrence, shape, clocks, "" if shape == first else part_of(shape), cut=cut)
 
     def _check(self) -> None:
-        """Refuse what would take long, and what the library would take for something else."""
+        """Raise UnusableError for what would take long to expand, or what the library interprets differently."""
         rule: Any = self.core.get("RRULE")
         if isinstance(rule, list) or any("EXRULE" in event for event in self._events):
             raise UnusableError("unsupported_recurrence", "has several rules")
         if any("RRULE" in event for event in self._events if event is not self.core):
             raise UnusableError("unsupported_recurrence", "has a rule in the change of a single instance")
-        if sum(_listed(self.core.get(name)) for name in ("EXDATE", "RDATE")) > MOST_EXCEPTIONS:
-            raise UnusableError("unsupported_recurrence", f"lists more than {MOST_EXCEPTIONS} days")
+        if sum(_listed(self.core.get(name)) for name in ("EXDATE", "RDATE")) > MAX_EXCEPTIONS:
+            raise UnusableError("unsupported_recurrence", f"lists more than {MAX_EXCEPTIONS} days")
         for event in self._events:
             span_of(event)
 
@@ -110,7 +118,7 @@ class Series:
         calendar = Calendar()
         calendar.subcomponents = list(self._events)
         for series in recurring_ical_events.of(calendar).series:
-            for occurrence in islice(series.between(self._from, self._last), MOST_OCCURRENCES):
+            for occurrence in islice(series.between(self._from, self._last), MAX_OCCURRENCES):
                 if len(self._events) == 1 or not _is_cancelled(
                     occurrence.as_component(keep_recurrence_attributes=False)
                 ):
@@ -118,16 +126,16 @@ class Series:
 
     @property
     def _from(self) -> datetime:
-        return datetime(self._options.now.year, 1, 1)  # noqa: DTZ001 - takes the zone of what it is compared with
+        return datetime(self._options.now.year, 1, 1)  # noqa: DTZ001 - gets the zone of the compared value
 
     @property
     def _last(self) -> datetime:
-        return datetime(self._options.now.year + YEARS_AHEAD, 12, 31, 23, 59)  # noqa: DTZ001 - the same
+        return datetime(self._options.now.year + YEARS_AHEAD, 12, 31, 23, 59)  # noqa: DTZ001 - gets the zone of the compared value
 
     def _zone_name(self, start: End) -> str | None:
-        """Return the zone whose clocks the event is read from; None for one that the calendar defines itself.
+        """Return the event's zone; None for a zone that the calendar defines itself.
 
-        What happens once and is written in UTC means an instant, not a clock.
+        A single event in UTC has an instant, not a local time.
         """
         if not isinstance(start, datetime) or start.tzinfo is None:
             return self._options.timezone
@@ -136,10 +144,10 @@ class Series:
             return self._options.timezone
         return key if key in zone_names() else None
 
-    def _found(
+    def _window(
         self, recurrence: Recurrence, window: Window, clocks: Clocks, part: str = "", *, cut: bool = False
-    ) -> Found:
-        return Found(
+    ) -> ImportedWindow:
+        return ImportedWindow(
             self.uid,
             part,
             name_from(self.name, suffix=f" ({part})" if part else ""),

@@ -1,10 +1,9 @@
 """Public holidays of a country, or of a part of it, computed by the `holidays` package.
 
-A holiday is known by its country, subdivision and name, so that other years of it are days of the same schedule. A day
-that is given instead of one at a weekend ("observed") is a day of that holiday. What is no day off for everybody
-(categories such as `bank`, `optional`, `unofficial`) is an observance, and comes only where it is asked for; an
-observance that falls on a public holiday adds nothing. Where all are taken together, days that follow each other are
-one window whatever they are called.
+A holiday is identified by country, subdivision and name, so that its days in other years belong to the same schedule. A
+day in lieu of a weekend ("observed") is a day of that holiday. Days that are not a general day off (categories such as
+`bank`, `optional`, `unofficial`) are observances, and are included only on request; an observance on a public holiday
+adds nothing. If holidays are combined, consecutive days are one window regardless of their names.
 """
 
 import re
@@ -14,11 +13,11 @@ from typing import Literal
 
 import holidays
 
-from integrations.calendars.found import (
-    Found,
-    LeftOut,
+from integrations.calendars.content import (
+    ImportedWindow,
     Options,
-    Reading,
+    ParsedCalendar,
+    SkippedEvent,
     first_day,
     listed,
     name_from,
@@ -34,13 +33,13 @@ Kind = Literal["public", "observance"]
 
 OBSERVANCES = frozenset({"bank", "de_facto", "government", "half_day", "optional", "optional_women", "unofficial"})
 LANGUAGE = "en_US"
-"""Where the package has it for a country; else the country's own."""
+"""If the package has it for a country; otherwise the country's own language."""
 _ALL: dict[Kind, str] = {"public": "Public holidays", "observance": "Observances"}
 _INSTEAD = re.compile(r"\s*\((observed|estimated|substitut)[^()]*\)$", re.IGNORECASE)
 
 
 class UnknownPlaceError(Exception):
-    """A country, or a subdivision of it, whose holidays are not known: which field is wrong, and why."""
+    """A country or subdivision without known holidays: the invalid field and a message."""
 
     def __init__(self, field: Literal["country", "subdivision"], message: str) -> None:
         super().__init__(message)
@@ -56,27 +55,28 @@ def read(
     *,
     observances: bool = False,
     together: bool = False,
-) -> Reading:
-    """Return the holidays of some years; raises UnknownPlaceError."""
+) -> ParsedCalendar:
+    """Return the holidays of the given years. Raise UnknownPlaceError."""
     known = holidays.list_supported_countries()
     if country not in known:
-        raise UnknownPlaceError("country", f"{country} is no country whose holidays are known")
+        raise UnknownPlaceError("country", f"the holidays of {country} are not known")
     try:
         public = _days(country, subdivision, years, ("public",))
     except NotImplementedError:
-        message = f"is none of those of {country}: {', '.join(known[country]) or 'it has none'}"
+        message = f"is not a subdivision of {country}; known ones: {', '.join(known[country]) or 'none'}"
         raise UnknownPlaceError("subdivision", message) from None
     by_kind: dict[Kind, dict[date, list[str]]] = {"public": public}
     if observances:
         others = _days(country, subdivision, years, _other_categories(country))
         by_kind["observance"] = {day: names for day, names in others.items() if day not in public}
     place = f"{country}-{subdivision}" if subdivision else country
-    items: list[Found | LeftOut] = []
+    items: list[ImportedWindow | SkippedEvent] = []
     for kind, days in by_kind.items():
         named = {day: [f"{_ALL[kind]} ({place})"] for day in days} if together else days
         items += _windows(f"{country}/{subdivision or ''}/{kind}/", named, options)
-    return Reading(
-        [item for item in items if isinstance(item, Found)], [item for item in items if isinstance(item, LeftOut)]
+    return ParsedCalendar(
+        [item for item in items if isinstance(item, ImportedWindow)],
+        [item for item in items if isinstance(item, SkippedEvent)],
     )
 
 
@@ -88,7 +88,7 @@ def _other_categories(country: str) -> tuple[str, ...]:
 def _days(
     country: str, subdivision: str | None, years: Iterable[int], categories: tuple[str, ...]
 ) -> dict[date, list[str]]:
-    """Return the names of each day that has some."""
+    """Return the names of holidays by day."""
     if not categories:
         return {}
     found = holidays.country_holidays(
@@ -97,10 +97,12 @@ def _days(
     return {day: found.get_list(day) for day in sorted(found)}
 
 
-def _windows(prefix: str, days: Mapping[date, Sequence[str]], options: Options) -> Iterator[Found | LeftOut]:
-    """Yield the windows of each holiday: days that follow each other under one name are one window.
+def _windows(
+    prefix: str, days: Mapping[date, Sequence[str]], options: Options
+) -> Iterator[ImportedWindow | SkippedEvent]:
+    """Yield the windows of each holiday: consecutive days with the same name are one window.
 
-    What is too long for one is left out, and so are days before those on which a schedule may begin.
+    A holiday that is too long is skipped, and so are days before the first date of schedules.
     """
     by_name: dict[str, dict[int, list[date]]] = {}
     for name, start, length in _runs(days):
@@ -113,15 +115,15 @@ def _windows(prefix: str, days: Mapping[date, Sequence[str]], options: Options) 
             try:
                 yield _window(prefix + name, shown, length, starts, options)
             except UnusableError as error:
-                yield LeftOut(prefix + name, shown, error.code, error.message)
+                yield SkippedEvent(prefix + name, shown, error.code, error.message)
 
 
-def _window(uid: str, name: str, length: int, starts: Iterable[date], options: Options) -> Found:
-    """Return the window of a holiday that takes so many days; raises UnusableError."""
+def _window(uid: str, name: str, length: int, starts: Iterable[date], options: Options) -> ImportedWindow:
+    """Return the window of a holiday of `length` days. Raise UnusableError if it is too long."""
     window = shape_of_days(options, length)
     require_length(window)
     recurrence, cut = listed(starts)
-    return Found(
+    return ImportedWindow(
         uid,
         f"{length} days" if length > 1 else "",
         name,
@@ -134,7 +136,7 @@ def _window(uid: str, name: str, length: int, starts: Iterable[date], options: O
 
 
 def _runs(days: Mapping[date, Sequence[str]]) -> Iterator[tuple[str, date, int]]:
-    """Yield name, first day and number of days of what goes on from one day to the next."""
+    """Yield name, first day and number of days of consecutive days with the same name."""
     for day, names in days.items():
         for name in dict.fromkeys(names):
             if name in days.get(day - timedelta(days=1), ()):

@@ -1,4 +1,4 @@
-"""Reading a calendar file, in a process of its own that may take neither long nor much."""
+"""Parses a calendar file in a separate process with limited time and memory."""
 
 import logging
 import os
@@ -11,52 +11,52 @@ from typing import Any
 
 import orjson
 
-from integrations.calendars.found import CalendarError, Options, Reading, reading_from
-from integrations.calendars.gate import admit
+from integrations.calendars.content import CalendarError, Options, ParsedCalendar, calendar_from_json
+from integrations.calendars.prevalidation import prevalidate
 from rules.errors import ServiceError
 
 logger = logging.getLogger(__name__)
 
-AT_A_TIME = 2
-SECONDS = 20
-"""Until a reader is stopped whatever it does; its computing is limited to less (`reader`)."""
+MAX_CONCURRENT = 2
+TIMEOUT_SECONDS = 20
+"""Wall-clock limit of a reader; its CPU time is limited to less (`reader`)."""
 _ROOT = Path(__file__).parents[2]
 _COMMAND = (sys.executable, "-W", "ignore", "-m", "integrations.calendars.reader")
-_places = BoundedSemaphore(AT_A_TIME)
+_slots = BoundedSemaphore(MAX_CONCURRENT)
 
 
-def read(text: str, options: Options) -> Reading:
-    """Return what a calendar holds.
+def read(text: str, options: Options) -> ParsedCalendar:
+    """Return the content of a calendar.
 
-    Raises CalendarError for what is no calendar, or takes too long; `rate_limited` while others are being read.
+    Raise CalendarError if it is invalid or takes too long, `rate_limited` while too many others are being parsed.
     """
-    admitted = admit(text)
-    if not _places.acquire(timeout=1):
-        raise ServiceError("rate_limited", "Other calendars are being read at this moment. Try again.", retry_after=5)
+    valid_text = prevalidate(text)
+    if not _slots.acquire(timeout=1):
+        raise ServiceError("rate_limited", "Other calendars are being imported. Try again.", retry_after=5)
     try:
-        answered = _ask({**asdict(options), "text": admitted})
+        result = _run_reader({**asdict(options), "text": valid_text})
     finally:
-        _places.release()
-    if "refused" in answered:
-        raise CalendarError(answered["refused"])
-    return reading_from(answered)
+        _slots.release()
+    if "refused" in result:
+        raise CalendarError(result["refused"])
+    return calendar_from_json(result)
 
 
-def _ask(question: dict[str, Any]) -> dict[str, Any]:
+def _run_reader(request: dict[str, Any]) -> dict[str, Any]:
     try:
         done = subprocess.run(  # noqa: S603 - our own module
             _COMMAND,
-            input=orjson.dumps(question),
+            input=orjson.dumps(request),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=_ROOT,
             env={"PATH": os.defpath, "TZ": "UTC"},
-            timeout=SECONDS,
+            timeout=TIMEOUT_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CalendarError("takes too long to read") from None
+        raise CalendarError("takes too long to parse") from None
     if done.returncode:
-        logger.warning("the reader of a calendar was stopped by signal %d", -done.returncode)
-        raise CalendarError("takes too much time or memory to read")
+        logger.warning("the calendar reader was terminated by signal %d", -done.returncode)
+        raise CalendarError("takes too much time or memory to parse")
     return orjson.loads(done.stdout)  # type: ignore[no-any-return]

@@ -1,8 +1,7 @@
-"""Recurrence rules of calendars as recurrences of schedules, where those say exactly the same.
+"""Recurrence rules of calendars as recurrences of schedules, if these are exactly equivalent (RFC 5545, 3.3.10).
 
-What schedules cannot say and libraries agree about (BYSETPOS, BYYEARDAY) is left to be expanded into days. What is
-refused for schedules because libraries disagree, because it never ends, or because it is out of bounds, is refused here
-too. RFC 5545, 3.3.10.
+Parts that schedules do not support but libraries agree on (BYSETPOS, BYYEARDAY) are expanded into days. Rules that are
+rejected for schedules, because libraries disagree, or because they are out of range, are rejected here as well.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ Rule = Mapping[str, Sequence[Any]]
 
 
 class UnusableError(Exception):
-    """An event that makes no window: a code of the contract, and words."""
+    """An event without a window: a code of the contract and a message."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -31,17 +30,17 @@ class UnusableError(Exception):
 
 
 def translate(rule: Rule, start: date, clock: time | None, zone: ZoneInfo) -> Recurrence | None:
-    """Return the recurrence of an event that begins on `start`, or None when it has to be expanded.
+    """Return the recurrence of an event that starts on `start`, or None if it must be expanded.
 
-    `clock` is the wall-clock time at which it begins, None for whole days: an UNTIL before it leaves its day out.
-    Raises UnusableError.
+    `clock` is the local time at which it starts, None for whole days: an UNTIL before it excludes its day.
+    Raise UnusableError.
     """
     written = _recurrence(rule, start, _until(rule, clock, zone))
     _check(replace(written, start_date=max(start, EARLIEST)))
-    if set(rule) & EXPANDED or (_begins_weeks_otherwise(rule) and written.interval > 1):
+    if set(rule) & EXPANDED or (_has_other_week_start(rule) and written.interval > 1):
         return None
     if start < EARLIEST:
-        return _later(written)
+        return _from_earliest(written)
     first = next(days(written, start, start), None)
     return written if first == start else None
 
@@ -49,11 +48,11 @@ def translate(rule: Rule, start: date, clock: time | None, zone: ZoneInfo) -> Re
 def _recurrence(rule: Rule, start: date, until: date | None) -> Recurrence:
     frequency = FREQUENCIES.get(_first(rule, "FREQ", ""))
     if frequency is None:
-        raise UnusableError("unsupported_recurrence", "happens more often than daily, or has no frequency")
+        raise UnusableError("unsupported_recurrence", "recurs more often than daily, or has no frequency")
     if unknown := sorted(set(rule) - PLAIN - EXPANDED):
         raise UnusableError("unsupported_recurrence", f"has a rule with {unknown[0][:20]}, which is not supported")
     if "BYWEEKNO" in rule and "BYDAY" not in rule:
-        raise UnusableError("unsupported_recurrence", "counts weeks without weekdays, which calendars read differently")
+        raise UnusableError("unsupported_recurrence", "counts weeks without weekdays, which is ambiguous")
     return Recurrence(
         frequency,
         start,
@@ -90,12 +89,12 @@ def _until(rule: Rule, clock: time | None, zone: ZoneInfo) -> date | None:
     return min(shown.date(), LATEST) - timedelta(days=1)
 
 
-def _begins_weeks_otherwise(rule: Rule) -> bool:
+def _has_other_week_start(rule: Rule) -> bool:
     return str(_first(rule, "WKST", "MO")) != "MO" and _first(rule, "FREQ", "") in {"WEEKLY", "YEARLY"}
 
 
-def _later(recurrence: Recurrence) -> Recurrence | None:
-    """Return the same rule from its first day that a schedule may begin on; its steps count on from there."""
+def _from_earliest(recurrence: Recurrence) -> Recurrence | None:
+    """Return the same rule from its first day on which a schedule may start; intervals count from there."""
     if recurrence.count is not None or recurrence.start_date.year < 1900:
         return None
     first = next(days(recurrence, EARLIEST, LATEST), None)

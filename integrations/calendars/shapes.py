@@ -1,11 +1,11 @@
-"""Wall-clock windows of events, read from the clocks of one zone."""
+"""Windows of events in the local time of one zone."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from zoneinfo import ZoneInfo
 
-from integrations.calendars.found import MOST_DAYS, Options, first_day, shape_of_days
+from integrations.calendars.content import MAX_DAYS, Options, first_day, shape_of_days
 from integrations.calendars.rules import UnusableError
 from integrations.calendars.spans import End
 from rules.time.recurrence import LATEST, Recurrence, days
@@ -16,18 +16,18 @@ _MINUTE = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The clocks that an event is read from."""
+    """The zone in whose local time an event is."""
 
     options: Options
     zone_name: str
 
     @property
     def zone(self) -> ZoneInfo:
-        """The zone."""
+        """The time zone."""
         return ZoneInfo(self.zone_name)
 
-    def reading(self, moment: End) -> End:
-        """Return what the clocks show at an instant, naive; a day, and what belongs to no zone, as it is."""
+    def local_time(self, moment: End) -> End:
+        """Return the naive local time of an instant; days and times without a zone are returned unchanged."""
         if not isinstance(moment, datetime) or moment.tzinfo is None:
             return moment
         if getattr(moment.tzinfo, "key", None) == self.zone_name:
@@ -35,8 +35,8 @@ class Clocks:
         return moment.astimezone(UTC).astimezone(self.zone).replace(tzinfo=None, fold=0)
 
     def shape(self, start: End, end: End) -> tuple[date, Window]:
-        """Return the day on which a window begins, and its wall-clock times in whole minutes; raises UnusableError."""
-        begins, over = self.reading(start), self.reading(end)
+        """Return the first day of a window, and its local times in whole minutes. Raise UnusableError."""
+        begins, over = self.local_time(start), self.local_time(end)
         if isinstance(begins, datetime) and isinstance(over, datetime):
             begins, over = begins.replace(second=0, microsecond=0), _up_to_minute(over)
             day, window = begins.date(), Window(begins.time(), over.time(), (over.date() - begins.date()).days)
@@ -50,7 +50,7 @@ class Clocks:
         return day, window
 
     def is_past(self, recurrence: Recurrence, window: Window) -> bool:
-        """Tell whether every window of a recurrence has ended."""
+        """True if all windows of a recurrence have ended."""
         now = self.options.now
         recent = now.date() - timedelta(days=window.days + 2)
         for day in islice(days(recurrence, recent, LATEST), window.days + 5):
@@ -61,9 +61,9 @@ class Clocks:
 
 
 def require_length(window: Window) -> None:
-    """Raise UnusableError for a window that takes more days than one that a schedule has."""
-    if window.days > MOST_DAYS:
-        raise UnusableError("too_long", f"takes {window.days} days; a window takes {MOST_DAYS}")
+    """Raise UnusableError if a window is longer than schedules allow."""
+    if window.days > MAX_DAYS:
+        raise UnusableError("too_long", f"takes {window.days} days; a window can take at most {MAX_DAYS}")
 
 
 def _up_to_minute(moment: datetime) -> datetime:

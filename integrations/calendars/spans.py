@@ -1,4 +1,4 @@
-"""When an event of a calendar begins and ends: RFC 5545, 3.6.1."""
+"""Start and end of a calendar event (RFC 5545, 3.6.1)."""
 
 from datetime import date, datetime, timedelta
 
@@ -13,28 +13,28 @@ _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 
 
 def span_of(event: Event) -> tuple[End, End]:
-    """Return start and end: two days, the last excluded, or two instants; raises UnusableError."""
+    """Return start and end: two days, the last excluded, or two instants. Raise UnusableError."""
     wrong = [name for name, _error in event.errors if name in _READ or name is None]
     if wrong:
-        raise UnusableError("unreadable", f"has a {wrong[0] or 'line'} that cannot be read")
+        raise UnusableError("unreadable", f"has a {wrong[0] or 'line'} that cannot be parsed")
     start = _moment(event, "DTSTART")
     if start is None:
         raise UnusableError("unreadable", "has no DTSTART")
-    _require_near(start)
+    _require_in_range(start)
     end = _end(event, start)
     if isinstance(start, datetime) != isinstance(end, datetime):
-        raise UnusableError("unreadable", "begins with a day and ends with a time, or the other way round")
+        raise UnusableError("unreadable", "has a date and a time as its start and end")
     if isinstance(start, datetime) and isinstance(end, datetime) and (start.tzinfo is None) != (end.tzinfo is None):
-        raise UnusableError("unreadable", "begins in a zone and ends in none, or the other way round")
+        raise UnusableError("unreadable", "has a time zone only for its start or only for its end")
     if end < start:
         raise UnusableError("unreadable", "ends before it starts")
-    _require_near(end)
+    _require_in_range(end)
     return start, end
 
 
-def _require_near(moment: End) -> None:
+def _require_in_range(moment: End) -> None:
     if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
-        raise UnusableError("out_of_range", f"does not lie between {_FIRST_YEAR} and {_LAST_YEAR}")
+        raise UnusableError("out_of_range", f"is not between {_FIRST_YEAR} and {_LAST_YEAR}")
 
 
 def _end(event: Event, start: End) -> End:
@@ -45,11 +45,11 @@ def _end(event: Event, start: End) -> End:
     if length is None:
         return start if isinstance(start, datetime) else start + timedelta(days=1)
     if not isinstance(length, timedelta) or (not isinstance(start, datetime) and length % timedelta(days=1)):
-        raise UnusableError("unreadable", "has a DURATION that does not suit its DTSTART")
+        raise UnusableError("unreadable", "has a DURATION that does not fit its DTSTART")
     try:
         return start + length
     except OverflowError:
-        raise UnusableError("too_long", "has a DURATION that leads out of the calendar") from None
+        raise UnusableError("too_long", "has a DURATION that is too long") from None
 
 
 def _moment(event: Event, name: str) -> End | None:
@@ -60,7 +60,7 @@ def _moment(event: Event, name: str) -> End | None:
         raise UnusableError("unreadable", f"has more than one {name}")
     moment = found.dt
     if not isinstance(moment, date):
-        raise UnusableError("unreadable", f"has a {name} that is neither a day nor an instant")
+        raise UnusableError("unreadable", f"has a {name} that is neither a date nor a time")
     if isinstance(moment, datetime) and moment.tzinfo is None and found.params.get("TZID"):
-        raise UnusableError("unknown_timezone", f"names a time zone that is not known: {found.params['TZID'][:64]}")
+        raise UnusableError("unknown_timezone", f"has an unknown time zone: {found.params['TZID'][:64]}")
     return moment

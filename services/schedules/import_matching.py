@@ -13,7 +13,7 @@ from typing import Any, Literal
 import orjson
 from sqlalchemy import func, select
 
-from integrations.calendars.found import Found, Reading, listed, stored_recurrence
+from integrations.calendars.content import ImportedWindow, ParsedCalendar, listed, stored_recurrence
 from models.schedule_queries import existing
 from models.schedules import Schedule
 from rules.access.entitlements import require_schedules
@@ -69,7 +69,7 @@ class Entry:
 class Matching:
     """The schedules that calendars of one format were imported as. The caller has locked the organisation."""
 
-    def __init__(self, uow: UnitOfWork, wanted: Import, reading: Reading) -> None:
+    def __init__(self, uow: UnitOfWork, wanted: Import, reading: ParsedCalendar) -> None:
         self._unit = uow
         self._wanted = wanted
         self._reading = reading
@@ -90,9 +90,9 @@ class Matching:
         self._require_quota(sum(row is None and not found.past for found, row in pairs))
         for found, row in pairs:
             yield self._create(found) if row is None else self._update(found, row)
-        for left_out in self._reading.left_out:
-            if left_out.code != "cancelled" or not self._of_uid(left_out.uid):
-                yield Entry("skipped", left_out.uid, left_out.name, code=left_out.code, message=left_out.message)
+        for skipped in self._reading.skipped:
+            if skipped.code != "cancelled" or not self._of_uid(skipped.uid):
+                yield Entry("skipped", skipped.uid, skipped.name, code=skipped.code, message=skipped.message)
 
     def _require_quota(self, added: int) -> None:
         self._unit.session.flush()
@@ -101,12 +101,12 @@ class Matching:
 
     def _removals(self) -> Iterator[Entry]:
         """Delete the schedules of cancelled events, and of times of day at which an event no longer takes place."""
-        cancelled = {item.uid for item in self._reading.left_out if item.code == "cancelled"}
+        cancelled = {item.uid for item in self._reading.skipped if item.code == "cancelled"}
         keys = {self._key(found) for found in self._reading.found}
         for uid in sorted(cancelled):
             yield from (self._remove(uid, row, "cancelled", "is cancelled") for row in self._of_uid(uid))
         known = {found.uid for found in self._reading.found}
-        over = {item.uid for item in self._reading.left_out if item.code == "past"}
+        over = {item.uid for item in self._reading.skipped if item.code == "past"}
         for uid in sorted(known | over):
             for row in self._of_uid(uid):
                 if row.import_key not in keys and self._has_future_windows(row) and not self._days_of_other_years(row):
@@ -124,17 +124,17 @@ class Matching:
         key = f"{self._wanted.format}:{uid}"
         return [row for known, row in self._rows.items() if known == key or known.startswith(f"{key}\t")]
 
-    def _key(self, found: Found) -> str:
+    def _key(self, found: ImportedWindow) -> str:
         return f"{self._wanted.format}:{found.uid}" + (f"\t{found.part}" if found.part else "")
 
-    def _row_of(self, found: Found) -> Schedule | None:
+    def _row_of(self, found: ImportedWindow) -> Schedule | None:
         """Return the schedule of an event, or None; an event with a new UID is recognised by its digest."""
         row = self._rows.get(self._key(found))
         if row is None:
             row = self._adoptable.pop(_digest(self._new(found)), None)
         return row if row is not None and row.deleted_at is None else None
 
-    def _new(self, found: Found) -> NewSchedule:
+    def _new(self, found: ImportedWindow) -> NewSchedule:
         wanted = self._wanted
         return NewSchedule(
             name=found.name,
@@ -149,7 +149,7 @@ class Matching:
             import_key=self._key(found),
         )
 
-    def _create(self, found: Found) -> Entry:
+    def _create(self, found: ImportedWindow) -> Entry:
         if found.past:
             return Entry("skipped", found.uid, found.name, code="past", message="is over")
         new = self._new(found)
@@ -157,7 +157,7 @@ class Matching:
         code, message = _cut(found)
         return Entry("created", found.uid, made.name, made.id, _terms(made), code=code, message=message)
 
-    def _update(self, found: Found, row: Schedule) -> Entry:
+    def _update(self, found: ImportedWindow, row: Schedule) -> Entry:
         others = self._days_of_other_years(row)
         kept = others if self._starts_alike(found, row) else []
         new = self._new(replace(found, recurrence=_with_days(found.recurrence, kept)))
@@ -172,7 +172,7 @@ class Matching:
         change(self._unit, row, {**changes, "import_digest": digest, "import_key": new.import_key})
         return Entry("updated", found.uid, row.name, row.id, _terms(row), changed, before, code, message)
 
-    def _starts_alike(self, found: Found, row: Schedule) -> bool:
+    def _starts_alike(self, found: ImportedWindow, row: Schedule) -> bool:
         """True if the windows of a schedule start like those of the event, not for example one of them the day before.
 
         They do if it has the same window, or had it when it was imported and it was changed by hand since.
@@ -180,7 +180,7 @@ class Matching:
         before = self._new(replace(found, recurrence=row.recurrence))
         return row.wall_clock_window == found.window or row.import_digest == _digest(before)
 
-    def _lost_days(self, found: Found, others: list[date]) -> tuple[str | None, str | None]:
+    def _lost_days(self, found: ImportedWindow, others: list[date]) -> tuple[str | None, str | None]:
         """Return code and message for days of other years that are dropped."""
         years = sorted({str(day.year) for day in others if day >= self._unit.now.date()})
         if not years:
@@ -219,7 +219,7 @@ def _digest(new: NewSchedule) -> str:
     return hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _cut(found: Found) -> tuple[str | None, str | None]:
+def _cut(found: ImportedWindow) -> tuple[str | None, str | None]:
     """Return code and message for an event with more days than a schedule can list."""
     if not found.cut:
         return None, None

@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import select
 
 from integrations.calendars import holidays, ics
-from integrations.calendars.found import WHOLE_DAY, CalendarError, Options, Reading
+from integrations.calendars.content import WHOLE_DAY, CalendarError, Options, ParsedCalendar
 from models.organizations import Organization
 from rules.access.organization_settings import OrganizationSettings
 from rules.errors import Detail, ServiceError
@@ -58,7 +58,7 @@ def import_calendar(uow: UnitOfWork, wanted: Import) -> dict[str, Any]:
     return {"dry_run": wanted.dry_run, "counts": counts, "data": entries}
 
 
-def _read(uow: UnitOfWork, wanted: Import) -> Reading:
+def _read(uow: UnitOfWork, wanted: Import) -> ParsedCalendar:
     """Validate the request, and read the calendar without an open transaction."""
     settings = uow.session.scalars(select(Organization.settings).where(Organization.id == uow.organization)).one()
     timezone = wanted.timezone or OrganizationSettings.from_json(settings).timezone
@@ -82,17 +82,17 @@ def _invalid(path: str, message: str, code: str = "invalid_parameter") -> Servic
     return ServiceError(code, message, details=(Detail(path, message, code),))
 
 
-def _require_usable(wanted: Import, reading: Reading) -> None:
+def _require_usable(wanted: Import, reading: ParsedCalendar) -> None:
     """Raise if a calendar has no event, no valid event, or too many."""
     path = "/content" if wanted.format == "ics" else "/years"
-    if not reading.found and not reading.left_out:
+    if not reading.found and not reading.skipped:
         raise _invalid(path, "The calendar contains no events.")
     lasting = sum(not found.past for found in reading.found)
     if lasting > MAX_SCHEDULES:
         message = f"The calendar contains {lasting} schedules. One import can have at most {MAX_SCHEDULES}."
         raise _invalid(path, message)
-    bad = [item for item in reading.left_out if item.code not in HARMLESS]
-    if bad and not reading.found and len(bad) == len(reading.left_out):
+    bad = [item for item in reading.skipped if item.code not in HARMLESS]
+    if bad and not reading.found and len(bad) == len(reading.skipped):
         code = "invalid_recurrence" if bad[0].code == "unsupported_recurrence" else "invalid_parameter"
         at = (
             "/window" if wanted.format == "holidays" else path

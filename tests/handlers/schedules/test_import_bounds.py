@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
-from integrations.calendars.gate import MOST_EVENTS
+from integrations.calendars.prevalidation import MAX_EVENTS
 from services.schedules.imports import MAX_SCHEDULES
 from tests.handlers.callers import Caller, Tenant, refusal
 from tests.handlers.schedules.importing import (
@@ -29,13 +29,13 @@ def test_holidays_with_windows_that_are_too_long_are_rejected(member: Caller, se
     body = of_country(window={"startTime": "17:00", "endTime": "08:00", "days": 366}, dayBefore=True)
     error = refusal(member.post(IMPORT, body), 422, "invalid_parameter")
     assert {row["path"] for row in error["details"]} == {"/window"}
-    assert "takes 367 days; a window takes 366" in error["message"]
+    assert "takes 367 days; a window can take at most 366" in error["message"]
     assert kept(session) == []
 
 
 def test_past_events_do_not_count_towards_the_limit_of_an_import(member: Caller, session: Session) -> None:
     over = [event(f"{number}", day=LONG_AGO) for number in range(MAX_SCHEDULES + 1)]
-    assert len(over) < MOST_EVENTS
+    assert len(over) < MAX_EVENTS
     told = imported(member, of_file(*over, event("next", day=SOON)))
     assert told["counts"] == {"created": 1, "updated": 0, "unchanged": 0, "removed": 0, "skipped": len(over)}
     assert len(kept(session)) == 1

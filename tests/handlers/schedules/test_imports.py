@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from integrations.calendars import ics
-from integrations.calendars.found import Options, Reading
+from integrations.calendars.content import Options, ParsedCalendar
 from models.audit import AuditEntry
 from models.schedules import Occurrence
 from tests import factories
@@ -208,7 +208,7 @@ class TestImportSchedules:
     ) -> None:
         read = ics.read
 
-        def delete_and_read(text: str, options: Options) -> Reading:
+        def delete_and_read(text: str, options: Options) -> ParsedCalendar:
             acme.organization.deleted_at = factories.now()
             session.flush()
             return read(text, options)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from integrations.calendars import reader
-from integrations.calendars.found import CalendarError
-from integrations.calendars.gate import LONGEST_LINE, MOST_BYTES, MOST_EVENTS, MOST_LINES
+from integrations.calendars.content import CalendarError
+from integrations.calendars.prevalidation import MAX_BYTES, MAX_EVENTS, MAX_LINE_LENGTH, MAX_LINES
 from tests.integrations.calendars.vectors import calendar, read_apart, why
 
 DAY = "UID:{}\nDTSTART;VALUE=DATE:20260101"
@@ -33,26 +33,28 @@ ZONE = (
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        pytest.param("", "is no iCalendar", id="nothing"),
-        pytest.param("Dear all,", "is no iCalendar", id="a letter"),
-        pytest.param("BEGIN:VCARD\nEND:VCARD", "is no iCalendar", id="a card"),
-        pytest.param("B\0E\0G\0I\0N\0", "holds a NUL", id="UTF-16 read as something else"),
-        pytest.param("BEGIN:VCALENDAR\0", "holds a NUL", id="NUL"),
-        pytest.param("㡅䝉丠", "is no iCalendar", id="bytes in the wrong order"),
-        pytest.param("BEGIN:VCALENDAR\nBEGIN:VEVENT\n", "is not whole", id="cut off"),
-        pytest.param("BEGIN:VCALENDAR\nEND:VEVENT\nEND:VCALENDAR\n", "is not whole", id="an end without a beginning"),
-        pytest.param("BEGIN:VCALENDAR\n" + "x" * MOST_BYTES, "is larger than", id="10 MB"),
-        pytest.param("BEGIN:VCALENDAR\n" + "é" * (MOST_BYTES // 2), "is larger than", id="in bytes, not in characters"),
-        pytest.param(events(MOST_EVENTS + 1), "more than 2000 events", id="very many events"),
-        pytest.param("BEGIN:VCALENDAR\n" + "A:1\n" * MOST_LINES, "more than 60000 lines", id="very many lines"),
-        pytest.param(calendar(f"UID:{'x' * LONGEST_LINE}"), "has a line of", id="a very long line"),
-        pytest.param(calendar("UID:" + "\n ".join("x" * 30_000 + "x" * LONGEST_LINE)), "lines", id="folded very often"),
+        pytest.param("", "is not an iCalendar", id="nothing"),
+        pytest.param("Dear all,", "is not an iCalendar", id="a letter"),
+        pytest.param("BEGIN:VCARD\nEND:VCARD", "is not an iCalendar", id="a card"),
+        pytest.param("B\0E\0G\0I\0N\0", "contains a NUL", id="UTF-16 read as something else"),
+        pytest.param("BEGIN:VCALENDAR\0", "contains a NUL", id="NUL"),
+        pytest.param("㡅䝉丠", "is not an iCalendar", id="bytes in the wrong order"),
+        pytest.param("BEGIN:VCALENDAR\nBEGIN:VEVENT\n", "is incomplete", id="cut off"),
+        pytest.param("BEGIN:VCALENDAR\nEND:VEVENT\nEND:VCALENDAR\n", "is incomplete", id="an end without a beginning"),
+        pytest.param("BEGIN:VCALENDAR\n" + "x" * MAX_BYTES, "is larger than", id="10 MB"),
+        pytest.param("BEGIN:VCALENDAR\n" + "é" * (MAX_BYTES // 2), "is larger than", id="in bytes, not in characters"),
+        pytest.param(events(MAX_EVENTS + 1), "more than 2000 events", id="very many events"),
+        pytest.param("BEGIN:VCALENDAR\n" + "A:1\n" * MAX_LINES, "more than 60000 lines", id="very many lines"),
+        pytest.param(calendar(f"UID:{'x' * MAX_LINE_LENGTH}"), "has a line of", id="a very long line"),
+        pytest.param(
+            calendar("UID:" + "\n ".join("x" * 30_000 + "x" * MAX_LINE_LENGTH)), "lines", id="folded very often"
+        ),
         pytest.param("BEGIN:VCALENDAR\n" + "BEGIN:VEVENT\n" * 1000, "is nested", id="very deep"),
         pytest.param(calendar(DAY, head=ZONE.format("FREQ=SECONDLY")), "changes more often than", id="a restless zone"),
         pytest.param(calendar(DAY, head="".join(ZONE.format("FREQ=YEARLY") for _ in range(101))), "zones", id="zones"),
-        pytest.param("BEGIN:VCALENDAR\n;;;\nEND:VCALENDAR\n", "be read", id="no properties"),
+        pytest.param("BEGIN:VCALENDAR\n;;;\nEND:VCALENDAR\n", "be parsed", id="no properties"),
         pytest.param(
-            events(200, "RRULE:FREQ=DAILY", "EXDATE;VALUE=DATE:20260102"), "stands for more than", id="very many days"
+            events(200, "RRULE:FREQ=DAILY", "EXDATE;VALUE=DATE:20260102"), "expands to more than", id="very many days"
         ),
     ],
 )
@@ -99,7 +101,7 @@ def test_endless_rule_search_is_stopped_and_logged_without_calendar(
 ) -> None:
     with caplog.at_level(logging.WARNING), pytest.raises(CalendarError, match="too much time"):
         read_apart(events(1500, NEVER))
-    assert [record.message for record in caplog.records] == ["the reader of a calendar was stopped by signal 24"]
+    assert [record.message for record in caplog.records] == ["the calendar reader was terminated by signal 24"]
 
 
 def test_calendar_reader_process_has_bounded_memory_and_cannot_write_files() -> None:

@@ -7,14 +7,14 @@ import holidays as package
 import pytest
 
 from integrations.calendars import holidays
-from integrations.calendars.found import Found
+from integrations.calendars.content import ImportedWindow
 from rules.time.wall_clock import Window
 from tests.integrations.calendars.vectors import LONDON, evening_before, spans
 
 NEW_YORK = replace(LONDON, timezone="America/New_York")
 
 
-def read(country: str, subdivision: str | None = None, years: tuple[int, ...] = (2027,)) -> dict[str, Found]:
+def read(country: str, subdivision: str | None = None, years: tuple[int, ...] = (2027,)) -> dict[str, ImportedWindow]:
     reading = holidays.read(country, subdivision, years, replace(LONDON, timezone="UTC"))
     return {found.name: found for found in reading.found}
 
@@ -76,10 +76,10 @@ def test_holiday_longer_than_the_longest_window_is_left_out() -> None:
     options = replace(LONDON, window=Window(time(17), time(8), 364))
     reading = holidays.read("GB", "ENG", (2027,), options, together=True)
     assert [found.window["days"] for found in reading.found] == [364]
-    (left_out,) = reading.left_out
-    assert (left_out.uid, left_out.code) == ("GB/ENG/public/Public holidays (GB-ENG)", "too_long")
-    assert f"{left_out.name} {left_out.message}" == (
-        "Public holidays (GB-ENG) (4 days) takes 367 days; a window takes 366"
+    (skipped,) = reading.skipped
+    assert (skipped.uid, skipped.code) == ("GB/ENG/public/Public holidays (GB-ENG)", "too_long")
+    assert f"{skipped.name} {skipped.message}" == (
+        "Public holidays (GB-ENG) (4 days) takes 367 days; a window can take at most 366"
     )
 
 
@@ -115,7 +115,7 @@ def test_every_country_has_its_public_holidays_day_for_day() -> None:
         assert covered == set(package.country_holidays(country, years=[2027])), country
 
 
-def _days(found: Found) -> list[date]:
+def _days(found: ImportedWindow) -> list[date]:
     whole = [
         (date.fromisoformat(start[:10]), date.fromisoformat(end[:10])) for start, end in spans(found, "2026-12-01")
     ]

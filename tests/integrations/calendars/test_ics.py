@@ -6,7 +6,7 @@ import holidays
 import pytest
 from holidays.ical import ICalExporter
 
-from integrations.calendars.found import Found
+from integrations.calendars.content import ImportedWindow
 from tests.integrations.calendars.vectors import NOW, calendar, evening_before, only, read, read_apart, spans, why
 
 CHRISTMAS = calendar(
@@ -16,7 +16,7 @@ STANDUP = "UID:deploys@example.com\nSUMMARY:Deploys\n"
 WEEKLY = f"{STANDUP}DTSTART;TZID=Europe/London:20260105T170000\nDTEND;TZID=Europe/London:20260105T180000\n"
 
 
-def by_part(text: str) -> dict[str, Found]:
+def by_part(text: str) -> dict[str, ImportedWindow]:
     return {found.part: found for found in read(text).found}
 
 
@@ -218,7 +218,7 @@ class TestLeftOut:
     def test_another_event_with_the_same_uid_is_left_out(self) -> None:
         reading = read(calendar("UID:1\nDTSTART;VALUE=DATE:20261225", "UID:1\nDTSTART;VALUE=DATE:20270101"))
         assert [found.recurrence["start_date"] for found in reading.found] == ["2026-12-25"]
-        assert [left_out.message for left_out in reading.left_out] == ["has the UID of another event"]
+        assert [skipped.message for skipped in reading.skipped] == ["has the UID of another event"]
 
     @pytest.mark.parametrize(
         ("event", "code"),
@@ -254,7 +254,7 @@ class TestLeftOut:
     def test_malformed_event_does_not_affect_others(self) -> None:
         reading = read(calendar("UID:1\nDTSTART:never", "UID:2\nDTSTART;VALUE=DATE:20261225"))
         assert [found.uid for found in reading.found] == ["2"]
-        assert [left_out.uid for left_out in reading.left_out] == ["1"]
+        assert [skipped.uid for skipped in reading.skipped] == ["1"]
 
     def test_past_event_is_marked(self) -> None:
         assert only(calendar("UID:1\nDTSTART;VALUE=DATE:20261120")).past
@@ -304,7 +304,7 @@ class TestFiles:
 def test_calendar_of_a_country_has_its_holidays_day_for_day(country: str) -> None:
     computed = holidays.country_holidays(country, years=[2026, 2027])
     reading = read_apart(str(ICalExporter(computed).generate()), timezone="UTC")
-    assert not reading.left_out
+    assert not reading.skipped
     days = [(found, day) for found in reading.found for day in covered(found)]
     assert {day for _found, day in days} == set(computed)
     assert all(found.name in computed.get_list(day) for found, day in days)
@@ -313,7 +313,7 @@ def test_calendar_of_a_country_has_its_holidays_day_for_day(country: str) -> Non
     }
 
 
-def covered(found: Found) -> list[date]:
+def covered(found: ImportedWindow) -> list[date]:
     """Return the days of UTC that a window covers."""
     whole = [(date.fromisoformat(start[:10]), date.fromisoformat(end[:10])) for start, end in spans(found)]
     return [start + timedelta(days=day) for start, end in whole for day in range((end - start).days)]

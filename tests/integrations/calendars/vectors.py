@@ -7,9 +7,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from integrations.calendars import ics
-from integrations.calendars.found import Found, Options, Reading
-from integrations.calendars.gate import admit
+from integrations.calendars.content import ImportedWindow, Options, ParsedCalendar
 from integrations.calendars.parsing import parse
+from integrations.calendars.prevalidation import prevalidate
 from rules.time.recurrence import check, days
 from rules.time.wall_clock import Window, place
 from services.schedules.terms import recurrence_of, window_of
@@ -25,38 +25,38 @@ def calendar(*events: str, head: str = "") -> str:
     return text.replace("\n", "\r\n")
 
 
-def read(text: str, **options: Any) -> Reading:
+def read(text: str, **options: Any) -> ParsedCalendar:
     """Read a calendar that means no harm, right here."""
-    return parse(admit(text), replace(LONDON, **options))
+    return parse(prevalidate(text), replace(LONDON, **options))
 
 
-def read_apart(text: str, **options: Any) -> Reading:
+def read_apart(text: str, **options: Any) -> ParsedCalendar:
     """Read a calendar as the service does, in a process of its own."""
     return ics.read(text, replace(LONDON, **options))
 
 
-def only(text: str, **options: Any) -> Found:
+def only(text: str, **options: Any) -> ImportedWindow:
     """Return the one window of a calendar from which nothing is left out."""
     reading = read(text, **options)
-    assert not reading.left_out
+    assert not reading.skipped
     (found,) = reading.found
     return found
 
 
-def why(reading: Reading) -> list[str]:
+def why(reading: ParsedCalendar) -> list[str]:
     """Return the codes of what is left out of a calendar that has no window."""
     assert not reading.found
-    return [left_out.code for left_out in reading.left_out]
+    return [skipped.code for skipped in reading.skipped]
 
 
-def spans(found: Found, first: str = "2026-01-01", last: str = "2032-01-01") -> list[tuple[str, str]]:
+def spans(found: ImportedWindow, first: str = "2026-01-01", last: str = "2032-01-01") -> list[tuple[str, str]]:
     """Return the real times of a window, as it would be planned, in UTC."""
     return [
         (f"{span.start:%Y-%m-%dT%H:%M}", f"{span.end:%Y-%m-%dT%H:%M}") for span in _placed(found, first, last) if span
     ]
 
 
-def _placed(found: Found, first: str, last: str) -> Iterator[Any]:
+def _placed(found: ImportedWindow, first: str, last: str) -> Iterator[Any]:
     recurrence, window = recurrence_of(found.recurrence), window_of(found.window)
     check(recurrence)
     for day in days(recurrence, date.fromisoformat(first), date.fromisoformat(last)):

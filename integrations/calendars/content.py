@@ -1,4 +1,4 @@
-"""What is found in a calendar: windows in the terms of schedules, and what was left out."""
+"""The content of a calendar: windows in the terms of schedules, and skipped events."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -8,33 +8,33 @@ from typing import Any
 from rules.time.recurrence import MAX_DATES, Recurrence
 from rules.time.wall_clock import Window
 
-LONGEST_NAME = 100
-MOST_DAYS = 366
+MAX_NAME_LENGTH = 100
+MAX_DAYS = 366
 """Calendar days that a window may end after the day on which it starts."""
 UNNAMED = "Event without a name"
 WHOLE_DAY = Window(time(), time(), 1)
 
 
 class CalendarError(Exception):
-    """A calendar that cannot be taken at all; the message completes "The calendar …"."""
+    """A calendar that cannot be imported; the message completes "The calendar …"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How days become windows."""
+    """How days are converted to windows."""
 
     timezone: str
-    """Whose clocks read the days, and the times that belong to no zone."""
+    """The zone of whole days, and of times without a zone."""
     now: datetime
     window: Window = WHOLE_DAY
-    """Of whole days: a longer event ends as many days later as it has more."""
+    """Of one whole day; the window of a longer event ends later by its further days."""
     day_before: bool = False
-    """Whether whole days begin on the day before."""
+    """True if windows of whole days start on the day before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The windows of one event that have the same wall-clock times; `part` tells apart those that have others."""
+class ImportedWindow:
+    """The windows of one event with the same local times; `part` identifies them if the event has several times."""
 
     uid: str
     part: str
@@ -44,14 +44,14 @@ class Found:
     window: dict[str, Any]
     """Both as schedules store them: the contract's objects in snake_case."""
     past: bool = False
-    """Whether its last window has ended."""
+    """True if its last window has ended."""
     cut: bool = False
-    """Whether there are more days than a schedule lists."""
+    """True if there are more days than a schedule can list."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """An event that makes no window, and why: a code of the contract, and words."""
+class SkippedEvent:
+    """An event without a window, with the reason: a code of the contract and a message."""
 
     uid: str
     name: str
@@ -60,11 +60,11 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a calendar holds."""
+class ParsedCalendar:
+    """The content of a calendar."""
 
-    found: Sequence[Found]
-    left_out: Sequence[LeftOut]
+    found: Sequence[ImportedWindow]
+    skipped: Sequence[SkippedEvent]
 
 
 def shape_of_days(options: Options, length: int) -> Window:
@@ -74,12 +74,12 @@ def shape_of_days(options: Options, length: int) -> Window:
 
 
 def first_day(options: Options, day: date) -> date:
-    """Return the day on which the window of whole days from `day` begins."""
+    """Return the day on which a window of whole days from `day` starts."""
     return day - timedelta(days=1) if options.day_before else day
 
 
 def listed(days: Iterable[date]) -> tuple[Recurrence, bool]:
-    """Return the recurrence of some days, and whether it had to leave out late ones."""
+    """Return the recurrence that lists days, and True if the latest days did not fit."""
     ordered = sorted(set(days))
     taken = tuple(ordered[:MAX_DATES])
     if len(ordered) == 1:
@@ -88,10 +88,10 @@ def listed(days: Iterable[date]) -> tuple[Recurrence, bool]:
 
 
 def stored_recurrence(recurrence: Recurrence) -> dict[str, Any]:
-    """Return a recurrence as schedules store it: what says something, dates as texts."""
+    """Return a recurrence as schedules store it: without default values, dates as strings."""
     plain = asdict(Recurrence("once", recurrence.start_date))
     return {
-        name: _plain(value)
+        name: _to_json(value)
         for name, value in asdict(recurrence).items()
         if name in {"frequency", "start_date"} or value != plain[name]
     }
@@ -107,26 +107,28 @@ def part_of(window: Window) -> str:
     return f"{window.start:%H:%M}-{window.end:%H:%M}" + (f"+{window.days}" if window.days else "")
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+    return [_to_json(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 def name_from(text: object, *, suffix: str = "") -> str:
-    """Return the name of a schedule: one line of what is visible, short enough."""
+    """Return the name of a schedule: one line of visible characters, truncated."""
     visible = "".join(
-        " " if _is_control(character) else character for character in str(text or "")[: 10 * LONGEST_NAME]
+        " " if _is_control(character) else character for character in str(text or "")[: 10 * MAX_NAME_LENGTH]
     )
     name = " ".join(visible.split()) or UNNAMED
-    room = LONGEST_NAME - len(suffix)
-    return (name if len(name) <= room else name[: room - 1].rstrip() + "…") + suffix
+    limit = MAX_NAME_LENGTH - len(suffix)
+    return (name if len(name) <= limit else name[: limit - 1].rstrip() + "…") + suffix
 
 
 def _is_control(character: str) -> bool:
     return character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff"
 
 
-def reading_from(plain: Mapping[str, Any]) -> Reading:
-    """Return a reading that was written as JSON."""
-    return Reading([Found(**row) for row in plain["found"]], [LeftOut(**row) for row in plain["left_out"]])
+def calendar_from_json(plain: Mapping[str, Any]) -> ParsedCalendar:
+    """Return a parsed calendar from its JSON."""
+    return ParsedCalendar(
+        [ImportedWindow(**row) for row in plain["found"]], [SkippedEvent(**row) for row in plain["skipped"]]
+    )

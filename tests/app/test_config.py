@@ -91,7 +91,7 @@ def test_mail_requires_a_server_and_a_sender() -> None:
 
 
 def test_secret_key_is_required() -> None:
-    with pytest.raises(ConfigurationError, match=r"^SECRET_KEY is required: Seals what the database must not tell"):
+    with pytest.raises(ConfigurationError, match=r"^SECRET_KEY is required: Encrypts secrets in the database"):
         load_config({name: value for name, value in NEEDED.items() if name != "SECRET_KEY"})
 
 

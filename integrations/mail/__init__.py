@@ -1,1 +1,1 @@
-"""Mail: the letters that are sent, and the server that takes them."""
+"""Mail: templates, and delivery by SMTP."""

@@ -1,7 +1,7 @@
-"""The mail server: SMTP (RFC 5321) by the address in `SMTP_URL`, one connection for each letter.
+"""Delivery by SMTP (RFC 5321) to the server in `SMTP_URL`, with one connection per mail.
 
-`smtp://` speaks in the clear, for a relay on the same machine; `smtp+starttls://` insists on STARTTLS (RFC 3207);
-`smtps://` begins with TLS (RFC 8314). Certificates are verified. A server has 10 s for each answer, a minute for all.
+`smtp://` is not encrypted, for a relay on the same machine; `smtp+starttls://` requires STARTTLS (RFC 3207); `smtps://`
+uses TLS from the start (RFC 8314). Certificates are verified. Timeouts: 10 s per response, a minute in total.
 """
 
 import re
@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 from integrations.mail.templates import Letter
 
 SCHEMES = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
-"""Each with its port."""
+"""Default port by scheme."""
 ANSWER_SECONDS = 10.0
 LONGEST_SECONDS = 60.0
 _ADDRESS = re.compile(r"""[^\s@<>()\[\]\\,;:"\x00-\x1f\x7f]+@[^\s@<>()\[\]\\,;:"\x00-\x1f\x7f]+""")
@@ -31,33 +31,33 @@ _UNAVAILABLE = 421
 
 
 class MailError(Exception):
-    """A letter was not taken; the message tells why without anything of its content."""
+    """A mail was not accepted; the message has the reason without any content of the mail."""
 
 
 class RefusedError(MailError):
-    """It will never be taken: the recipient does not exist, or the server refuses what it says."""
+    """The mail is rejected permanently, for its recipient or its content."""
 
 
 class DelayedError(MailError):
-    """It is not taken now; another letter may be."""
+    """The mail is rejected temporarily; other mails may be accepted."""
 
 
 class ServerError(MailError):
-    """No letter can be sent now: the server is away, or does not take us for who we are."""
+    """No mail can be sent now: the server is unavailable, or rejects our credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """To whom a letter goes, and how it is told from every other one."""
+    """Recipient and identity of a mail."""
 
     recipient: str
     id: str
-    """The same each time that it is sent: a receiver that gets it twice can tell."""
+    """The same for each attempt, so that recipients can detect duplicates."""
     written_at: datetime
 
 
 class MailServer:
-    """Sends letters through one server."""
+    """Sends mails through one server."""
 
     def __init__(self, url: str, sender: str, *, trust: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
@@ -71,7 +71,7 @@ class MailServer:
         self._trust = trust
 
     def send(self, letter: Letter, envelope: Envelope) -> None:
-        """Hand a letter over; raises RefusedError, DelayedError or ServerError."""
+        """Send a mail. Raise RefusedError, DelayedError or ServerError."""
         message = self._message(letter, envelope)
         with self._connected() as server:
             try:
@@ -86,7 +86,7 @@ class MailServer:
                 raise RefusedError("the server does not take such an address (SMTPUTF8)") from None
 
     def check(self) -> None:
-        """Raise ServerError unless the server would take letters from us."""
+        """Raise ServerError unless the server accepts connections with our credentials."""
         with self._connected() as server:
             server.noop()
 
@@ -107,7 +107,7 @@ class MailServer:
 
     @contextmanager
     def _connected(self) -> Iterator[smtplib.SMTP]:
-        """Yield a connection on which we are who we say; what breaks it inside is a ServerError too."""
+        """Yield an authenticated connection; failures inside the context raise ServerError as well."""
         try:
             server = self._connect()
             ending = Timer(LONGEST_SECONDS, _cut, (server,))
@@ -154,7 +154,7 @@ def _refused(status: int, what: str) -> MailError:
 
 
 def _cut(server: smtplib.SMTP) -> None:
-    """End a connection that somebody waits on."""
+    """Close a connection that another thread waits on."""
     with suppress(OSError):
         if server.sock is not None:
             server.sock.shutdown(SHUT_RDWR)

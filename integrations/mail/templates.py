@@ -1,7 +1,7 @@
-"""What the letters say: plain text and simple HTML, made from the same paragraphs.
+"""Templates of mails: plain text and simple HTML, rendered from the same paragraphs.
 
-Letters to an address that nobody has confirmed yet quote nothing that a stranger typed, so that they carry nobody's
-advertisement; every value is put on one line, cut, and escaped in HTML.
+Mails to an unconfirmed address contain no text typed by others, so that they cannot be abused for advertising. Every
+value is reduced to one line, truncated, and escaped in HTML.
 """
 
 import html
@@ -12,14 +12,14 @@ from datetime import timedelta
 from string import Formatter
 from typing import Any
 
-LONGEST_VALUE = 500
+MAX_VALUE_LENGTH = 500
 _DAY = timedelta(days=1)
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A paragraph that is something to open: `field` holds its address."""
+    """A paragraph with a link: `field` holds its URL."""
 
     label: str
     field: str
@@ -34,7 +34,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A letter with `{fields}`; it is pointless, and not sent any more, once it has waited for `useful`."""
+    """A mail with `{fields}`; it is no longer sent once it has waited for `useful`."""
 
     subject: str
     paragraphs: tuple[str | Link | Items, ...]
@@ -42,7 +42,7 @@ class Template:
 
     @property
     def fields(self) -> frozenset[str]:
-        """The names of all values that it takes."""
+        """The names of all required values."""
         texts = [self.subject, *(each for each in self.paragraphs if isinstance(each, str))]
         named = {name for text in texts for _, name, _, _ in Formatter().parse(text) if name}
         return frozenset(named | {each.field for each in self.paragraphs if not isinstance(each, str)})
@@ -50,7 +50,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A letter that is ready to be sent."""
+    """A rendered mail."""
 
     subject: str
     text: str
@@ -126,7 +126,7 @@ TEMPLATES: dict[str, Template] = {
 
 
 def render(template: str, values: Mapping[str, Any]) -> Letter:
-    """Return the letter; raises KeyError for a template or value that is missing."""
+    """Return the rendered mail. Raise KeyError if the template or a value is missing."""
     chosen = TEMPLATES[template]
     plain = {name: _one_line(value) for name, value in values.items() if not isinstance(value, list)}
     lists = {name: [_one_line(each) for each in value] for name, value in values.items() if isinstance(value, list)}
@@ -145,9 +145,9 @@ def render(template: str, values: Mapping[str, Any]) -> Letter:
 
 
 def _one_line(value: Any) -> str:
-    """Return a value as one line without what could break a header or turn the direction of writing."""
+    """Return a value as one line without characters that could break a header or change the text direction."""
     text = _SPACE.sub(" ", str(value)).strip()
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"
+    return text if len(text) <= MAX_VALUE_LENGTH else text[: MAX_VALUE_LENGTH - 1] + "…"
 
 
 def _as_text(paragraph: str | Link | Items, values: Mapping[str, str], lists: Mapping[str, list[str]]) -> str:

@@ -1,20 +1,20 @@
-"""On which days a schedule's window begins: RFC 5545's recurrence rules, behind a whitelist.
+"""Days on which a schedule's windows start: RFC 5545's recurrence rules, restricted by an allowlist.
 
-python-dateutil expands the rules, but for steps of days and plain ones of weekdays, which are counted here in a tenth
-of its time and no further than is asked for. What is let through is what every calendar library means alike, and what
-ends:
+python-dateutil expands the rules, except steps of days and plain steps of weekdays, which are computed here in a tenth
+of the time and only up to the requested day. Only rules that all calendar libraries interpret alike, and whose
+expansion ends, are allowed:
 
-- Frequencies from `daily` on. `SECONDLY` and its like with a condition that never holds search for ever.
+- Frequencies from `daily` on. `SECONDLY` and similar ones with a condition that never holds search for ever.
 - Ordinals of weekdays (`-1FR`) only in months, since libraries disagree about what they count in otherwise; and either
   every weekday with one or none, since python-dateutil takes `MO,2TU` for days that are both.
 - `yearly` with days of the month only with months, and with weekdays only with months: python-dateutil, rrule.js and
   libical expand them differently without.
-- Days that no named month has are refused, instead of being searched for.
+- Days that none of the given months has are rejected, instead of being searched for.
 
-`dates` is no rule of RFC 5545, but what its RDATE is: the days themselves, for what no rule says, such as holidays.
+`dates` is not a rule of RFC 5545, but corresponds to its RDATE: a list of days, for example holidays.
 
-Weeks begin on Monday. A month without the 31st is skipped; -1 is its last day. Work is bounded whatever is sent: days
-lie between `EARLIEST` and `LATEST`, and a rule is asked for days until a given one only.
+Weeks start on Monday. A month without the 31st is skipped; -1 is its last day. The work is bounded for any input: days
+lie between `EARLIEST` and `LATEST`, and a rule is expanded only up to a given day.
 Pure: dates without zone or clock. https://www.rfc-editor.org/rfc/rfc5545#section-3.3.10
 """
 
@@ -33,7 +33,7 @@ from rules.errors import Detail, ServiceError
 Frequency = Literal["once", "daily", "weekly", "monthly", "yearly", "dates"]
 
 EARLIEST, LATEST = date(2000, 1, 1), date(2100, 1, 1)
-"""The first day that a schedule may begin on, and the day before which it has to."""
+"""The first day on which a schedule may start, and the first on which it may not."""
 MAX_INTERVAL = 1000
 MAX_COUNT = 10_000
 MAX_DATES = 1000

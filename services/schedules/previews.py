@@ -1,4 +1,4 @@
-"""Looking ahead: the next windows of a schedule, saved or drafted, and what it would collide with."""
+"""Previews: the next windows of a saved or drafted schedule, and the overlaps with other schedules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,12 +24,12 @@ from services.schedules.validation import check_terms
 from services.schedules.views import get_schedule
 
 FAR = timedelta(days=3660)
-"""How far a preview looks for windows: a leap day comes round in it."""
+"""How far ahead a preview searches for windows: long enough to include a leap day."""
 _CHECKED = ("scope", "timezone", "recurrence", "window")
 
 
 def preview_draft(uow: UnitOfWork, draft: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Return what a schedule would do, with recurrence and window as they are stored; saves nothing.
+    """Return the preview of a draft, with recurrence and window as they are stored; nothing is saved.
 
     Raises what `checking.check_terms` raises, `invalid_parameter` for the id of a schedule that there is not.
     """
@@ -65,7 +65,7 @@ def _own_timezone(uow: UnitOfWork) -> str:
 
 
 def preview_saved(uow: UnitOfWork, schedule_id: str, limit: int) -> dict[str, Any]:
-    """Return the next windows of a schedule, those too that are not planned yet; raises `schedule_not_found`.
+    """Return the next windows of a schedule, including those not planned yet. Raise `schedule_not_found`.
 
     Of one that is not enabled, those that it would have.
     """
@@ -84,7 +84,7 @@ Rows = Mapping[datetime, tuple[Occurrence, Freeze | None]]
 
 
 def _preview(uow: UnitOfWork, schedule: Schedule, limit: int, rows: Rows, *, stored: bool) -> dict[str, Any]:
-    """Look ahead with a schedule that belongs to no session; `rows` are its occurrences to come, by their start.
+    """Return the preview of a schedule outside any session; `rows` are its future occurrences by start.
 
     As far as it is planned they tell what there will be: one that began before an edit is the one of its day. One whose
     freeze was ended by hand is over.
@@ -127,7 +127,7 @@ def _occurrence(
 
 
 def local(starts_at: datetime, ends_at: datetime, zone: ZoneInfo) -> dict[str, str]:
-    """Return what the clocks of a zone show when a window begins, and when it ends."""
+    """Return the local start and end of a window in a zone."""
     return {"local_start": local_time(starts_at, zone).isoformat(), "local_end": local_time(ends_at, zone).isoformat()}
 
 
